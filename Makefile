@@ -1,0 +1,54 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST_ARGS ?= -n 2
+
+# Tests on real data read the folder SKOUT_DATA; without it they are skipped.
+ifndef SKOUT_DATA
+ifneq ($(wildcard ../shared/data/.),)
+export SKOUT_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test pytest lint typecheck format bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## complete handwritten digits, print a table, write a page
+	$(BIN)/skout demo
+
+test: lint typecheck pytest ## lint, check types, run all tests and doctests
+
+pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY) ## style, format and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+
+typecheck: $(READY) ## mypy
+	$(BIN)/mypy
+
+format: $(READY) ## rewrite the files as lint wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## speed and memory of ridge against scikit-learn
+	$(BIN)/python benchmarks/ridge.py
+
+clean: ## remove the environment, caches and outputs
+	rm -rf $(VENV) build dist out skout-demo.html .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "skout needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing skout and its tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints.txt -e ".[test,cli,plot]"
+	@touch $@
