@@ -1,0 +1,137 @@
+"""Rows: the encoded form of a data set. A dense or CSR matrix, or a 1-D array of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = [
+    "as_objects",
+    "astype",
+    "float_dtype",
+    "multiply",
+    "n_rows",
+    "right_operand",
+    "row_slices",
+    "take",
+    "unique",
+]
+
+# A CSR landmark matrix is multiplied as a dense one up to this many numbers.
+_DENSE_LIMIT = 2**26
+
+
+def n_rows(rows: Any) -> int:
+    """Return the number of rows, for sparse matrices too."""
+    return rows.shape[0] if hasattr(rows, "shape") else len(rows)
+
+
+def take(objects: Any, index: Any) -> Any:
+    """Return objects[index] for arrays, sparse matrices, data frames and plain lists."""
+    if hasattr(objects, "iloc"):
+        return objects.iloc[index]
+    if hasattr(objects, "shape"):
+        return objects[index]
+    if isinstance(index, slice):
+        return objects[index]
+    return [objects[i] for i in index]
+
+
+def as_objects(objects: Any) -> np.ndarray:
+    """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...)."""
+    if isinstance(objects, np.ndarray) and objects.ndim == 1:
+        return objects
+    if isinstance(objects, str) or not hasattr(objects, "__len__"):
+        raise TypeError(
+            f"Expected a list or array of objects. Got {type(objects).__name__} instead."
+        )
+    out = np.empty(len(objects), dtype=object)
+    for i, item in enumerate(objects):
+        out[i] = item
+    return out
+
+
+def float_dtype(rows: Any) -> np.dtype:
+    """Return float32 for float32 rows, else float64: the precision of kernel blocks."""
+    return np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
+
+
+def astype(rows: Any, dtype: Any) -> Any:
+    """Cast numeric rows; objects stay as they are."""
+    if getattr(rows, "dtype", np.dtype(object)).kind == "f":
+        return rows.astype(dtype, copy=False)
+    return rows
+
+
+def right_operand(B: Any) -> Any:
+    """Return B' once, in the form that `multiply` is fastest with."""
+    if sparse.issparse(B):
+        if B.shape[0] * B.shape[1] > _DENSE_LIMIT:
+            return B.T.tocsr()
+        B = B.toarray()
+    return np.ascontiguousarray(B.T)
+
+
+def multiply(A: Any, right: Any, out: np.ndarray | None = None) -> np.ndarray:
+    """Return the dense product A B' of a block of rows with `right_operand(B)`."""
+    if isinstance(A, np.ndarray) and isinstance(right, np.ndarray):
+        return np.matmul(A, right, out=out)
+    product = A @ right if sparse.issparse(A) else (right.T @ A.T).T
+    product = product.toarray() if sparse.issparse(product) else product
+    if out is None:
+        return np.asarray(product)
+    out[...] = product
+    return out
+
+
+def row_slices(n: int, size: int) -> Iterator[slice]:
+    """Yield the slices of `size` rows that cover range(n)."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Find the distinct rows.
+
+    Returns
+    -------
+    first : ndarray of int
+        Index of the first occurrence of each distinct row, increasing.
+    inverse : ndarray of int
+        `rows[first][inverse]` equals `rows`.
+    """
+    keys = _row_keys(rows)
+    number: dict[Any, int] = {}
+    inverse = np.empty(len(keys), dtype=np.intp)
+    first: list[int] = []
+    for i, key in enumerate(keys):
+        j = number.setdefault(key, len(number))
+        if j == len(first):
+            first.append(i)
+        inverse[i] = j
+    return np.asarray(first, dtype=np.intp), inverse
+
+
+def _row_keys(rows: Any) -> list[Any]:
+    """Return one hashable key a row; objects that cannot be hashed count as distinct."""
+    if sparse.issparse(rows):
+        rows = rows.tocsr(copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        return [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in ends]
+    if rows.ndim == 2:
+        rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
+        return [row.tobytes() for row in rows]
+    return [_object_key(item) for item in rows]
+
+
+def _object_key(item: Any) -> Any:
+    try:
+        hash(item)
+    except TypeError:
+        return id(item)
+    return item

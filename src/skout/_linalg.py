@@ -1,0 +1,163 @@
+"""The only module that factorises matrices. Everything here is float64."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lapack
+
+__all__ = [
+    "eigen_whitening",
+    "partial_whitening",
+    "pivoted_cholesky",
+    "ridge_leverage",
+    "ridge_path",
+    "ridge_solve",
+    "symmetric_eigenvalues",
+    "top_eigenvalue",
+    "triangular_inverse",
+]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Factorise a positive semi-definite matrix on its numerically independent rows.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+    tol : float, optional
+        Stop when no pivot is above it. Default m * eps * max(diag K).
+
+    Returns
+    -------
+    L : ndarray of shape (p, p)
+        Lower triangular, K[pivots][:, pivots] = L L'.
+    pivots : ndarray of int, shape (p,)
+    """
+    m = K.shape[0]
+    floor = m * EPS * float(np.max(np.diagonal(K), initial=0.0))
+    tol = floor if tol is None else max(tol, floor)
+    factor, order, rank, _ = lapack.dpstrf(K, lower=1, tol=tol)
+    if rank == 0 or not np.any(factor[0, 0]):
+        raise ValueError(
+            "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
+            "Check the data or use another kernel."
+        )
+    return np.tril(factor[:rank, :rank]), order[:rank] - 1
+
+
+def eigen_whitening(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (D^(-1/2) U', D) of K = U D U', largest first, cut at m * eps * largest."""
+    values, vectors = eigh(K, driver="evd")
+    keep = values > K.shape[0] * EPS * max(values[-1], 0.0)
+    if not keep.any():
+        raise ValueError(
+            "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
+            "Check the data or use another kernel."
+        )
+    values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
+    return (vectors / np.sqrt(values)).T, values
+
+
+def symmetric_eigenvalues(K: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of a symmetric matrix, largest first."""
+    return eigh(K, eigvals_only=True)[::-1]
+
+
+def triangular_inverse(L: np.ndarray) -> np.ndarray:
+    """Invert a lower triangular matrix with a non-zero diagonal."""
+    return np.tril(lapack.dtrtri(L, lower=1)[0])
+
+
+def top_eigenvalue(L: np.ndarray, n_iter: int = 12) -> float:
+    """Estimate the largest eigenvalue of L L' by power iteration."""
+    v = np.ones(L.shape[0])
+    value = 0.0
+    for _ in range(n_iter):
+        norm = np.linalg.norm(v)
+        if norm == 0:
+            return 0.0
+        v = v / norm
+        v, value = L @ (L.T @ v), float(np.linalg.norm(L.T @ v) ** 2)
+    return value
+
+
+def ridge_solve(A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray:
+    """Solve (A + shift I) x = B for a positive semi-definite A; shift = 0 is least squares."""
+    if shift > 0:
+        shifted = A.copy(order="F")
+        shifted[np.diag_indices_from(shifted)] += shift
+        try:
+            factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return cho_solve(factor, B, check_finite=False)
+        except LinAlgError:
+            warnings.warn(
+                "alpha is below the rounding error of the moments: directions that cannot be "
+                "told from noise are left out. Raise alpha, or give float64 data.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return ridge_path(A, B, np.array([shift]))[0]
+
+
+def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndarray]:
+    """Solve (A + s I) x = B for each s by one eigendecomposition of A."""
+    values, vectors = eigh(A, driver="evd", check_finite=False)
+    noise = A.shape[0] * EPS * max(values[-1], 0.0)
+    values = np.maximum(values, 0.0)
+    rotated = vectors.T @ B
+    solutions = []
+    for shift in shifts:
+        keep = values + shift > (noise if shift == 0 else 0.0)
+        scale = np.divide(1.0, values + shift, where=keep, out=np.zeros_like(values))
+        solutions.append(vectors @ (scale[:, None] * rotated))
+    return solutions
+
+
+def ridge_leverage(B: np.ndarray, trace: float, size: int) -> np.ndarray:
+    """Return the leverage scores diag B (B'B + s I)^-1 B' of a low-rank K close to B B'.
+
+    s is the mean that the trace leaves for each of `size` directions beyond the first `size`.
+    """
+    values, vectors = eigh(B.T @ B, driver="evd")
+    values = np.maximum(values, 0.0)
+    tail = max(trace - values[::-1][:size].sum(), EPS * trace)
+    rotated = B @ vectors
+    return np.einsum("ij,j,ij->i", rotated, 1.0 / (values + tail / size), rotated)
+
+
+def partial_whitening(
+    L: np.ndarray, size: int, dtype: np.dtype
+) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    """Whiten the first `size` features exactly and subtract their share from the others.
+
+    Features F shaped like K~ = L L' become coordinates Z = F L^(-T). Done to every row, that costs
+    as much as the moments Z'Z; not done at all, the moments F'F square the condition number of K~.
+    In between, the first pivots carry nearly all of it:
+
+        L = [[A, 0], [B, C]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 C')
+
+    Returns
+    -------
+    apply : callable
+        Maps a block F of shape (b, p) in place to (Z1, Z2 C').
+    finish : ndarray of shape (p, p)
+        The matrix M = diag(I, C^(-1)) that takes the moments of (Z1, Z2 C') to those of Z.
+    """
+    p = len(L)
+    finish = np.eye(p)
+    finish[size:, size:] = triangular_inverse(L[size:, size:]) if size < p else 0.0
+    right = triangular_inverse(L[:size, :size]).T.astype(dtype) if size else np.empty((0, 0))
+    share = np.ascontiguousarray(L[size:, :size].T.astype(dtype))
+
+    def apply(F: np.ndarray) -> np.ndarray:
+        if size:
+            F[:, :size] = F[:, :size] @ right
+            F[:, size:] -= F[:, :size] @ share
+        return F
+
+    return apply, finish

@@ -1,0 +1,117 @@
+"""Resolve names, seeds and sizes; every message says what was given and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+__all__ = [
+    "check_choice",
+    "check_number",
+    "check_rng",
+    "check_rows",
+    "check_size",
+    "check_targets",
+    "check_weights",
+    "resolve",
+]
+
+
+def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
+    """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    if name in registry:
+        return registry[name]
+    near = difflib.get_close_matches(name.lower(), registry, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(registry))}.")
+
+
+def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless `value` is one of `choices`."""
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be one of {listed}. Got {value!r} instead.{hint}")
+
+
+def check_number(
+    value: Any, name: str, *, low: float = 0.0, strict: bool = False, integer: bool = False
+) -> Any:
+    """Return `value` if it is a finite number above `low` (`strict`: not equal to it)."""
+    kind: Any = numbers.Integral if integer else numbers.Real
+    noun = "an integer" if integer else "a finite number"
+    sign = ">" if strict else ">="
+    message = f"{name} must be {noun} {sign} {low:g}. Got {value!r} instead."
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(message)
+    if not np.isfinite(float(value)) or value < low or (strict and value == low):
+        raise ValueError(message)
+    return value
+
+
+def check_size(size: Any, n: int, name: str) -> int:
+    """Return a sketch size, clipped to n with a warning."""
+    check_number(size, name, low=1, integer=True)
+    if size > n:
+        warnings.warn(
+            f"{name}={size} is larger than the number of rows, {n}; using {n}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return min(int(size), n)
+
+
+def check_rng(random_state: Any) -> np.random.Generator:
+    """Turn None, an int, a Generator or a RandomState into a Generator."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be None, an int, a numpy Generator or a RandomState. "
+            f"Got {random_state!r} instead."
+        ) from error
+
+
+def check_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
+    """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
+    if kernel.takes_vectors:
+        X = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+    return kernel.encode(X)
+
+
+def check_targets(y: Any, n: int) -> np.ndarray:
+    """Return finite float targets of shape (n,) or (n, d)."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (n,) or (n, d). Got shape {y.shape} instead.")
+    if y.shape[0] != n:
+        raise ValueError(
+            f"X and y must have the same number of rows: inconsistent numbers of samples, "
+            f"{n} and {y.shape[0]}."
+        )
+    return y
+
+
+def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Return non-negative float64 weights with a positive sum, or None."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+    )
+    if weights.sum() <= 0:
+        raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+    return weights

@@ -1,0 +1,330 @@
+"""What a kernel is, and the algebra of kernels.
+
+A kernel is a scikit-learn estimator that holds hyper-parameters and no data. Its author writes
+`encode` (user objects -> rows), `against` (the formula, for blocks of rows) and `diag`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_array
+
+from .._arrays import as_objects, float_dtype, n_rows, row_slices, take
+from .._validation import check_number
+
+__all__ = ["Block", "Kernel", "Normalized", "PairwiseFunction", "Product", "Scaled", "Sum"]
+
+# A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m).
+Block = Callable[..., np.ndarray]
+
+_PAIRED_ROWS = 128
+
+
+class Kernel(ABC, BaseEstimator):
+    """Base of all kernels: when are two objects alike?
+
+    Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k1``.
+    """
+
+    #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X.
+    takes_vectors: bool = True
+
+    @property
+    def normalized(self) -> bool:
+        """Whether k(y, y) = 1 for every y."""
+        return False
+
+    @abstractmethod
+    def encode(self, objects: Any) -> Any:
+        """Turn user objects into rows. Stateless, idempotent, validating."""
+
+    @abstractmethod
+    def against(self, B: Any) -> Block:
+        """Return the function (A, out=None) -> K(A, B) of encoded rows A.
+
+        What depends on B alone is computed here, once; `out` is an optional (b, m) buffer.
+        """
+
+    @abstractmethod
+    def diag(self, A: Any) -> np.ndarray:
+        """Return k(a, a) for each row of A."""
+
+    def resolve(self, rows: Any, rng: np.random.Generator) -> Kernel:
+        """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
+        resolved = clone(self)
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                resolved.set_params(**{name: value.resolve(rows, rng)})
+        return resolved
+
+    def __call__(self, A: Any, B: Any = None) -> np.ndarray:
+        """Return the Gram matrix K(A, B), or K(A, A)."""
+        A = self.encode(A)
+        B = A if B is None else self.encode(B)
+        if self.takes_vectors and A.shape[1] != B.shape[1]:
+            raise ValueError(
+                f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
+            )
+        return self.against(B)(A)
+
+    def paired(self, A: Any, B: Any) -> np.ndarray:
+        """Return k(a_i, b_i) for two data sets of equal length."""
+        A, B = self.encode(A), self.encode(B)
+        if n_rows(A) != n_rows(B):
+            raise ValueError(f"A and B must be of equal length. Got {n_rows(A)} and {n_rows(B)}.")
+        values = [
+            np.diagonal(self.against(take(B, rows))(take(A, rows)))
+            for rows in row_slices(n_rows(A), _PAIRED_ROWS)
+        ]
+        return np.concatenate(values) if values else np.empty(0)
+
+    def __add__(self, other: Any) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(other, self) if isinstance(other, Real) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+class _Combination(Kernel):
+    """Two kernels on the same rows."""
+
+    left: Kernel
+    right: Kernel
+
+    @property
+    def takes_vectors(self) -> bool:  # type: ignore[override]
+        return self.left.takes_vectors and self.right.takes_vectors
+
+    def encode(self, objects: Any) -> Any:
+        rows = self.left.encode(objects)
+        self.right.encode(rows)
+        return rows
+
+
+class Sum(_Combination):
+    """k(a, b) = left(a, b) + right(a, b).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian, Linear
+    >>> kernel = Gaussian(gamma=1.0) + Linear()
+    >>> float(kernel(np.array([[1.0, 2.0]]))[0, 0])
+    6.0
+    """
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
+    def against(self, B: Any) -> Block:
+        left, right = self.left.against(B), self.right.against(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = left(A, out)
+            K += right(A)
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return self.left.diag(A) + self.right.diag(A)
+
+
+class Product(_Combination):
+    """k(a, b) = left(a, b) * right(a, b).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian, Linear
+    >>> kernel = Gaussian(gamma=1.0) * Linear()
+    >>> float(kernel(np.array([[1.0, 2.0]]))[0, 0])
+    5.0
+    """
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
+    @property
+    def normalized(self) -> bool:
+        return self.left.normalized and self.right.normalized
+
+    def against(self, B: Any) -> Block:
+        left, right = self.left.against(B), self.right.against(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = left(A, out)
+            K *= right(A)
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return self.left.diag(A) * self.right.diag(A)
+
+
+class _Wrapper(Kernel):
+    """A kernel made from one other kernel, on the same rows."""
+
+    kernel: Kernel
+
+    @property
+    def takes_vectors(self) -> bool:  # type: ignore[override]
+        return self.kernel.takes_vectors
+
+    def encode(self, objects: Any) -> Any:
+        return self.kernel.encode(objects)
+
+
+class Scaled(_Wrapper):
+    """k(a, b) = factor * kernel(a, b), with factor > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Linear
+    >>> float((2.0 * Linear())(np.array([[3.0]]))[0, 0])
+    18.0
+    """
+
+    def __init__(self, factor: Any, kernel: Kernel) -> None:
+        self.factor = factor
+        self.kernel = kernel
+
+    def against(self, B: Any) -> Block:
+        check_number(self.factor, "factor", strict=True)
+        base = self.kernel.against(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = base(A, out)
+            K *= K.dtype.type(self.factor)
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return self.factor * self.kernel.diag(A)
+
+
+class Normalized(_Wrapper):
+    """k(a, b) / sqrt(k(a, a) k(b, b)).
+
+    An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
+    k(y, y) = 1 holds for every y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Linear, Normalized
+    >>> Normalized(Linear())(np.array([[3.0, 0.0], [5.0, 0.0], [0.0, 0.0]]))
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def against(self, B: Any) -> Block:
+        base = self.kernel.against(B)
+        right, right_zero = _inverse_norms(self.kernel.diag(B))
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = base(A, out)
+            left, left_zero = _inverse_norms(self.kernel.diag(A))
+            K *= left[:, None].astype(K.dtype)
+            K *= right.astype(K.dtype)
+            if left_zero.any() and right_zero.any():
+                K[np.ix_(left_zero, right_zero)] = 1.0
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return np.ones(n_rows(A))
+
+
+def _inverse_norms(diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (1/sqrt(diagonal), 0 where it is 0) and the mask of the zeros."""
+    zero = diagonal <= 0
+    return np.where(zero, 0.0, 1.0 / np.sqrt(np.where(zero, 1.0, diagonal))), zero
+
+
+class PairwiseFunction(Kernel):
+    """A kernel from any function (A, B) -> matrix, or from a scikit-learn Gaussian-process kernel.
+
+    Parameters
+    ----------
+    function : callable
+        Called with two row sets, dense 2-D arrays or 1-D arrays of objects, and returns the Gram
+        matrix. It must be symmetric and positive semi-definite.
+
+    Examples
+    --------
+    >>> from skout.kernels import PairwiseFunction
+    >>> same_length = PairwiseFunction(lambda A, B: [[len(a) == len(b) for b in B] for a in A])
+    >>> same_length(["ab", "cd", "e"])
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    @property
+    def takes_vectors(self) -> bool:  # type: ignore[override]
+        """Gaussian-process kernels say whether they need vectors; other callables need not."""
+        return bool(getattr(self.function, "requires_vector_input", False))
+
+    def encode(self, objects: Any) -> Any:
+        """Return numeric matrices as finite float arrays, anything else as an array of objects."""
+        if hasattr(objects, "to_numpy") and hasattr(objects, "columns"):
+            objects = objects.to_numpy()
+        is_matrix = sparse.issparse(objects) or getattr(objects, "ndim", 1) == 2
+        if not (is_matrix or self.takes_vectors):
+            return as_objects(objects)
+        return check_array(
+            objects, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0
+        )
+
+    def against(self, B: Any) -> Block:
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = np.asarray(self.function(A, B), dtype=float_dtype(A))
+            expected = (n_rows(A), n_rows(B))
+            if K.shape != expected:
+                raise ValueError(
+                    f"The kernel function returned shape {K.shape} for inputs of {expected[0]} "
+                    f"and {expected[1]} rows; expected {expected}."
+                )
+            if not np.isfinite(K).all():
+                raise ValueError("The kernel function returned NaN or infinity.")
+            if out is None:
+                return K.copy()
+            out[...] = K
+            return out
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        if hasattr(self.function, "diag"):
+            return np.asarray(self.function.diag(A), dtype=np.float64)
+        rows = (take(A, slice(i, i + 1)) for i in range(n_rows(A)))
+        return np.array([float(self.against(row)(row)[0, 0]) for row in rows])

@@ -1,0 +1,406 @@
+"""Kernels on vectors, dense or CSR, float32 or float64."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.utils.validation import check_array
+
+from .._arrays import float_dtype, multiply, n_rows, right_operand
+from .._validation import check_choice, check_number
+from .base import Block, Kernel
+
+__all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
+
+# "median" looks at this many rows; more would not change the bandwidth.
+_MEDIAN_ROWS = 1000
+
+
+class VectorKernel(Kernel):
+    """Base of the kernels on real vectors."""
+
+    def encode(self, objects: Any) -> Any:
+        """Return a finite dense or CSR matrix of float32 or float64."""
+        return check_array(
+            objects, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0
+        )
+
+
+def _squared_norms(A: Any) -> np.ndarray:
+    """Return ||a||^2 of each row, in the dtype of A."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def block_buffer(A: Any, m: int, out: np.ndarray | None) -> np.ndarray:
+    """Return `out`, or a new (b, m) block in the precision of A."""
+    return np.empty((n_rows(A), m), dtype=float_dtype(A)) if out is None else out
+
+
+class _SquaredDistances:
+    """Squared Euclidean distances to fixed rows B, times a factor, by one matrix product.
+
+    Dense rows are centred on the mean of B, which distances do not see and rounding does, and the
+    norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
+    """
+
+    def __init__(self, B: Any, factor: float = 1.0) -> None:
+        self.m = n_rows(B)
+        self.factor = factor
+        if sparse.issparse(B):
+            self.right = right_operand(B)
+            self.norms = _squared_norms(B)
+            self.centre = None
+            return
+        B64 = B.astype(np.float64)
+        self.centre = centre = B64.mean(axis=0)
+        B64 = B64 - centre
+        columns = [-2.0 * B64, np.ones((self.m, 1)), _squared_norms(B64)[:, None]]
+        self.right = np.ascontiguousarray((factor * np.hstack(columns)).T)
+        self._cast: dict[np.dtype, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return factor * ||a - b||^2; rounding may leave it slightly below zero / factor."""
+        if self.centre is None or sparse.issparse(A):
+            return self._sparse(A, out)
+        out = block_buffer(A, self.m, out)
+        centre, right = self._in(out.dtype)
+        augmented = np.empty((A.shape[0], A.shape[1] + 2), dtype=out.dtype)
+        centred = augmented[:, :-2]
+        np.subtract(A, centre, out=centred)
+        augmented[:, -2] = np.einsum("ij,ij->i", centred, centred)
+        augmented[:, -1] = 1.0
+        return np.matmul(augmented, right, out=out)
+
+    def _in(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        if dtype not in self._cast:
+            self._cast[dtype] = (np.asarray(self.centre, dtype), self.right.astype(dtype))
+        return self._cast[dtype]
+
+    def _sparse(self, A: Any, out: np.ndarray | None) -> np.ndarray:
+        if self.centre is not None:  # CSR rows against dense landmarks
+            B = self.right[:-2].T / (-2.0 * self.factor) + self.centre
+            return _SquaredDistances(sparse.csr_matrix(B), self.factor)(A, out)
+        out = multiply(A, self.right, block_buffer(A, self.m, out))
+        out *= out.dtype.type(-2.0 * self.factor)
+        out += (self.factor * _squared_norms(A))[:, None].astype(out.dtype)
+        out += (self.factor * self.norms).astype(out.dtype)
+        return out
+
+
+class _WithGamma(VectorKernel):
+    """A kernel with a width gamma: a number, "scale" or "median"."""
+
+    gamma: float | str
+
+    @abstractmethod
+    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
+        """Return the gamma that `rule` gives for these rows."""
+
+    def resolve(self, rows: Any, rng: np.random.Generator) -> Kernel:
+        resolved = clone(self)
+        if isinstance(self.gamma, str):
+            check_choice(self.gamma, "gamma", ("scale", "median"))
+            value = self._rule(rows, self.gamma, rng)
+            # constant data: every width gives the same kernel
+            resolved.set_params(gamma=value if np.isfinite(value) and value > 0 else 1.0)
+        resolved._width()
+        return resolved
+
+    def _width(self) -> float:
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                f"gamma={self.gamma!r} depends on the data: fit an estimator with this kernel, or "
+                "call kernel.resolve(X, rng) first."
+            )
+        return float(check_number(self.gamma, "gamma"))
+
+
+def _variance(rows: Any) -> float:
+    """Return the mean over features of their variance."""
+    if not sparse.issparse(rows):
+        return float(np.mean(np.var(rows, axis=0, dtype=np.float64)))
+    square = np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64)
+    return float(np.mean(square - np.asarray(rows.mean(axis=0), dtype=np.float64) ** 2))
+
+
+def _some_rows(rows: Any, rng: np.random.Generator) -> Any:
+    """Return at most _MEDIAN_ROWS rows in float64."""
+    n = n_rows(rows)
+    if n > _MEDIAN_ROWS:
+        rows = rows[np.sort(rng.choice(n, _MEDIAN_ROWS, replace=False))]
+    return rows.astype(np.float64)
+
+
+def _median_of_pairs(distances: np.ndarray) -> float:
+    """Return the median distance between different rows."""
+    pairs = distances[np.triu_indices(len(distances), k=1)]
+    pairs = pairs[pairs > 0]
+    return float(np.median(pairs)) if len(pairs) else 0.0
+
+
+def _inverse(value: float) -> float:
+    return 1.0 / value if value > 0 else 0.0
+
+
+def _squared_gamma(rows: Any, rule: str, rng: np.random.Generator) -> float:
+    """Return gamma for squared distances: 1/(d var) or 1/(2 median squared distance)."""
+    if rule == "scale":
+        return _inverse(rows.shape[1] * _variance(rows))
+    sample = _some_rows(rows, rng)
+    return _inverse(2.0 * _median_of_pairs(_SquaredDistances(sample)(sample)))
+
+
+class Linear(VectorKernel):
+    """k(x, x') = x . x'.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Linear
+    >>> Linear()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[ 5., 11.],
+           [11., 25.]])
+    """
+
+    def against(self, B: Any) -> Block:
+        right = right_operand(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            return multiply(A, right.astype(float_dtype(A), copy=False), out)
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return _squared_norms(A).astype(np.float64)
+
+
+class Polynomial(_WithGamma):
+    """k(x, x') = (gamma x . x' + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int, default 3
+    gamma : float, "scale" or "median", default "scale"
+    coef0 : float, default 1.0
+        Non-negative, so that the kernel is positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Polynomial
+    >>> float(Polynomial(degree=2, gamma=1.0, coef0=1.0)(np.array([[1.0, 1.0]]))[0, 0])
+    9.0
+    """
+
+    def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 1.0) -> None:
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
+        return _squared_gamma(rows, rule, rng)
+
+    def _power(self, K: np.ndarray) -> np.ndarray:
+        check_number(self.degree, "degree", low=1, integer=True)
+        check_number(self.coef0, "coef0")
+        K *= K.dtype.type(self._width())
+        K += K.dtype.type(self.coef0)
+        return np.power(K, self.degree, out=K)
+
+    def against(self, B: Any) -> Block:
+        linear = Linear().against(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            return self._power(linear(A, out))
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return self._power(Linear().diag(A))
+
+
+class _Distance(_WithGamma):
+    """A kernel of the distance alone: k(x, x) = 1."""
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def diag(self, A: Any) -> np.ndarray:
+        self._width()
+        return np.ones(n_rows(A))
+
+
+class Gaussian(_Distance):
+    """k(x, x') = exp(-gamma ||x - x'||^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/(d var), "median" is 1/(2 median squared distance); both are resolved from the
+        training rows at fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)(np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    def __init__(self, gamma: float | str = "scale") -> None:
+        self.gamma = gamma
+
+    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
+        return _squared_gamma(rows, rule, rng)
+
+    def against(self, B: Any) -> Block:
+        exponent = _SquaredDistances(B, factor=-self._width())
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = exponent(A, out)
+            np.minimum(K, 0.0, out=K)
+            return np.exp(K, out=K)
+
+        return block
+
+
+class Laplacian(_Distance):
+    """k(x, x') = exp(-gamma ||x - x'||_1).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/(d std), "median" is 1/(median L1 distance).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Laplacian
+    >>> float(Laplacian(gamma=1.0)(np.array([[0.0]]), np.array([[2.0]]))[0, 0].round(4))
+    0.1353
+    """
+
+    def __init__(self, gamma: float | str = "scale") -> None:
+        self.gamma = gamma
+
+    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
+        if rule == "scale":
+            return _inverse(rows.shape[1] * np.sqrt(_variance(rows)))
+        sample = _some_rows(rows, rng)
+        return _inverse(_median_of_pairs(_manhattan(sample, sample)))
+
+    def against(self, B: Any) -> Block:
+        gamma = self._width()
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            out = block_buffer(A, n_rows(B), out)
+            np.multiply(_manhattan(A, B), -gamma, out=out, casting="same_kind")
+            return np.exp(out, out=out)
+
+        return block
+
+
+def _manhattan(A: Any, B: Any) -> np.ndarray:
+    """Return L1 distances."""
+    if sparse.issparse(A) or sparse.issparse(B):
+        return manhattan_distances(sparse.csr_matrix(A), sparse.csr_matrix(B))
+    return cdist(A, B, "cityblock")
+
+
+class Matern(_Distance):
+    """Matern kernel of the Euclidean distance r, with u = sqrt(2 nu) gamma r.
+
+    exp(-u) for nu = 0.5, (1 + u) exp(-u) for 1.5, (1 + u + u^2/3) exp(-u) for 2.5. gamma is one
+    over the length scale of scikit-learn's Matern.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/sqrt(d var), "median" is 1/sqrt(2 median squared distance).
+    nu : 0.5, 1.5 or 2.5, default 1.5
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Matern
+    >>> float(Matern(gamma=1.0, nu=0.5)(np.array([[0.0]]), np.array([[2.0]]))[0, 0].round(4))
+    0.1353
+    """
+
+    def __init__(self, gamma: float | str = "scale", nu: float = 1.5) -> None:
+        self.gamma = gamma
+        self.nu = nu
+
+    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
+        return float(np.sqrt(_squared_gamma(rows, rule, rng)))
+
+    def against(self, B: Any) -> Block:
+        check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
+        squared = _SquaredDistances(B, factor=2.0 * self.nu * self._width() ** 2)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            U = squared(A, out)
+            np.sqrt(np.maximum(U, 0.0, out=U), out=U)
+            decay = np.exp(-U)
+            if self.nu == 0.5:
+                U[...] = 1.0
+            elif self.nu == 1.5:
+                U += 1.0
+            else:
+                U += 1.0 + U * U / U.dtype.type(3.0)
+            U *= decay
+            return U
+
+        return block
+
+
+class Cosine(VectorKernel):
+    """k(x, x') = x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Cosine
+    >>> float(Cosine()(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]))[0, 0].round(4))
+    0.7071
+    """
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def against(self, B: Any) -> Block:
+        unit, zero = _unit_rows(B)
+        linear = Linear().against(unit)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            unit_a, zero_a = _unit_rows(A)
+            K = linear(unit_a, out)
+            if zero_a.any() and zero.any():
+                K[np.ix_(zero_a, zero)] = 1.0
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        return np.ones(n_rows(A))
+
+
+def _unit_rows(A: Any) -> tuple[Any, np.ndarray]:
+    """Return the rows divided by their norms, and the mask of the zero rows."""
+    norms = np.sqrt(_squared_norms(A))
+    zero = norms == 0
+    scale = (1.0 / np.where(zero, 1.0, norms)).astype(float_dtype(A))
+    if sparse.issparse(A):
+        return sparse.diags_array(scale) @ A, zero
+    return A * scale[:, None], zero
