@@ -1,0 +1,258 @@
+"""Kernel + sketch -> orthonormal coordinates, for inputs and outputs alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ._arrays import float_dtype, n_rows, take, unique
+from ._linalg import (
+    eigen_whitening,
+    partial_whitening,
+    pivoted_cholesky,
+    symmetric_eigenvalues,
+    top_eigenvalue,
+    triangular_inverse,
+)
+from ._validation import check_choice, check_rng, check_rows
+from .gram import KernelMatrix, LandmarkFeatures, Moments, Sample, accumulate, project
+from .kernels import Kernel, as_kernel
+from .sketches import as_sketch
+
+__all__ = ["KernelBasis"]
+
+
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
+
+    With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
+
+        z(y) = D^(-1/2) U' W k(landmarks, y)        in R^p, p = rank(K~)      (2.73, 3.11, 5.8)
+
+    so that z(y) . z(y') is the kernel between the projections of y and y' on the span. Any other
+    orthonormal basis of the span serves as well: pivoted Cholesky gives one ten times cheaper.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+        None is exact: the landmarks are the distinct rows, and z(y) . z(y') = k(y, y') on them.
+    whiten : "cholesky" or "eigh", default "cholesky"
+        "eigh" orders the coordinates by eigenvalue, largest first.
+    random_state : None, int or Generator
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its parameters resolved, e.g. gamma="scale" into a number.
+    landmarks_ : rows, m' of them
+        With "cholesky" only those that the coordinates need.
+    weights_ : None, ndarray or CSR matrix of shape (m, m')
+        W; None for pure sub-sampling.
+    components_ : ndarray of shape (p, m)
+        z(y) = components_ @ W k(landmarks_, y).
+    rank_ : int
+        p, the number of coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelBasis
+    >>> from skout.sketches import SubSample
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> KernelBasis("gaussian", SubSample(20), random_state=0).fit_transform(X).shape
+    (200, 20)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        sketch: Any = None,
+        *,
+        whiten: str = "cholesky",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.whiten = whiten
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> KernelBasis:
+        """Draw the sketch of X and find the basis of its span.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : ignored
+
+        Returns
+        -------
+        self : KernelBasis
+        """
+        check_choice(self.whiten, "whiten", ("cholesky", "eigh"))
+        kernel = as_kernel(self.kernel)
+        rows = check_rows(self, kernel, X, reset=True)
+        if n_rows(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
+        return self._fit_rows(kernel, rows, check_rng(self.random_state))
+
+    def _fit_rows(self, kernel: Kernel, rows: Any, rng: np.random.Generator) -> KernelBasis:
+        """Fit on encoded rows."""
+        self.kernel_ = kernel.resolve(rows, rng)
+        landmarks, weights = self._draw(rows, rng)
+        gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(weights)  # K~
+        self._factor: np.ndarray | None = None
+        if self.whiten == "eigh":
+            self.components_, self._spectrum = eigen_whitening(gram)
+        else:
+            # float32 kernel values cannot tell smaller pivots from rounding
+            single = float_dtype(rows) == np.float32
+            noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else None
+            self._factor, kept = pivoted_cholesky(gram, noise)
+            landmarks, weights = _keep(landmarks, weights, kept)
+            self.components_ = triangular_inverse(self._factor)
+        self.landmarks_, self.weights_ = landmarks, weights
+        self.rank_ = self._n_features_out = len(self.components_)
+        # rows of K~ stand for this many rows of the data, see _effective_condition
+        self._n_effective = self.rank_ if weights is None else n_rows(rows)
+        return self
+
+    def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Return landmarks and W."""
+        sketch = as_sketch(self.sketch)
+        if sketch is None:
+            return take(rows, unique(rows)[0]), None
+        gram = KernelMatrix(self.kernel_, rows, self.n_jobs) if sketch.needs_gram else None
+        draw = sketch.draw(n_rows(rows), rng, gram)
+        return take(rows, draw.indices), draw.weights
+
+    @property
+    def eigenvalues_(self) -> np.ndarray:
+        """Eigenvalues of K~, largest first; with "cholesky" over its independent rows."""
+        check_is_fitted(self)
+        if self._factor is None:
+            return self._spectrum
+        return symmetric_eigenvalues(self._factor @ self._factor.T)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the coordinates of X.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+            In float32 if X is.
+        """
+        check_is_fitted(self)
+        return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
+
+    def _coordinates(self, rows: Any) -> np.ndarray:
+        return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs)
+
+    def _features(self) -> LandmarkFeatures:
+        return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+
+    def residual(self, X: Any) -> np.ndarray:
+        """Return k(x, x) - ||z(x)||^2 >= 0, what the basis cannot see of each object.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        residual : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        rows = check_rows(self, self.kernel_, X, reset=False)
+        Z = self._coordinates(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+    def moments(self, sample: Sample, alpha: float, verbose: bool = False) -> list[Moments]:
+        """Return the moments of (z(x), targets) without forming z(x) for every row.
+
+        Parameters
+        ----------
+        sample : Sample
+            Encoded rows, targets, weights, groups.
+        alpha : float
+            The smallest penalty the moments will be used with: it decides how much of the
+            whitening must be done row by row, and in which precision.
+        verbose : bool, default False
+
+        Returns
+        -------
+        moments : list of Moments, one a group
+        """
+        size, dtype = self._accuracy_plan(alpha, float_dtype(sample.rows))
+        if self._factor is None:
+            apply, finish = (lambda F: F @ self.components_.T), np.eye(self.rank_)
+        else:
+            apply, finish = partial_whitening(self._factor, size, dtype)
+        parts = accumulate(
+            self._features(),
+            sample,
+            prepare=apply,
+            p=self.rank_,
+            dtype=dtype,
+            n_jobs=self.n_jobs,
+            verbose=verbose,
+        )
+        return parts if size == self.rank_ else [part.map(finish) for part in parts]
+
+    def _accuracy_plan(self, alpha: float, dtype: np.dtype) -> tuple[int, np.dtype]:
+        """Choose how many features to whiten in each block, and the precision of the products.
+
+        The moments of features whitened up to pivot s lose about eps kappa^2, where kappa is the
+        condition number of what is left. The cheapest choice with a small loss is taken.
+        """
+        double = np.dtype(np.float64)
+        if self._factor is None or self.rank_ < _SMALL_RANK:
+            return self.rank_, double
+        root = np.sqrt(self.rank_)
+        sizes = [s for s in _WHITENED if s < self.rank_]
+        squared = {s: self._effective_condition(s, alpha) ** 2 for s in sizes}
+        if dtype == np.float32:
+            for size in sizes:
+                if np.finfo(np.float32).eps * squared[size] / root <= _SINGLE_LOSS:
+                    return size, dtype
+        for size in sizes:
+            if np.finfo(np.float64).eps * squared[size] * root <= _DOUBLE_LOSS:
+                return size, double
+        return self.rank_, double
+
+    def _effective_condition(self, size: int, alpha: float) -> float:
+        """Return largest / (smallest + n alpha) for the Schur complement after `size` pivots."""
+        assert self._factor is not None
+        rest = self._factor[size:, size:]
+        return top_eigenvalue(rest) / (rest[-1, -1] ** 2 + self._n_effective * alpha)
+
+
+# Ranks below which whitening every row costs little; pivots that may be whitened row by row.
+_SMALL_RANK = 256
+_WHITENED = (0, 64, 128, 256)
+# Relative error of predictions accepted for speed, from float32 and from float64 products.
+_SINGLE_LOSS = 1e-3
+_DOUBLE_LOSS = 1e-6
+
+
+def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:
+    """Keep some rows of R = W S, and only the landmarks that they touch."""
+    if weights is None:
+        return take(landmarks, rows), None
+    weights = weights[rows]
+    if not sparse.issparse(weights):
+        return landmarks, weights
+    used = np.unique(weights.indices)
+    return take(landmarks, used), weights[:, used].tocsr()

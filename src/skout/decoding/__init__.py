@@ -1,0 +1,10 @@
+"""Decoding: from coordinates back to objects."""
+
+from typing import Any
+
+from .candidates import CandidateDecoder
+
+__all__ = ["DECODERS", "CandidateDecoder"]
+
+#: Names accepted wherever a decoder is: each stands for the default-constructed class.
+DECODERS: dict[str, Any] = {"candidates": CandidateDecoder}

@@ -1,0 +1,392 @@
+"""The place where kernel blocks are formed, streamed and reduced.
+
+Row blocks run in threads, with BLAS held to one thread each, and their results are reduced in the
+order of the rows: the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from threadpoolctl import ThreadpoolController
+from tqdm.auto import tqdm
+
+from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._validation import check_number
+from .kernels.base import Kernel
+
+__all__ = [
+    "KernelMatrix",
+    "LandmarkFeatures",
+    "Moments",
+    "Sample",
+    "accumulate",
+    "block_budget",
+    "map_blocks",
+    "project",
+    "sum_moments",
+]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
+_BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(4096, 2**26))
+# Kernel values are computed a few rows at a time, so that they are still in cache when used.
+_CACHE_BYTES = 2**20
+# Landmarks of a sketch that mixes many are visited in chunks of this many.
+_LANDMARK_CHUNK = 4096
+
+
+@contextmanager
+def block_budget(rows: int = 4096, megabytes: float = 64.0) -> Iterator[None]:
+    """Set the size of the row blocks that each thread works on, within a `with` block.
+
+    Parameters
+    ----------
+    rows : int, default 4096
+        Most rows of a block.
+    megabytes : float, default 64
+        Most memory for the features of a block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skout
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> with skout.block_budget(rows=10):
+    ...     Z = skout.KernelBasis("gaussian").fit_transform(X)
+    """
+    check_number(rows, "rows", low=1, integer=True)
+    check_number(megabytes, "megabytes", strict=True)
+    token = _BLOCK.set((int(rows), int(megabytes * 2**20)))
+    try:
+        yield
+    finally:
+        _BLOCK.reset(token)
+
+
+def block_rows(row_bytes: int) -> int:
+    """Return the number of rows of a block whose rows take `row_bytes` each."""
+    rows, budget = _BLOCK.get()
+    return max(1, min(rows, budget // max(1, row_bytes)))
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads: for None as many as BLAS would use."""
+    if n_jobs is not None:
+        return joblib.effective_n_jobs(n_jobs)
+    return max((lib["num_threads"] for lib in _blas().info()), default=1)
+
+
+def map_blocks(
+    function: Callable[[T], R], blocks: Iterable[T], *, n_jobs: int | None = None
+) -> Iterator[R]:
+    """Yield function(block) in the order of the blocks, computed in threads."""
+    blocks = list(blocks)
+    threads = min(n_threads(n_jobs), len(blocks))
+    if threads <= 1:
+        yield from map(function, blocks)
+        return
+    pending: deque[Future[R]] = deque()
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        try:
+            for block in blocks:
+                pending.append(pool.submit(function, block))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+class LandmarkFeatures:
+    """phi(x) = W k(landmarks, x), a block of rows at a time; n x m' is never held.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    landmarks : rows
+    weights : None, ndarray or CSR matrix of shape (m, m')
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
+        m_prime = n_rows(landmarks)
+        self.m = m_prime if weights is None else weights.shape[0]
+        size = m_prime if weights is None else _LANDMARK_CHUNK
+        chunks = list(row_slices(m_prime, size))
+        self._blocks = [kernel.against(take(landmarks, chunk)) for chunk in chunks]
+        self._weights = None if weights is None else [weights[:, chunk] for chunk in chunks]
+        self._width = min(m_prime, size)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the features of a block of rows, shape (b, m)."""
+        dtype = float_dtype(rows)
+        out = np.empty((n_rows(rows), self.m), dtype=dtype) if out is None else out
+        step = max(1, _CACHE_BYTES // (self._width * dtype.itemsize))
+        for some in row_slices(n_rows(rows), max(step, 64)):
+            self._fill(take(rows, some), out[some])
+        return out
+
+    def _fill(self, rows: Any, out: np.ndarray) -> None:
+        if self._weights is None:
+            self._blocks[0](rows, out)
+            return
+        out[...] = 0.0
+        for block, W in zip(self._blocks, self._weights, strict=True):
+            K = block(rows)  # (b, chunk)
+            out += (W.astype(K.dtype, copy=False) @ K.T).T
+
+
+class KernelMatrix:
+    """The kernel matrix of a data set, of which sketches see only the parts they ask for."""
+
+    def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self.n_jobs = n_jobs
+
+    def diag(self) -> np.ndarray:
+        """Return k(x, x) of each row."""
+        return self.kernel.diag(self.rows)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """Return K[:, index] in float64."""
+        features = LandmarkFeatures(self.kernel, take(self.rows, index))
+        return project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64)
+
+    def restrict(self, index: np.ndarray) -> KernelMatrix:
+        """Return the kernel matrix of some of the rows."""
+        return KernelMatrix(self.kernel, take(self.rows, index), self.n_jobs)
+
+    def sketched(self, weights: Any) -> np.ndarray:
+        """Return W K W' (K itself when W is None), in float64."""
+        rows = astype(self.rows, np.float64)
+        features = LandmarkFeatures(self.kernel, rows, weights)
+        if weights is None:
+            K = project(features, rows, None, n_jobs=self.n_jobs)
+        else:
+            K = np.zeros((features.m, features.m))
+            blocks = list(row_slices(n_rows(rows), block_rows(8 * features.m)))
+
+            def part(some: slice) -> np.ndarray:
+                return weights[:, some] @ features(take(rows, some))
+
+            for piece in map_blocks(part, blocks, n_jobs=self.n_jobs):
+                K += piece
+        return (K + K.T) / 2.0
+
+
+def project(
+    features: LandmarkFeatures,
+    rows: Any,
+    matrix: np.ndarray | None,
+    *,
+    n_jobs: int | None = None,
+    dtype: Any = None,
+) -> np.ndarray:
+    """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
+
+    The product is in float64 whatever the precision of the kernel values.
+    """
+    n = n_rows(rows)
+    p = features.m if matrix is None else matrix.shape[1]
+    out = np.empty((n, p), dtype=float_dtype(rows) if dtype is None else dtype)
+
+    def fill(some: slice) -> None:
+        F = features(take(rows, some))
+        out[some] = F if matrix is None else F.astype(np.float64, copy=False) @ matrix
+
+    size = block_rows(8 * max(features.m, p))
+    for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
+        pass
+    return out
+
+
+@dataclass
+class Moments:
+    """The sufficient statistics of ridge regression of T on Z; they add and subtract.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the sample weights, n when there are none.
+    zz : ndarray of shape (p, p)
+        Z'Z.
+    zt : ndarray of shape (p, d)
+        Z'T.
+    tt : ndarray of shape (d,)
+        The diagonal of T'T, all that a squared error needs.
+    z_sum, t_sum : ndarray of shape (p,) and (d,)
+        Sums of the rows of Z and of T.
+    """
+
+    weight: float
+    zz: np.ndarray
+    zt: np.ndarray
+    tt: np.ndarray
+    z_sum: np.ndarray
+    t_sum: np.ndarray
+
+    @classmethod
+    def zeros(cls, p: int, d: int) -> Moments:
+        """Return the moments of no rows."""
+        return cls(0.0, np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p), np.zeros(d))
+
+    @classmethod
+    def of_block(cls, Z: np.ndarray, T: np.ndarray, weights: np.ndarray | None) -> Moments:
+        """Return the moments of one block; Z is scaled in place when there are weights."""
+        root = np.ones(len(T)) if weights is None else np.sqrt(weights)
+        if weights is not None:
+            Z *= root[:, None].astype(Z.dtype)
+        T = T * root[:, None]
+        right = np.column_stack([T, root]).astype(Z.dtype, copy=False)
+        cross = (Z.T @ right).astype(np.float64)  # (p, d + 1)
+        return cls(
+            float(root @ root),
+            Z.T @ Z,  # NumPy sees the symmetry and does half the work
+            cross[:, :-1],
+            np.einsum("ij,ij->j", T, T),
+            cross[:, -1],
+            T.T @ root,
+        )
+
+    def add(self, other: Moments) -> None:
+        """Add other moments in place, in float64."""
+        self.weight += other.weight
+        for name in ("zz", "zt", "tt", "z_sum", "t_sum"):
+            total = getattr(self, name)
+            total += getattr(other, name)
+
+    def __add__(self, other: Moments) -> Moments:
+        return self._combine(other, 1.0)
+
+    def __sub__(self, other: Moments) -> Moments:
+        return self._combine(other, -1.0)
+
+    def _combine(self, other: Moments, sign: float) -> Moments:
+        return Moments(
+            self.weight + sign * other.weight,
+            self.zz + sign * other.zz,
+            self.zt + sign * other.zt,
+            self.tt + sign * other.tt,
+            self.z_sum + sign * other.z_sum,
+            self.t_sum + sign * other.t_sum,
+        )
+
+    def map(self, M: np.ndarray) -> Moments:
+        """Return the moments of Z M'."""
+        zz = M @ self.zz @ M.T
+        return Moments(
+            self.weight, (zz + zz.T) / 2, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum
+        )
+
+
+def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
+    """Return the sum of the chosen parts, in their order."""
+    total = Moments.zeros(*parts[0].zt.shape)
+    for part in (part for part, take_it in zip(parts, chosen, strict=True) if take_it):
+        total.add(part)
+    return total
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows with their targets, as the moments want them.
+
+    Attributes
+    ----------
+    rows : encoded rows, n of them
+    targets : ndarray of shape (n, d)
+    weights : ndarray of shape (n,), optional
+    groups : ndarray of int, shape (n,), optional
+        Group of each row, 0 to n_groups - 1: each group gets moments of its own.
+    n_groups : int
+    """
+
+    rows: Any
+    targets: np.ndarray
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    n_groups: int = 1
+
+    def blocks(self, size: int) -> Iterator[tuple[int, slice | np.ndarray]]:
+        """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
+        if self.groups is None:
+            for some in row_slices(n_rows(self.rows), size):
+                yield 0, some
+            return
+        for group in range(self.n_groups):
+            index = np.flatnonzero(self.groups == group)
+            for some in row_slices(len(index), size):
+                part = index[some]
+                contiguous = part[-1] - part[0] == len(part) - 1
+                yield group, slice(part[0], part[-1] + 1) if contiguous else part
+
+
+def accumulate(
+    features: LandmarkFeatures,
+    sample: Sample,
+    *,
+    prepare: Callable[[np.ndarray], np.ndarray],
+    p: int,
+    dtype: Any = np.float64,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> list[Moments]:
+    """Return the moments of (prepare(features(rows)), targets), one `Moments` a group.
+
+    Parameters
+    ----------
+    features : LandmarkFeatures
+    sample : Sample
+    prepare : callable
+        Maps a block of features (b, m) to coordinates (b, p); it may work in place.
+    p : int
+    dtype : numpy dtype, default float64
+        Precision of the products within a block; sums over blocks are always float64.
+    n_jobs, verbose
+        Threads, and whether to show a progress bar.
+    """
+    source, dtype = float_dtype(sample.rows), np.dtype(dtype)
+    blocks = list(sample.blocks(block_rows(dtype.itemsize * features.m)))
+    scratch = threading.local()
+
+    def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
+        group, some = block
+        T = sample.targets[some].astype(np.float64)
+        F = features(take(sample.rows, some), _scratch(scratch, source, len(T), features.m))
+        weights = None if sample.weights is None else sample.weights[some]
+        return group, Moments.of_block(prepare(F.astype(dtype, copy=False)), T, weights)
+
+    totals = [Moments.zeros(p, sample.targets.shape[1]) for _ in range(sample.n_groups)]
+    with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
+        for group, part in map_blocks(moments, blocks, n_jobs=n_jobs):
+            totals[group].add(part)
+            bar.update()
+    return totals
+
+
+def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
+    """Return this thread's (b, m) buffer: fresh memory for each block costs page faults."""
+    if getattr(store, "buffer", None) is None or len(store.buffer) < b:
+        store.buffer = np.empty((b, m), dtype=dtype)
+    return store.buffer[:b]

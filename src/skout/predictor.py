@@ -1,0 +1,238 @@
+"""The library in one file: object -> coordinates -> a map -> coordinates -> object.
+
+    x --encode--> rows --basis--> z in R^px --map--> f in R^py --decode--> y
+
+START READING HERE. A structured predictor is an output basis, which turns objects into
+coordinates; any regressor, which predicts them; and a decoder, which finds the object back.
+The papers' methods are the ways to fill it in: `iokr` and `sisokr`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ._arrays import n_rows
+from ._validation import resolve
+from .basis import KernelBasis
+from .decoding import DECODERS, CandidateDecoder
+from .metrics import kernel_similarity
+from .regressors import KernelRidge
+
+__all__ = ["StructuredPredictor", "iokr", "sisokr"]
+
+
+class StructuredPredictor(BaseEstimator):
+    """Predict structured objects: a regressor into the coordinates of an output kernel.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor with several outputs
+        KernelRidge gives IOKR and its sketched variants, a random forest an output kernel forest.
+    output_basis : KernelBasis
+        Coordinates of the output objects.
+    decoder : decoder, str or None, default None
+        From predicted coordinates back to objects; None chooses among candidates.
+
+    Attributes
+    ----------
+    output_basis_, regressor_, decoder_
+        The fitted parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skout import KernelBasis, StructuredPredictor
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])  # label sets
+    >>> forest = RandomForestRegressor(10, random_state=0)
+    >>> model = StructuredPredictor(forest, KernelBasis("tanimoto")).fit(X, Y)
+    >>> model.predict([[1.0], [18.0]])
+    array([[1, 0, 1],
+           [0, 1, 1]])
+    """
+
+    def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
+        self.regressor = regressor
+        self.output_basis = output_basis
+        self.decoder = decoder
+
+    def fit(self, X: Any, Y: Any, **fit_params: Any) -> StructuredPredictor:
+        """Fit the output basis, then the regressor on the coordinates, then the decoder.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        Y : objects that the output kernel encodes, n of them
+        **fit_params
+            Passed to the regressor's fit, e.g. sample_weight.
+
+        Returns
+        -------
+        self : StructuredPredictor
+        """
+        if n_rows(X) != n_rows(Y):
+            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
+        self.output_basis_ = clone(self.output_basis).fit(Y)
+        T = self.output_basis_.transform(Y)
+        self.regressor_ = clone(self.regressor).fit(X, T, **fit_params)
+        self.decoder_ = self._decoder().fit(self.output_basis_, Y)
+        return self
+
+    def _decoder(self) -> Any:
+        if self.decoder is None:
+            return CandidateDecoder()
+        if isinstance(self.decoder, str):
+            return resolve(self.decoder, DECODERS, "decoder")()
+        return clone(self.decoder)
+
+    def predict_coordinates(self, X: Any) -> np.ndarray:
+        """Return the predicted coordinates f(x) in the output basis.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+
+        Returns
+        -------
+        F : ndarray of shape (n, p)
+        """
+        check_is_fitted(self)
+        return np.reshape(self.regressor_.predict(X), (n_rows(X), self.output_basis_.rank_))
+
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Predict an object for each row of X.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        candidates : objects, optional
+            The pool to choose from; default the distinct training outputs.
+
+        Returns
+        -------
+        objects : n of them
+        """
+        F = self.predict_coordinates(X)
+        return self.decoder_.decode(F, candidates)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        candidates : objects, optional
+            The pool to choose from; default the distinct training outputs, `decoder_.pool_`.
+        k : int, default 10
+            How many to return.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, best first.
+        scores : ndarray of shape (n, k)
+            2 <f(x), z(c)> - k(c, c).
+        """
+        F = self.predict_coordinates(X)
+        return self.decoder_.rank(F, candidates, k=k)
+
+    def score(self, X: Any, Y: Any) -> float:
+        """Return the mean normalised kernel similarity of prediction and truth; 1 is perfect.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        Y : objects, n of them
+
+        Returns
+        -------
+        score : float
+        """
+        return kernel_similarity(self.output_basis_.kernel_, Y, self.predict(X))
+
+
+def iokr(
+    input_kernel: Any = "gaussian",
+    output_kernel: Any = "gaussian",
+    *,
+    input_sketch: Any = None,
+    output_sketch: Any = None,
+    alpha: Any = 1e-3,
+    random_state: Any = None,
+) -> StructuredPredictor:
+    """Input output kernel regression: exact (2.33), or with either side sketched (4.10).
+
+    Parameters
+    ----------
+    input_kernel, output_kernel : kernel, str or callable
+    input_sketch, output_sketch : sketch, str or None, default None
+        None is exact. Sketching the inputs gives SIOKR, the outputs ISOKR, both SISOKR.
+    alpha : float or sequence of floats, default 1e-3
+        Ridge penalty; of a sequence the best in cross-validation, in the output coordinates.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    predictor : StructuredPredictor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import iokr
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
+    >>> iokr("gaussian", "tanimoto").fit(X, Y).predict([[1.0]])
+    array([[1, 0, 1]])
+    """
+    regressor = KernelRidge(input_kernel, input_sketch, alpha, random_state=random_state)
+    basis = KernelBasis(output_kernel, output_sketch, random_state=random_state)
+    return StructuredPredictor(regressor, basis)
+
+
+def sisokr(
+    input_kernel: Any = "gaussian",
+    output_kernel: Any = "gaussian",
+    *,
+    input_sketch: Any = "subsample",
+    output_sketch: Any = "p-sparsified",
+    alpha: Any = 1e-3,
+    random_state: Any = None,
+) -> StructuredPredictor:
+    """Sketched input, sketched output kernel regression: both sides scale (4.10).
+
+    `iokr` with sketches by default: sub-sampled inputs and p-sparsified outputs, each of a size
+    that grows like sqrt(n).
+
+    Parameters
+    ----------
+    input_kernel, output_kernel : kernel, str or callable
+    input_sketch, output_sketch : sketch, str or None
+    alpha : float or sequence of floats, default 1e-3
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    predictor : StructuredPredictor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import sisokr
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
+    >>> sisokr("gaussian", "tanimoto", random_state=0).fit(X, Y).predict([[1.0]])
+    array([[1, 0, 1]])
+    """
+    return iokr(
+        input_kernel,
+        output_kernel,
+        input_sketch=input_sketch,
+        output_sketch=output_sketch,
+        alpha=alpha,
+        random_state=random_state,
+    )

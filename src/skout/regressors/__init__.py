@@ -1,0 +1,5 @@
+"""Regressors: the map between coordinates."""
+
+from .ridge import KernelRidge
+
+__all__ = ["KernelRidge"]

@@ -1,0 +1,338 @@
+"""Kernel ridge regression, exact or sketched, in memory or streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+from tqdm.auto import tqdm
+
+from .._arrays import n_rows, take, unique
+from .._validation import check_number, check_rng, check_rows, check_targets, check_weights
+from ..basis import KernelBasis
+from ..gram import KernelMatrix, LandmarkFeatures, Moments, Sample, map_blocks, project, sum_moments
+from ..kernels import as_kernel
+from ..solvers import dual_ridge, ridge, ridge_errors, ridge_paths
+
+__all__ = ["KernelRidge"]
+
+# A cross-validation whose rows play more different parts than this is refused.
+_MAX_GROUPS = 64
+
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Kernel ridge regression with one or many outputs.
+
+    Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
+    (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
+    constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+    alpha : float or sequence of floats, default 1e-3
+        Penalty. It does not change meaning with n. Of a sequence, the value with the least
+        cross-validated error is taken; all of them together cost one pass over the data.
+    cv : int, splitter or iterable of splits, default 5
+        Used when `alpha` is a sequence.
+    fit_intercept : bool, default False
+        Add an unpenalised constant to each output.
+    random_state : None, int or Generator
+        Seed of the sketch.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its parameters resolved.
+    basis_ : KernelBasis
+        The coordinates, if sketched.
+    coef_ : ndarray of shape (p, d)
+        Coefficients in these coordinates; in the exact model those of k(landmarks_, .).
+    landmarks_ : rows
+        What predictions compare new rows with: the distinct training rows in the exact model.
+    intercept_ : ndarray of shape (d,)
+    alpha_ : float
+        The penalty used.
+    cv_results_ : dict
+        "alpha", "mean_mse", "std_mse" and "fold_mse", if `alpha` is a sequence.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelRidge
+    >>> from skout.sketches import SubSample
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (500, 1))
+    >>> model = KernelRidge("gaussian", SubSample(30), alpha=1e-5, random_state=0)
+    >>> bool(model.fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.999)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        sketch: Any = None,
+        alpha: Any = 1e-3,
+        *,
+        cv: Any = 5,
+        fit_intercept: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.alpha = alpha
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : array of shape (n,) or (n, d)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        alphas = self._alphas()
+        sample = self._sample(X, y, sample_weight, reset=True)
+        if n_rows(sample.rows) < 2:
+            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        self._moments: list[Moments] | None = None
+        splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
+        if self.sketch is None:
+            return self._fit_exact(sample, splits, alphas)
+        self._fit_basis(sample.rows)
+        groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
+        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)))
+        moments = self.basis_.moments(sample, min(alphas), self.verbose)
+        return self._solve(moments, parts, alphas)
+
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
+    ) -> KernelRidge:
+        """Add rows to the model: the result is that of one fit on all rows with these landmarks.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+        y : array of shape (n,) or (n, d)
+        sample_weight : array of shape (n,), optional
+        landmarks : array, CSR matrix or objects, optional
+            Rows that the sketch is drawn from, at the first call; default its X. Widths such as
+            gamma="scale" are resolved on them too.
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        alphas = self._alphas()
+        if self.sketch is None:
+            raise ValueError(
+                "partial_fit needs a sketch: without one the model keeps every row. "
+                "Give for instance sketch=SubSample(1000)."
+            )
+        first = getattr(self, "_moments", None) is None
+        if not first and landmarks is not None:
+            raise ValueError("landmarks can only be given at the first call of partial_fit.")
+        sample = self._sample(X, y, sample_weight, reset=first)
+        if first:
+            pool = sample.rows if landmarks is None else as_kernel(self.kernel).encode(landmarks)
+            self._fit_basis(pool)
+            self._n_seen = 0
+        groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
+        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)))
+        moments = self.basis_.moments(sample, min(alphas), self.verbose)
+        if not first:
+            moments = [a + b for a, b in zip(self._moments or [], moments, strict=True)]
+        self._n_seen += n_rows(sample.rows)
+        self._moments = moments
+        return self._solve(moments, parts, alphas)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the targets of new rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, d)
+        """
+        check_is_fitted(self)
+        rows = check_rows(self, self.kernel_, X, reset=False)
+        if self.sketch is None:
+            features, matrix = LandmarkFeatures(self.kernel_, self.landmarks_), self.coef_
+        else:
+            features = self.basis_._features()
+            matrix = self.basis_.components_.T @ self.coef_
+        F = project(features, rows, matrix, n_jobs=self.n_jobs)
+        F += self.intercept_.astype(F.dtype)
+        return F[:, 0] if self._is_vector else F
+
+    def _alphas(self) -> list[float]:
+        many = isinstance(self.alpha, Iterable) and not isinstance(self.alpha, str)
+        alphas = list(self.alpha) if many else [self.alpha]
+        if not alphas:
+            raise ValueError("alpha must be a number or a non-empty sequence of numbers. Got [].")
+        return [float(check_number(alpha, "alpha")) for alpha in alphas]
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
+        """Check and encode what was given to fit."""
+        rows = check_rows(self, as_kernel(self.kernel), X, reset=reset)
+        n = n_rows(rows)
+        if n == 0:
+            raise ValueError("Found array with 0 sample(s): X must have rows.")
+        y = check_targets(y, n)
+        self._is_vector = y.ndim == 1
+        return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
+
+    def _fit_basis(self, rows: Any) -> None:
+        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
+        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, check_rng(self.random_state))
+        self.kernel_ = self.basis_.kernel_
+        self.landmarks_ = self.basis_.landmarks_
+
+    def _splits(self, n: int, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        return list(check_cv(self.cv).split(np.zeros((n, 1)), targets))
+
+    def _interleaved_groups(
+        self, n: int, n_alphas: int
+    ) -> tuple[np.ndarray | None, list[np.ndarray]]:
+        """Deal rows into folds in turn: folds then do not depend on how the rows come in blocks."""
+        if n_alphas == 1:
+            return None, []
+        k = check_number(self.cv, "cv, in partial_fit,", low=2, integer=True)
+        return (self._n_seen + np.arange(n)) % k, list(np.eye(k) + 1)
+
+    def _solve(
+        self, moments: list[Moments], parts: list[np.ndarray], alphas: list[float]
+    ) -> KernelRidge:
+        """Choose alpha on the folds, if any, and solve on all rows."""
+        if parts:
+            roles = np.array(parts).T  # (n_splits, n_groups), see _groups_of_splits
+
+            def errors(role: np.ndarray) -> list[float]:
+                train = sum_moments(moments, role == _TRAIN)
+                test = sum_moments(moments, role == _TEST)
+                path = ridge_paths(train, alphas, self.fit_intercept)
+                return [float(ridge_errors(test, *fit).mean()) for fit in path]
+
+            self._choose(alphas, list(map_blocks(errors, roles, n_jobs=self.n_jobs)))
+        else:
+            self.alpha_ = alphas[0]
+        total = sum_moments(moments, np.ones(len(moments), dtype=bool))
+        self.coef_, self.intercept_ = ridge(total, self.alpha_, self.fit_intercept)
+        return self
+
+    def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
+        """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
+        table = np.array(errors)
+        mean = table.mean(axis=0)
+        self.alpha_ = alphas[int(np.argmin(mean))]
+        self.cv_results_ = {
+            "alpha": np.array(alphas),
+            "mean_mse": mean,
+            "std_mse": table.std(axis=0),
+            "fold_mse": table,
+        }
+
+    def _fit_exact(
+        self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]
+    ) -> KernelRidge:
+        """Solve on the distinct rows; equal rows add their weights and average their targets."""
+        first, inverse = unique(sample.rows)
+        self.landmarks_ = take(sample.rows, first)
+        self.kernel_ = as_kernel(self.kernel).resolve(sample.rows, check_rng(self.random_state))
+        K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).sketched(None)
+        everything = np.arange(len(inverse))
+        if splits:
+            folds = tqdm(splits, desc="folds", disable=not self.verbose)
+            self._choose(alphas, [self._fold_errors(K, inverse, sample, f, alphas) for f in folds])
+        else:
+            self.alpha_ = alphas[0]
+        self.coef_, self.intercept_ = self._exact(K, inverse, sample, everything, self.alpha_)
+        return self
+
+    def _exact(
+        self, K: np.ndarray, inverse: np.ndarray, sample: Sample, some: np.ndarray, alpha: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fit on some of the rows; rows without weight get coefficient 0."""
+        w = np.ones(len(inverse)) if sample.weights is None else sample.weights
+        total = np.bincount(inverse[some], w[some], minlength=len(K))
+        sums = np.zeros((len(K), sample.targets.shape[1]))
+        np.add.at(sums, inverse[some], w[some, None] * sample.targets[some])
+        used = np.flatnonzero(total)
+        means = sums[used] / total[used, None]
+        part = K if len(used) == len(K) else K[np.ix_(used, used)]
+        solution, intercept = dual_ridge(part, means, total[used], alpha, self.fit_intercept)
+        coef = np.zeros_like(sums)
+        coef[used] = solution
+        return coef, intercept
+
+    def _fold_errors(
+        self,
+        K: np.ndarray,
+        inverse: np.ndarray,
+        sample: Sample,
+        fold: tuple[np.ndarray, np.ndarray],
+        alphas: list[float],
+    ) -> list[float]:
+        """Return the mean squared error on the held-out rows of a fold, for each alpha."""
+        train, test = fold
+        K_test = K[inverse[test]]
+        w = None if sample.weights is None else sample.weights[test]
+        errors = []
+        for alpha in alphas:
+            coef, intercept = self._exact(K, inverse, sample, train, alpha)
+            squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
+            errors.append(float(np.average(squared.mean(axis=1), weights=w)))
+        return errors
+
+
+_TRAIN, _TEST = 1, 2
+
+
+def _groups_of_splits(
+    splits: list[tuple[np.ndarray, np.ndarray]], n: int
+) -> tuple[np.ndarray | None, list[np.ndarray]]:
+    """Group the rows that play the same part in every split.
+
+    Returns
+    -------
+    groups : ndarray of int, shape (n,), or None
+    parts : list of ndarrays of shape (n_splits,)
+        The parts each group plays: 1 in training, 2 in testing, 0 in neither.
+    """
+    if not splits:
+        return None, []
+    roles = np.zeros((n, len(splits)), dtype=np.int8)
+    for j, (train, test) in enumerate(splits):
+        roles[train, j] = _TRAIN
+        roles[test, j] = _TEST
+    parts, groups = np.unique(roles, axis=0, return_inverse=True)
+    if len(parts) > _MAX_GROUPS:
+        raise ValueError(
+            f"The splits of cv divide the rows into {len(parts)} parts, more than {_MAX_GROUPS}; "
+            "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
+        )
+    return groups.ravel(), list(parts)

@@ -1,0 +1,86 @@
+"""Pure functions from sufficient statistics to coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._linalg import ridge_path, ridge_solve
+from .gram import Moments
+
+__all__ = ["dual_ridge", "ridge", "ridge_errors", "ridge_paths"]
+
+
+def _normal_equations(
+    moments: Moments, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return Z'Z and Z'T, centred if there is an intercept, and the means of Z and T."""
+    if not fit_intercept:
+        return moments.zz, moments.zt, np.zeros_like(moments.z_sum), np.zeros_like(moments.t_sum)
+    z_mean, t_mean = moments.z_sum / moments.weight, moments.t_sum / moments.weight
+    zz = moments.zz - moments.weight * np.outer(z_mean, z_mean)
+    return zz, moments.zt - moments.weight * np.outer(z_mean, t_mean), z_mean, t_mean
+
+
+def ridge(
+    moments: Moments, alpha: float, fit_intercept: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise mean 1/2 ||t - B'z - b||^2 + alpha/2 ||B||^2: B = (Z'Z + n alpha I)^-1 Z'T.
+
+    Returns
+    -------
+    coef : ndarray of shape (p, d)
+    intercept : ndarray of shape (d,)
+    """
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coef = ridge_solve(zz, zt, moments.weight * alpha)
+    return coef, t_mean - z_mean @ coef
+
+
+def ridge_paths(
+    moments: Moments, alphas: Sequence[float], fit_intercept: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Solve `ridge` for many alphas by one eigendecomposition of Z'Z."""
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coefs = ridge_path(zz, zt, moments.weight * np.asarray(alphas))
+    return [(coef, t_mean - z_mean @ coef) for coef in coefs]
+
+
+def ridge_errors(moments: Moments, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Return the mean squared error of each output on the rows behind `moments`.
+
+    sum ||t - B'z - b||^2 = T'T - 2 B'Z'T + B'Z'Z B - 2 b (sum t - B' sum z) + n b^2, diagonals.
+    """
+    fitted = moments.zz @ coef  # (p, d)
+    error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
+    error += intercept * (moments.weight * intercept)
+    error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
+    return np.maximum(error, 0.0) / moments.weight
+
+
+def dual_ridge(
+    K: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    alpha: float,
+    fit_intercept: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise sum_i w_i/(2n) ||t_i - f(x_i)||^2 + alpha/2 ||f||^2, n = sum w, over all f (2.32).
+
+    f = sum_i c_i k(x_i, .) + b with (K + n alpha diag(1/w)) c + b = T and, for an intercept,
+    sum c = 0. With C = diag(sqrt w) this is (C K C + n alpha I) (C^-1 c) = C (T - b).
+
+    Returns
+    -------
+    dual_coef : ndarray of shape (n, d)
+    intercept : ndarray of shape (d,)
+    """
+    root = np.sqrt(weights)[:, None]
+    right = root * (np.column_stack([targets, np.ones(len(K))]) if fit_intercept else targets)
+    solution = root * ridge_solve(root * K * root.T, right, weights.sum() * alpha)
+    if not fit_intercept:
+        return solution, np.zeros(targets.shape[1])
+    coef, ones = solution[:, :-1], solution[:, -1]
+    intercept = coef.sum(axis=0) / ones.sum()
+    return coef - np.outer(ones, intercept), intercept

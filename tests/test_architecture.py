@@ -1,0 +1,286 @@
+"""The law of the house: who may import whom, and what no module may do.
+
+The source is read with ``ast``. Each rule is a function from a module to the list of its offences;
+``test_rule_catches`` shows every rule an offender that it must catch.
+"""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
+
+# From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
+LAYERS = [
+    ["_arrays", "_linalg", "_validation"],
+    ["kernels", "sketches", "losses", "metrics"],
+    ["gram", "basis", "solvers"],
+    ["regressors", "decoding", "deep"],
+    ["predictor"],
+    ["selection", "diagnostics", "datasets", "persistence", "plotting", "testing"],
+    ["__init__"],
+    ["cli", "demo", "__main__"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+# Layers whose rooms may also import each other, without a cycle.
+OPEN_LEVELS = {LEVEL["_linalg"], LEVEL["kernels"], LEVEL["gram"], LEVEL["cli"]}
+
+OPTIONAL = {"torch", "pandas", "matplotlib", "typer", "rich", "numba", "dask", "rdkit", "faiss"}
+MAY_PRINT = {"cli", "demo", "__main__"}
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60  # without the docstring
+# Names of numpy.linalg, scipy.linalg, torch.linalg ... that factorise, openly or inside.
+FACTORISATIONS = {
+    *("cho_factor", "cholesky", "eig", "eigh", "eigsh", "get_lapack_funcs", "ldl", "lstsq", "lu"),
+    *("lu_factor", "pinv", "pinvh", "qr", "schur", "solve", "splu", "svd", "svds"),
+}
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str  # skout.kernels.base
+    source: str
+    is_package: bool = False
+
+    @property
+    def room(self) -> str:
+        return room(self.name)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(ast.parse(self.source)))
+
+
+def read_package() -> list[Module]:
+    modules = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        modules.append(Module(name, path.read_text(encoding="utf-8"), is_package))
+    return modules
+
+
+MODULES = read_package()
+KNOWN = {module.name for module in MODULES}
+
+
+def room(name: str) -> str:
+    """The file or folder directly under skout that a module lies in."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+# Reading a module --------------------------------------------------------------------------------
+
+
+def own_imports(module: Module) -> Iterator[tuple[str, ast.stmt]]:
+    """The modules of skout that a module imports, relative imports made absolute."""
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = import_base(module, node)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            # `from skout import gram` imports a module, `from skout.gram import x` a name of one.
+            targets = [name if name in KNOWN else base for name in names]
+        else:
+            continue
+        yield from ((t, node) for t in targets if t == "skout" or t.startswith("skout."))
+
+
+def import_base(module: Module, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    parts = module.name.split(".")
+    up = node.level - module.is_package
+    return ".".join(parts[: len(parts) - up] + ([node.module] if node.module else []))
+
+
+def functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [n for n in module.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def dotted_names(module: Module) -> Iterator[tuple[str, int]]:
+    """Every dotted name in the code, import aliases undone: np.linalg.svd is numpy.linalg.svd."""
+    aliases = {}
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            aliases |= {a.asname: a.name for a in node.names if a.asname}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                aliases[alias.asname or alias.name] = full
+                yield full, node.lineno
+    for node in module.nodes:
+        parts = attribute_chain(node)
+        if parts:
+            yield ".".join([aliases.get(parts[0], parts[0]), *parts[1:]]), node.lineno
+
+
+def attribute_chain(node: ast.AST) -> list[str]:
+    """a.b.c as its parts; empty when the node is not such a chain."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        parts = attribute_chain(node.value)
+        return [*parts, node.attr] if parts else []
+    return []
+
+
+# The rules ---------------------------------------------------------------------------------------
+
+
+def unknown_room(module: Module) -> list[str]:
+    if module.room in LEVEL:
+        return []
+    return [f"{module.name} has no layer: put {module.room!r} into LAYERS, or the code elsewhere"]
+
+
+def upward_imports(module: Module) -> list[str]:
+    return [
+        f"{module.name}:{node.lineno} imports {target}, which is not below it"
+        for target, node in own_imports(module)
+        if not may_import(module.room, room(target))
+    ]
+
+
+def may_import(importer: str, imported: str) -> bool:
+    if importer == imported:
+        return True
+    if importer not in LEVEL or imported not in LEVEL:
+        return False
+    below, level = LEVEL[imported], LEVEL[importer]
+    return below < level or (below == level and level in OPEN_LEVELS)
+
+
+def hidden_imports(module: Module) -> list[str]:
+    if module.room == "cli":  # nothing imports it, and it should start quickly
+        return []
+    inside = {id(node) for function in functions(module) for node in ast.walk(function)}
+    return [
+        f"{module.name}:{node.lineno} imports {target} inside a function; import it at the top"
+        for target, node in own_imports(module)
+        if id(node) in inside
+    ]
+
+
+def prints(module: Module) -> list[str]:
+    if module.room in MAY_PRINT:
+        return []
+    return [
+        f"{module.name}:{node.lineno} prints"
+        for node in module.nodes
+        if isinstance(node, ast.Call) and attribute_chain(node.func) == ["print"]
+    ]
+
+
+def oversize(module: Module) -> list[str]:
+    lines = len(module.source.splitlines())
+    found = [f"{module.name} has {lines} lines"] if lines > MAX_MODULE_LINES else []
+    for function in functions(module):
+        length = function.end_lineno - function.lineno + 1
+        if ast.get_docstring(function) is not None:
+            doc = function.body[0]
+            length -= doc.end_lineno - doc.lineno + 1
+        if length > MAX_FUNCTION_LINES:
+            found.append(f"{module.name}:{function.lineno} {function.name} has {length} lines")
+    return found
+
+
+def hidden_randomness(module: Module) -> list[str]:
+    """Functions of the global generators; classes (Generator, RandomState) and default_rng pass."""
+    return [
+        f"{module.name}:{line} uses {name}, hidden global state; pass a Generator"
+        for name, line in dotted_names(module)
+        for head, _, last in [name.rpartition(".")]
+        if head in {"numpy.random", "random"} and last.islower() and last != "default_rng"
+    ]
+
+
+def inverses(module: Module) -> list[str]:
+    return [
+        f"{module.name}:{line} uses {name}; solve with a factorisation of _linalg"
+        for name, line in dotted_names(module)
+        if ".linalg.inv" in f".{name}." or name == "torch.inverse"
+    ]
+
+
+def stray_factorisations(module: Module) -> list[str]:
+    if module.room == "_linalg":
+        return []
+    return [
+        f"{module.name}:{line} uses {name}; only _linalg factorises"
+        for name, line in dotted_names(module)
+        for *path, last in [name.split(".")]
+        if ("linalg" in path and last in FACTORISATIONS) or "lapack" in (*path, last)
+    ]
+
+
+RULES = [
+    unknown_room,
+    upward_imports,
+    hidden_imports,
+    prints,
+    oversize,
+    hidden_randomness,
+    inverses,
+    stray_factorisations,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_package_obeys(rule):
+    assert "skout" in KNOWN, f"no package found in {PACKAGE}"
+    offences = [offence for module in MODULES for offence in rule(module)]
+    assert not offences, "\n".join(offences)
+
+
+def test_no_import_cycle():
+    graph = {m.name: {target for target, _ in own_imports(m)} - {m.name} for m in MODULES}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (unknown_room, "skout.utils", ""),
+        (upward_imports, "skout.kernels.base", "from skout.basis import KernelBasis"),
+        (upward_imports, "skout.kernels.base", "from ..basis import KernelBasis"),
+        (upward_imports, "skout.basis", "from skout import KernelRidge"),
+        (upward_imports, "skout.decoding.base", "import skout.regressors.ridge"),
+        (upward_imports, "skout", "from .cli import main"),
+        (hidden_imports, "skout.predictor", "def f():\n    from skout.basis import KernelBasis"),
+        (prints, "skout.basis", "def f():\n    print(1)"),
+        (oversize, "skout.basis", "x = 1\n" * 501),
+        (oversize, "skout.basis", "def f():\n    '''Doc.'''\n" + "    x = 1\n" * 60),
+        (hidden_randomness, "skout.sketches", "import numpy as np\nnp.random.rand(3)"),
+        (hidden_randomness, "skout.sketches", "from numpy.random import shuffle"),
+        (inverses, "skout._linalg", "import numpy as np\nnp.linalg.inv(K)"),
+        (inverses, "skout._linalg", "from scipy.linalg import inv"),
+        (stray_factorisations, "skout.basis", "import numpy as np\nnp.linalg.eigh(K)"),
+        (stray_factorisations, "skout.basis", "from scipy.linalg import cholesky as chol"),
+        (stray_factorisations, "skout.basis", "from scipy.linalg.lapack import dpstrf"),
+        (stray_factorisations, "skout.basis", "def f(xp, K):\n    return xp.linalg.qr(K)"),
+    ],
+)
+def test_rule_catches(rule, name, source):
+    assert rule(Module(name, source, is_package=name == "skout"))
+
+
+def test_import_needs_no_extra():
+    # scikit-learn itself imports pandas and rich where they are installed
+    code = (
+        "import sys, sklearn.gaussian_process, sklearn.model_selection; before = set(sys.modules);"
+        f"import skout; print(*sorted({OPTIONAL!r} & (sys.modules.keys() - before)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
