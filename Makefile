@@ -41,7 +41,7 @@ bench: $(READY) ## speed and memory of ridge against scikit-learn
 	$(BIN)/python benchmarks/ridge.py
 
 clean: ## remove the environment, caches and outputs
-	rm -rf $(VENV) build dist out skout-demo.html .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

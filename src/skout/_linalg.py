@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lapack
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack
 
 __all__ = [
+    "congruence",
     "eigen_whitening",
     "partial_whitening",
     "pivoted_cholesky",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
+
+# Rows whitened at a time, few enough for their products to stay in cache.
+_WHITENED_ROWS = 256
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +57,7 @@ def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarra
 def eigen_whitening(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (D^(-1/2) U', D) of K = U D U', largest first, cut at m * eps * largest."""
     values, vectors = eigh(K, driver="evd")
-    keep = values > K.shape[0] * EPS * max(values[-1], 0.0)
+    keep = values > K.shape[0] * EPS * values.max(initial=0.0)
     if not keep.any():
         raise ValueError(
             "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
@@ -73,16 +77,23 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
     return np.tril(lapack.dtrtri(L, lower=1)[0])
 
 
-def top_eigenvalue(L: np.ndarray, n_iter: int = 12) -> float:
+def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Return M A M' for a lower triangular M and a symmetric A."""
+    half = blas.dtrmm(1.0, M, A, lower=1)
+    out = blas.dtrmm(1.0, M, half, side=1, lower=1, trans_a=1)
+    return (out + out.T) / 2.0
+
+
+def top_eigenvalue(L: np.ndarray, n_iter: int = 4) -> float:
     """Estimate the largest eigenvalue of L L' by power iteration."""
     v = np.ones(L.shape[0])
     value = 0.0
     for _ in range(n_iter):
-        norm = np.linalg.norm(v)
-        if norm == 0:
-            return 0.0
-        v = v / norm
-        v, value = L @ (L.T @ v), float(np.linalg.norm(L.T @ v) ** 2)
+        half = L.T @ (v / np.linalg.norm(v))
+        value = float(half @ half)
+        if value == 0.0:
+            break
+        v = L @ half
     return value
 
 
@@ -112,22 +123,26 @@ def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndar
     rotated = vectors.T @ B
     solutions = []
     for shift in shifts:
-        keep = values + shift > (noise if shift == 0 else 0.0)
+        keep = values + shift > (noise if shift <= noise else 0.0)
         scale = np.divide(1.0, values + shift, where=keep, out=np.zeros_like(values))
         solutions.append(vectors @ (scale[:, None] * rotated))
     return solutions
 
 
-def ridge_leverage(B: np.ndarray, trace: float, size: int) -> np.ndarray:
-    """Return the leverage scores diag B (B'B + s I)^-1 B' of a low-rank K close to B B'.
+def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
+    """Approximate the ridge leverage scores diag K (K + s I)^-1, given B B' <= K and diag K.
 
-    s is the mean that the trace leaves for each of `size` directions beyond the first `size`.
+    diag B (B'B + s I)^-1 B', plus what B misses of each row at its full score, residual / s, at
+    most 1. s is the mean that the trace leaves for each of `size` directions beyond the first ones.
     """
     values, vectors = eigh(B.T @ B, driver="evd")
     values = np.maximum(values, 0.0)
-    tail = max(trace - values[::-1][:size].sum(), EPS * trace)
+    s = max(diag.sum() - values[::-1][:size].sum(), EPS * diag.sum()) / size
     rotated = B @ vectors
-    return np.einsum("ij,j,ij->i", rotated, 1.0 / (values + tail / size), rotated)
+    seen = np.einsum("ij,j,ij->i", rotated, 1.0 / (values + s), rotated)
+    missed = np.maximum(diag - np.einsum("ij,ij->i", B, B), 0.0)
+    missed[missed <= len(values) * EPS * diag] = 0.0
+    return np.minimum(1.0, seen + missed / s)
 
 
 def partial_whitening(
@@ -155,9 +170,10 @@ def partial_whitening(
     share = np.ascontiguousarray(L[size:, :size].T.astype(dtype))
 
     def apply(F: np.ndarray) -> np.ndarray:
-        if size:
-            F[:, :size] = F[:, :size] @ right
-            F[:, size:] -= F[:, :size] @ share
+        for start in range(0, len(F) if size else 0, _WHITENED_ROWS):
+            some = F[start : start + _WHITENED_ROWS]
+            some[:, :size] = some[:, :size] @ right
+            some[:, size:] -= some[:, :size] @ share
         return F
 
     return apply, finish

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 __all__ = [
     "check_choice",
+    "check_matrix",
     "check_number",
     "check_rng",
     "check_rows",
@@ -68,6 +70,20 @@ def check_size(size: Any, n: int, name: str) -> int:
     return min(int(size), n)
 
 
+def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
+    """Return a finite dense or canonical CSR matrix of float32 or float64."""
+    rows = check_array(
+        objects,
+        accept_sparse="csr" if accept_sparse else False,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=0,
+    )
+    if sparse.issparse(rows) and not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 def check_rng(random_state: Any) -> np.random.Generator:
     """Turn None, an int, a Generator or a RandomState into a Generator."""
     if isinstance(random_state, np.random.RandomState):
@@ -95,8 +111,6 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y must have shape (n,) or (n, d). Got shape {y.shape} instead.")
     if y.shape[0] != n:
         raise ValueError(
             f"X and y must have the same number of rows: inconsistent numbers of samples, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -109,19 +110,19 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.kernel_ = kernel.resolve(rows, rng)
         landmarks, weights = self._draw(rows, rng)
         gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(weights)  # K~
-        self._factor: np.ndarray | None = None
+        self._spectrum: np.ndarray | None = None
         if self.whiten == "eigh":
             self.components_, self._spectrum = eigen_whitening(gram)
         else:
             # float32 kernel values cannot tell smaller pivots from rounding
             single = float_dtype(rows) == np.float32
             noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else None
-            self._factor, kept = pivoted_cholesky(gram, noise)
+            L, kept = pivoted_cholesky(gram, noise)
             landmarks, weights = _keep(landmarks, weights, kept)
-            self.components_ = triangular_inverse(self._factor)
+            self.components_ = triangular_inverse(L)
         self.landmarks_, self.weights_ = landmarks, weights
         self.rank_ = self._n_features_out = len(self.components_)
-        # rows of K~ stand for this many rows of the data, see _effective_condition
+        # rows of K~ stand for this many rows of the data, see accuracy_plan
         self._n_effective = self.rank_ if weights is None else n_rows(rows)
         return self
 
@@ -132,15 +133,18 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return take(rows, unique(rows)[0]), None
         gram = KernelMatrix(self.kernel_, rows, self.n_jobs) if sketch.needs_gram else None
         draw = sketch.draw(n_rows(rows), rng, gram)
+        if len(draw.indices) == 0:
+            raise ValueError(f"{sketch!r} drew no row at all of {n_rows(rows)}: raise its p.")
         return take(rows, draw.indices), draw.weights
 
     @property
     def eigenvalues_(self) -> np.ndarray:
         """Eigenvalues of K~, largest first; with "cholesky" over its independent rows."""
         check_is_fitted(self)
-        if self._factor is None:
+        if self._spectrum is not None:
             return self._spectrum
-        return symmetric_eigenvalues(self._factor @ self._factor.T)
+        L = triangular_inverse(self.components_)
+        return symmetric_eigenvalues(L @ L.T)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of X.
@@ -195,11 +199,14 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         moments : list of Moments, one a group
         """
-        size, dtype = self._accuracy_plan(alpha, float_dtype(sample.rows))
-        if self._factor is None:
-            apply, finish = (lambda F: F @ self.components_.T), np.eye(self.rank_)
+        if self._spectrum is not None:
+            size, dtype = self.rank_, np.dtype(np.float64)
+            apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
         else:
-            apply, finish = partial_whitening(self._factor, size, dtype)
+            L = triangular_inverse(self.components_)
+            shift = self._n_effective * alpha
+            size, dtype = accuracy_plan(L, shift, float_dtype(sample.rows))
+            apply, finish = partial_whitening(L, size, dtype)
         parts = accumulate(
             self._features(),
             sample,
@@ -211,40 +218,38 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         return parts if size == self.rank_ else [part.map(finish) for part in parts]
 
-    def _accuracy_plan(self, alpha: float, dtype: np.dtype) -> tuple[int, np.dtype]:
-        """Choose how many features to whiten in each block, and the precision of the products.
-
-        The moments of features whitened up to pivot s lose about eps kappa^2, where kappa is the
-        condition number of what is left. The cheapest choice with a small loss is taken.
-        """
-        double = np.dtype(np.float64)
-        if self._factor is None or self.rank_ < _SMALL_RANK:
-            return self.rank_, double
-        root = np.sqrt(self.rank_)
-        sizes = [s for s in _WHITENED if s < self.rank_]
-        squared = {s: self._effective_condition(s, alpha) ** 2 for s in sizes}
-        if dtype == np.float32:
-            for size in sizes:
-                if np.finfo(np.float32).eps * squared[size] / root <= _SINGLE_LOSS:
-                    return size, dtype
-        for size in sizes:
-            if np.finfo(np.float64).eps * squared[size] * root <= _DOUBLE_LOSS:
-                return size, double
-        return self.rank_, double
-
-    def _effective_condition(self, size: int, alpha: float) -> float:
-        """Return largest / (smallest + n alpha) for the Schur complement after `size` pivots."""
-        assert self._factor is not None
-        rest = self._factor[size:, size:]
-        return top_eigenvalue(rest) / (rest[-1, -1] ** 2 + self._n_effective * alpha)
-
 
 # Ranks below which whitening every row costs little; pivots that may be whitened row by row.
 _SMALL_RANK = 256
-_WHITENED = (0, 64, 128, 256)
+_WHITENED = (0, 32, 64, 128, 256)
 # Relative error of predictions accepted for speed, from float32 and from float64 products.
 _SINGLE_LOSS = 1e-3
 _DOUBLE_LOSS = 1e-6
+
+
+def accuracy_plan(L: np.ndarray, shift: float, dtype: np.dtype) -> tuple[int, np.dtype]:
+    """Choose how many features to whiten in each block, and the precision of the products.
+
+    The moments of features whitened up to pivot s carry a noise of about eps lambda^2, lambda the
+    largest eigenvalue of what is left of K~ = L L'. Solving with `shift` turns it into a relative
+    error of noise / (smallest + shift)^2. The cheapest choice with a small error is taken; float32
+    rows get float32 products where that is enough.
+    """
+    p = len(L)
+    if p < _SMALL_RANK:
+        return p, np.dtype(np.float64)
+    sizes = [size for size in _WHITENED if size < p]
+    squared = functools.cache(lambda size: top_eigenvalue(L[size:, size:]) ** 2)
+    smallest = L[-1, -1] ** 2
+    # float32 rounding averages out over a block; the float64 sums are whitened without that luck
+    single: list[tuple[Any, float, float]] = [(np.float32, p**-0.5, _SINGLE_LOSS)]
+    trials = single if dtype == np.float32 else []
+    for kind, growth, loss in [*trials, (np.float64, p**0.5, _DOUBLE_LOSS)]:
+        allowed = min(loss * (smallest + shift) ** 2, smallest * (smallest + shift) / 4.0)
+        for size in sizes:
+            if np.finfo(kind).eps * growth * squared(size) <= allowed:
+                return size, np.dtype(kind)
+    return p, np.dtype(np.float64)
 
 
 def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ order of the rows: the result does not depend on the number of threads.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ from threadpoolctl import ThreadpoolController
 from tqdm.auto import tqdm
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._linalg import congruence
 from ._validation import check_number
 from .kernels.base import Kernel
 
@@ -41,7 +43,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
-_BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(4096, 2**26))
+_BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**20
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
@@ -49,12 +51,12 @@ _LANDMARK_CHUNK = 4096
 
 
 @contextmanager
-def block_budget(rows: int = 4096, megabytes: float = 64.0) -> Iterator[None]:
+def block_budget(rows: int = 8192, megabytes: float = 64.0) -> Iterator[None]:
     """Set the size of the row blocks that each thread works on, within a `with` block.
 
     Parameters
     ----------
-    rows : int, default 4096
+    rows : int, default 8192
         Most rows of a block.
     megabytes : float, default 64
         Most memory for the features of a block.
@@ -76,10 +78,17 @@ def block_budget(rows: int = 4096, megabytes: float = 64.0) -> Iterator[None]:
         _BLOCK.reset(token)
 
 
-def block_rows(row_bytes: int) -> int:
-    """Return the number of rows of a block whose rows take `row_bytes` each."""
+def block_rows(n: int, row_bytes: int) -> int:
+    """Return the number of rows of the blocks that n rows, of `row_bytes` each, are cut into.
+
+    The number of blocks is a multiple of a power of two, so that threads finish together whatever
+    their number, which the blocks must not depend on.
+    """
     rows, budget = _BLOCK.get()
-    return max(1, min(rows, budget // max(1, row_bytes)))
+    most = max(1, min(rows, budget // max(1, row_bytes)))
+    n_blocks = max(1, math.ceil(n / most))
+    unit = 2 ** (n_blocks.bit_length() // 2)
+    return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
 
 
 @functools.cache
@@ -165,12 +174,15 @@ class KernelMatrix:
         self.n_jobs = n_jobs
 
     def diag(self) -> np.ndarray:
-        """Return k(x, x) of each row."""
-        return self.kernel.diag(self.rows)
+        """Return k(x, x) of each row, in float64."""
+        parts = row_slices(n_rows(self.rows), block_rows(n_rows(self.rows), 1))
+        return np.concatenate(
+            [self.kernel.diag(astype(take(self.rows, some), np.float64)) for some in parts]
+        )
 
     def columns(self, index: np.ndarray) -> np.ndarray:
         """Return K[:, index] in float64."""
-        features = LandmarkFeatures(self.kernel, take(self.rows, index))
+        features = LandmarkFeatures(self.kernel, astype(take(self.rows, index), np.float64))
         return project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64)
 
     def restrict(self, index: np.ndarray) -> KernelMatrix:
@@ -185,7 +197,7 @@ class KernelMatrix:
             K = project(features, rows, None, n_jobs=self.n_jobs)
         else:
             K = np.zeros((features.m, features.m))
-            blocks = list(row_slices(n_rows(rows), block_rows(8 * features.m)))
+            blocks = list(row_slices(n_rows(rows), block_rows(n_rows(rows), 8 * features.m)))
 
             def part(some: slice) -> np.ndarray:
                 return weights[:, some] @ features(take(rows, some))
@@ -205,17 +217,19 @@ def project(
 ) -> np.ndarray:
     """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
 
-    The product is in float64 whatever the precision of the kernel values.
+    The kernel values and the result are of `dtype`, by default that of the rows; the product is in
+    float64.
     """
     n = n_rows(rows)
     p = features.m if matrix is None else matrix.shape[1]
-    out = np.empty((n, p), dtype=float_dtype(rows) if dtype is None else dtype)
+    dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
+    out = np.empty((n, p), dtype=dtype)
 
     def fill(some: slice) -> None:
-        F = features(take(rows, some))
+        F = features(astype(take(rows, some), dtype))
         out[some] = F if matrix is None else F.astype(np.float64, copy=False) @ matrix
 
-    size = block_rows(8 * max(features.m, p))
+    size = block_rows(n, 8 * max(features.m, p))
     for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
         pass
     return out
@@ -259,7 +273,7 @@ class Moments:
             Z *= root[:, None].astype(Z.dtype)
         T = T * root[:, None]
         right = np.column_stack([T, root]).astype(Z.dtype, copy=False)
-        cross = (Z.T @ right).astype(np.float64)  # (p, d + 1)
+        cross = (right.T @ Z).T.astype(np.float64)  # (p, d + 1)
         return cls(
             float(root @ root),
             Z.T @ Z,  # NumPy sees the symmetry and does half the work
@@ -293,11 +307,9 @@ class Moments:
         )
 
     def map(self, M: np.ndarray) -> Moments:
-        """Return the moments of Z M'."""
-        zz = M @ self.zz @ M.T
-        return Moments(
-            self.weight, (zz + zz.T) / 2, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum
-        )
+        """Return the moments of Z M', for a lower triangular M."""
+        zz = congruence(M, self.zz)
+        return Moments(self.weight, zz, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum)
 
 
 def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
@@ -367,7 +379,8 @@ def accumulate(
         Threads, and whether to show a progress bar.
     """
     source, dtype = float_dtype(sample.rows), np.dtype(dtype)
-    blocks = list(sample.blocks(block_rows(dtype.itemsize * features.m)))
+    size = block_rows(n_rows(sample.rows), dtype.itemsize * features.m)
+    blocks = list(sample.blocks(size))
     scratch = threading.local()
 
     def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:

@@ -133,10 +133,12 @@ class SubSample(Sketch):
 
     def draw(self, n: int, rng: np.random.Generator, gram: GramColumns | None = None) -> Draw:
         m = sketch_size(self.size, n)
-        if self.probabilities is None or m == n:
+        if self.probabilities is None:
             index = np.sort(rng.choice(n, m, replace=False, shuffle=False))
             return Draw(index, None, (m, n), scale=np.sqrt(n / m))
         p = self._probabilities(n, m, rng, gram)
+        if m == n:  # as many as there are: all of them
+            return Draw(np.arange(n), None, (n, n))
         index, counts = np.unique(rng.choice(n, m, p=p), return_counts=True)
         return Draw(index, None, (len(index), n), scale=np.sqrt(counts / (m * p[index])))
 
@@ -157,16 +159,12 @@ class SubSample(Sketch):
 
 
 def _pilot_leverage(gram: GramColumns, n: int, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Approximate the ridge leverage scores diag K (K + s I)^-1 on a uniform pilot sample.
-
-    K is replaced by its Nystrom approximation B B' on m pilot rows, and s is the mean of the
-    eigenvalues that m/2 directions leave out, so that the scores sum to at most m.
-    """
+    """Approximate the ridge leverage scores by the Nystrom approximation of K on m pilot rows."""
     pilot = np.sort(rng.choice(n, m, replace=False))
     columns = gram.columns(pilot)  # (n, m)
     L, pivots = pivoted_cholesky(columns[pilot])
     B = columns[:, pivots] @ triangular_inverse(L).T  # (n, p), B B' <= K
-    return ridge_leverage(B, trace=float(gram.diag().sum()), size=max(1, m // 2))
+    return ridge_leverage(B, gram.diag(), size=max(1, m // 2))
 
 
 class PSparsified(Sketch):
@@ -220,6 +218,8 @@ def _bernoulli_positions(n_trials: int, p: float, rng: np.random.Generator) -> n
     while last < n_trials:
         mean = (n_trials - last) * p
         gaps = rng.geometric(p, size=int(mean + 6.0 * np.sqrt(mean) + 10.0))
+        # a gap beyond the end is the end, and cannot overflow the sum
+        gaps = np.minimum(np.where(gaps > 0, gaps, n_trials + 1), n_trials + 1)
         position = np.concatenate([position, last + np.cumsum(gaps)])
         last = int(position[-1])
     return position[position < n_trials]
@@ -355,6 +355,8 @@ class PivotedCholesky(Sketch):
     def draw(self, n: int, rng: np.random.Generator, gram: GramColumns | None = None) -> Draw:
         m = sketch_size(self.size, n)
         tol = 0.0 if self.tol is None else check_number(self.tol, "tol")
+        if tol >= 1:
+            raise ValueError(f"tol must be a fraction of the trace, below 1. Got {tol!r} instead.")
         limit = max(m, check_number(self.max_rows, "max_rows", low=1, integer=True))
         rows = None if n <= limit else np.sort(rng.choice(n, limit, replace=False))
         index = _random_pivots(_need(gram, self), rows, m, tol, rng)
@@ -369,10 +371,13 @@ def _random_pivots(
     if rows is not None:
         gram = gram.restrict(rows)
     residual = gram.diag().astype(np.float64)
-    trace, floor = residual.sum(), len(residual) * np.finfo(float).eps * residual.max(initial=0.0)
+    trace = residual.sum()
+    floor = 10.0 * len(residual) * np.finfo(np.float64).eps * residual.max(initial=0.0)
+    if trace <= 0:
+        raise ValueError("The kernel matrix is zero: every row has norm 0 under this kernel.")
     F = np.empty((len(residual), m))  # K is close to F[:, :k] F[:, :k]'
     pivots = np.empty(0, dtype=np.intp)
-    while len(pivots) < m and residual.sum() > max(tol * trace, floor):
+    while len(pivots) < m and residual.sum() > tol * trace:
         k = len(pivots)
         block = min(max(16, m // 10), m - k)
         drawn = np.unique(rng.choice(len(residual), block, p=residual / residual.sum()))
@@ -383,7 +388,8 @@ def _random_pivots(
         new = G[:, keep] @ triangular_inverse(L).T
         F[:, k : k + len(keep)] = new
         pivots = np.concatenate([pivots, drawn[keep]])
-        residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
+        residual -= np.einsum("ij,ij->i", new, new)
+        residual[residual <= floor] = 0.0
         residual[pivots] = 0.0
     return pivots
 

@@ -154,7 +154,7 @@ def top_k(
         assert best is not None
         return best
 
-    blocks = list(row_slices(len(queries), block_rows(8 * width)))
+    blocks = list(row_slices(len(queries), block_rows(len(queries), 8 * width)))
     if not blocks:
         return np.empty((0, k), dtype=np.intp), np.empty((0, k))
     parts = list(map_blocks(search, blocks, n_jobs=n_jobs))

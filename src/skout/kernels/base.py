@@ -14,17 +14,59 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_array
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._arrays import as_objects, float_dtype, n_rows, row_slices, take
-from .._validation import check_number
+from .._validation import check_matrix, check_number, resolve
 
-__all__ = ["Block", "Kernel", "Normalized", "PairwiseFunction", "Product", "Scaled", "Sum"]
+__all__ = [
+    "KERNELS",
+    "Block",
+    "Kernel",
+    "Normalized",
+    "PairwiseFunction",
+    "Product",
+    "Scaled",
+    "Sum",
+    "as_kernel",
+]
 
 # A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m).
 Block = Callable[..., np.ndarray]
 
 _PAIRED_ROWS = 128
+
+#: Names accepted wherever a kernel is, filled in `skout.kernels`.
+KERNELS: dict[str, type[Kernel]] = {}
+
+
+def as_kernel(spec: Any) -> Kernel:
+    """Return a fresh kernel from a kernel, a name, a Gaussian-process kernel or a callable.
+
+    Examples
+    --------
+    >>> from skout.kernels import as_kernel
+    >>> as_kernel("gaussian")
+    Gaussian()
+    """
+    if isinstance(spec, Kernel):
+        return clone(spec)
+    if isinstance(spec, str):
+        return resolve(spec, KERNELS, "kernel")()
+    if isinstance(spec, GaussianProcessKernel):
+        if any(isinstance(part, WhiteKernel) for part in [spec, *spec.get_params().values()]):
+            raise ValueError(
+                f"{spec} has a WhiteKernel, which is noise, not likeness. Leave it out: the "
+                "penalty alpha plays its part."
+            )
+        return PairwiseFunction(spec)
+    if callable(spec) and not isinstance(spec, type):
+        return PairwiseFunction(spec)
+    raise TypeError(
+        "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
+        f"callable (A, B) -> matrix. Got {spec!r} instead."
+    )
 
 
 class Kernel(ABC, BaseEstimator):
@@ -35,6 +77,8 @@ class Kernel(ABC, BaseEstimator):
 
     #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X.
     takes_vectors: bool = True
+    #: Names of the parameters that are kernels themselves.
+    parts: tuple[str, ...] = ()
 
     @property
     def normalized(self) -> bool:
@@ -59,26 +103,35 @@ class Kernel(ABC, BaseEstimator):
     def resolve(self, rows: Any, rng: np.random.Generator) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
         resolved = clone(self)
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                resolved.set_params(**{name: value.resolve(rows, rng)})
+        for name in self.parts:
+            part = as_kernel(getattr(self, name))
+            resolved.set_params(**{name: part.resolve(rows, rng)})
         return resolved
+
+    def _part(self, name: str) -> Kernel:
+        """Return a kernel that this one is made of."""
+        kernel = getattr(self, name)
+        return kernel if isinstance(kernel, Kernel) else as_kernel(kernel)
 
     def __call__(self, A: Any, B: Any = None) -> np.ndarray:
         """Return the Gram matrix K(A, B), or K(A, A)."""
         A = self.encode(A)
         B = A if B is None else self.encode(B)
+        self._check_columns(A, B)
+        return self.against(B)(A)
+
+    def _check_columns(self, A: Any, B: Any) -> None:
         if self.takes_vectors and A.shape[1] != B.shape[1]:
             raise ValueError(
                 f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
             )
-        return self.against(B)(A)
 
     def paired(self, A: Any, B: Any) -> np.ndarray:
         """Return k(a_i, b_i) for two data sets of equal length."""
         A, B = self.encode(A), self.encode(B)
         if n_rows(A) != n_rows(B):
             raise ValueError(f"A and B must be of equal length. Got {n_rows(A)} and {n_rows(B)}.")
+        self._check_columns(A, B)
         values = [
             np.diagonal(self.against(take(B, rows))(take(A, rows)))
             for rows in row_slices(n_rows(A), _PAIRED_ROWS)
@@ -99,16 +152,15 @@ class Kernel(ABC, BaseEstimator):
 class _Combination(Kernel):
     """Two kernels on the same rows."""
 
-    left: Kernel
-    right: Kernel
+    parts = ("left", "right")
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
-        return self.left.takes_vectors and self.right.takes_vectors
+        return self._part("left").takes_vectors or self._part("right").takes_vectors
 
     def encode(self, objects: Any) -> Any:
-        rows = self.left.encode(objects)
-        self.right.encode(rows)
+        rows = self._part("left").encode(objects)
+        self._part("right").encode(rows)
         return rows
 
 
@@ -124,12 +176,12 @@ class Sum(_Combination):
     6.0
     """
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
+    def __init__(self, left: Any, right: Any) -> None:
         self.left = left
         self.right = right
 
     def against(self, B: Any) -> Block:
-        left, right = self.left.against(B), self.right.against(B)
+        left, right = self._part("left").against(B), self._part("right").against(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = left(A, out)
@@ -139,7 +191,7 @@ class Sum(_Combination):
         return block
 
     def diag(self, A: Any) -> np.ndarray:
-        return self.left.diag(A) + self.right.diag(A)
+        return self._part("left").diag(A) + self._part("right").diag(A)
 
 
 class Product(_Combination):
@@ -154,16 +206,16 @@ class Product(_Combination):
     5.0
     """
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
+    def __init__(self, left: Any, right: Any) -> None:
         self.left = left
         self.right = right
 
     @property
     def normalized(self) -> bool:
-        return self.left.normalized and self.right.normalized
+        return self._part("left").normalized and self._part("right").normalized
 
     def against(self, B: Any) -> Block:
-        left, right = self.left.against(B), self.right.against(B)
+        left, right = self._part("left").against(B), self._part("right").against(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = left(A, out)
@@ -173,20 +225,20 @@ class Product(_Combination):
         return block
 
     def diag(self, A: Any) -> np.ndarray:
-        return self.left.diag(A) * self.right.diag(A)
+        return self._part("left").diag(A) * self._part("right").diag(A)
 
 
 class _Wrapper(Kernel):
     """A kernel made from one other kernel, on the same rows."""
 
-    kernel: Kernel
+    parts = ("kernel",)
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
-        return self.kernel.takes_vectors
+        return self._part("kernel").takes_vectors
 
     def encode(self, objects: Any) -> Any:
-        return self.kernel.encode(objects)
+        return self._part("kernel").encode(objects)
 
 
 class Scaled(_Wrapper):
@@ -200,13 +252,13 @@ class Scaled(_Wrapper):
     18.0
     """
 
-    def __init__(self, factor: Any, kernel: Kernel) -> None:
+    def __init__(self, factor: Any, kernel: Any) -> None:
         self.factor = factor
         self.kernel = kernel
 
     def against(self, B: Any) -> Block:
         check_number(self.factor, "factor", strict=True)
-        base = self.kernel.against(B)
+        base = self._part("kernel").against(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = base(A, out)
@@ -216,7 +268,7 @@ class Scaled(_Wrapper):
         return block
 
     def diag(self, A: Any) -> np.ndarray:
-        return self.factor * self.kernel.diag(A)
+        return check_number(self.factor, "factor", strict=True) * self._part("kernel").diag(A)
 
 
 class Normalized(_Wrapper):
@@ -235,7 +287,7 @@ class Normalized(_Wrapper):
            [0., 0., 1.]])
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
 
     @property
@@ -243,12 +295,13 @@ class Normalized(_Wrapper):
         return True
 
     def against(self, B: Any) -> Block:
-        base = self.kernel.against(B)
-        right, right_zero = _inverse_norms(self.kernel.diag(B))
+        kernel = self._part("kernel")
+        base = kernel.against(B)
+        right, right_zero = _inverse_norms(kernel.diag(B))
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = base(A, out)
-            left, left_zero = _inverse_norms(self.kernel.diag(A))
+            left, left_zero = _inverse_norms(kernel.diag(A))
             K *= left[:, None].astype(K.dtype)
             K *= right.astype(K.dtype)
             if left_zero.any() and right_zero.any():
@@ -301,13 +354,12 @@ class PairwiseFunction(Kernel):
         is_matrix = sparse.issparse(objects) or getattr(objects, "ndim", 1) == 2
         if not (is_matrix or self.takes_vectors):
             return as_objects(objects)
-        return check_array(
-            objects, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0
-        )
+        return check_matrix(objects, accept_sparse=not self.takes_vectors)
 
     def against(self, B: Any) -> Block:
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            K = np.asarray(self.function(A, B), dtype=float_dtype(A))
+            K = self.function(A, B)
+            K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=float_dtype(A))
             expected = (n_rows(A), n_rows(B))
             if K.shape != expected:
                 raise ValueError(

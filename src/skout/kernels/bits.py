@@ -61,6 +61,10 @@ class _SetKernel(VectorKernel):
         return np.ones(n_rows(A))
 
 
+# Up to this many different values, overlaps are matrix products.
+_MAX_LEVELS = 64
+
+
 def _overlap_with(B: Any) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one matrix product for each level of B.
 
@@ -69,14 +73,30 @@ def _overlap_with(B: Any) -> Block:
     """
     values = np.unique(B.data if sparse.issparse(B) else B)
     levels = values[values > 0]
+    if len(levels) > _MAX_LEVELS:
+        return _overlap_by_column(B)
     indicators = [right_operand(_indicator(B, level)) for level in levels]
-    lower = np.concatenate([[0.0], levels[:-1]])
+    lower = np.concatenate([[0.0], levels])[:-1]
 
     def overlap(A: Any, out: np.ndarray) -> np.ndarray:
         out[...] = 0.0
         for low, high, right in zip(lower, levels, indicators, strict=True):
             share = _share(A, low, high)
             out += multiply(share, right.astype(out.dtype, copy=False))
+        return out
+
+    return overlap
+
+
+def _overlap_by_column(B: Any) -> Block:
+    """Return the function A -> sum_j min(a_j, b_j), one pass over the block for each column."""
+    columns = np.ascontiguousarray((B.toarray() if sparse.issparse(B) else B).T)
+
+    def overlap(A: Any, out: np.ndarray) -> np.ndarray:
+        out[...] = 0.0
+        A = A.toarray() if sparse.issparse(A) else A
+        for j in np.flatnonzero(columns.any(axis=1)):
+            out += np.minimum.outer(A[:, j], columns[j])
         return out
 
     return overlap

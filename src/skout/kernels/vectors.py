@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from typing import Any
 
@@ -10,16 +11,17 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.utils.validation import check_array
 
-from .._arrays import float_dtype, multiply, n_rows, right_operand
-from .._validation import check_choice, check_number
+from .._arrays import float_dtype, multiply, n_rows, right_operand, row_slices
+from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
 
 # "median" looks at this many rows; more would not change the bandwidth.
 _MEDIAN_ROWS = 1000
+# "scale" reads the data this many rows at a time.
+_VARIANCE_ROWS = 8192
 
 
 class VectorKernel(Kernel):
@@ -27,9 +29,7 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Any) -> Any:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        return check_array(
-            objects, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=0
-        )
+        return check_matrix(objects)
 
 
 def _squared_norms(A: Any) -> np.ndarray:
@@ -49,50 +49,63 @@ class _SquaredDistances:
 
     Dense rows are centred on the mean of B, which distances do not see and rounding does, and the
     norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
+    With `snap`, distances that cannot be told from rounding are zero.
     """
 
-    def __init__(self, B: Any, factor: float = 1.0) -> None:
-        self.m = n_rows(B)
-        self.factor = factor
-        if sparse.issparse(B):
+    def __init__(self, B: Any, factor: float = 1.0, snap: bool = False) -> None:
+        self.B, self.factor, self.snap = B, factor, snap
+        self.sparse = sparse.issparse(B)
+        self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        if self.sparse:
             self.right = right_operand(B)
             self.norms = _squared_norms(B)
-            self.centre = None
             return
-        B64 = B.astype(np.float64)
-        self.centre = centre = B64.mean(axis=0)
-        B64 = B64 - centre
-        columns = [-2.0 * B64, np.ones((self.m, 1)), _squared_norms(B64)[:, None]]
+        B = B.astype(np.float64)
+        mean = B.mean(axis=0) if len(B) else np.zeros(B.shape[1])
+        # a number of both precisions, so that blocks of either subtract the same
+        self.centre = mean.astype(np.float32).astype(np.float64)
+        B = B - self.centre
+        self.norms = _squared_norms(B)
+        columns = [-2.0 * B, np.ones((len(B), 1)), self.norms[:, None]]
         self.right = np.ascontiguousarray((factor * np.hstack(columns)).T)
-        self._cast: dict[np.dtype, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """Return factor * ||a - b||^2; rounding may leave it slightly below zero / factor."""
-        if self.centre is None or sparse.issparse(A):
-            return self._sparse(A, out)
-        out = block_buffer(A, self.m, out)
+        """Return factor * ||a - b||^2; without `snap` rounding may give it the wrong sign."""
+        if sparse.issparse(A) and not self.sparse:
+            return self._sparse_twin(A, out)
+        out = block_buffer(A, n_rows(self.B), out)
+        norms = self._product(A, out)
+        if self.snap:
+            noise = 32.0 * np.finfo(out.dtype).eps * np.add.outer(norms, self.norms)
+            out[np.abs(out) <= abs(self.factor) * noise] = 0.0
+        return out
+
+    @functools.cached_property
+    def _sparse_twin(self) -> _SquaredDistances:
+        return _SquaredDistances(sparse.csr_matrix(self.B), self.factor, self.snap)
+
+    def _product(self, A: Any, out: np.ndarray) -> np.ndarray:
+        """Fill `out` and return the squared norms of A."""
+        if self.sparse:
+            norms = _squared_norms(A)
+            multiply(A, self.right, out)
+            out *= out.dtype.type(-2.0 * self.factor)
+            out += (self.factor * norms)[:, None].astype(out.dtype)
+            out += (self.factor * self.norms).astype(out.dtype)
+            return norms
         centre, right = self._in(out.dtype)
         augmented = np.empty((A.shape[0], A.shape[1] + 2), dtype=out.dtype)
-        centred = augmented[:, :-2]
+        centred, norms = augmented[:, :-2], augmented[:, -2]
         np.subtract(A, centre, out=centred)
-        augmented[:, -2] = np.einsum("ij,ij->i", centred, centred)
+        np.einsum("ij,ij->i", centred, centred, out=norms)
         augmented[:, -1] = 1.0
-        return np.matmul(augmented, right, out=out)
+        np.matmul(augmented, right, out=out)
+        return norms
 
     def _in(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         if dtype not in self._cast:
-            self._cast[dtype] = (np.asarray(self.centre, dtype), self.right.astype(dtype))
+            self._cast[dtype] = (self.centre.astype(dtype), self.right.astype(dtype))
         return self._cast[dtype]
-
-    def _sparse(self, A: Any, out: np.ndarray | None) -> np.ndarray:
-        if self.centre is not None:  # CSR rows against dense landmarks
-            B = self.right[:-2].T / (-2.0 * self.factor) + self.centre
-            return _SquaredDistances(sparse.csr_matrix(B), self.factor)(A, out)
-        out = multiply(A, self.right, block_buffer(A, self.m, out))
-        out *= out.dtype.type(-2.0 * self.factor)
-        out += (self.factor * _squared_norms(A))[:, None].astype(out.dtype)
-        out += (self.factor * self.norms).astype(out.dtype)
-        return out
 
 
 class _WithGamma(VectorKernel):
@@ -124,11 +137,14 @@ class _WithGamma(VectorKernel):
 
 
 def _variance(rows: Any) -> float:
-    """Return the mean over features of their variance."""
-    if not sparse.issparse(rows):
-        return float(np.mean(np.var(rows, axis=0, dtype=np.float64)))
-    square = np.asarray(rows.multiply(rows).mean(axis=0), dtype=np.float64)
-    return float(np.mean(square - np.asarray(rows.mean(axis=0), dtype=np.float64) ** 2))
+    """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
+    size = rows.shape[0] * rows.shape[1]
+    slices = list(row_slices(n_rows(rows), _VARIANCE_ROWS))
+    mean = sum(float(rows[some].sum(dtype=np.float64)) for some in slices) / size
+    if sparse.issparse(rows):
+        return float(((rows.data - mean) ** 2).sum() + (size - rows.nnz) * mean**2) / size
+    squares = (((rows[some] - mean) ** 2).sum(dtype=np.float64) for some in slices)
+    return float(sum(squares)) / size
 
 
 def _some_rows(rows: Any, rng: np.random.Generator) -> Any:
@@ -155,7 +171,7 @@ def _squared_gamma(rows: Any, rule: str, rng: np.random.Generator) -> float:
     if rule == "scale":
         return _inverse(rows.shape[1] * _variance(rows))
     sample = _some_rows(rows, rng)
-    return _inverse(2.0 * _median_of_pairs(_SquaredDistances(sample)(sample)))
+    return _inverse(2.0 * _median_of_pairs(_SquaredDistances(sample, snap=True)(sample)))
 
 
 class Linear(VectorKernel):
@@ -245,8 +261,8 @@ class Gaussian(_Distance):
     Parameters
     ----------
     gamma : float, "scale" or "median", default "scale"
-        "scale" is 1/(d var), "median" is 1/(2 median squared distance); both are resolved from the
-        training rows at fit.
+        "scale" is 1/(d var), as in scikit-learn; "median" is 1/(2 median squared distance). Both
+        are resolved from the training rows at fit.
 
     Examples
     --------
@@ -312,6 +328,8 @@ class Laplacian(_Distance):
 
 def _manhattan(A: Any, B: Any) -> np.ndarray:
     """Return L1 distances."""
+    if not (n_rows(A) and n_rows(B)):
+        return np.zeros((n_rows(A), n_rows(B)))
     if sparse.issparse(A) or sparse.issparse(B):
         return manhattan_distances(sparse.csr_matrix(A), sparse.csr_matrix(B))
     return cdist(A, B, "cityblock")
@@ -346,7 +364,7 @@ class Matern(_Distance):
 
     def against(self, B: Any) -> Block:
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        squared = _SquaredDistances(B, factor=2.0 * self.nu * self._width() ** 2)
+        squared = _SquaredDistances(B, factor=2.0 * self.nu * self._width() ** 2, snap=True)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             U = squared(A, out)

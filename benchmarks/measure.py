@@ -1,0 +1,138 @@
+"""What every benchmark needs: seconds, peak memory, the GEMM rate of this run, a record."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import platform
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+import skout
+
+RECORDS = Path(__file__).parent / "records"
+
+
+@dataclass
+class Run:
+    """One measured call."""
+
+    result: Any
+    seconds: float
+    megabytes: float  # peak anonymous memory above what was there before
+
+
+def _anonymous_bytes() -> int:
+    """Return the memory of this process that no file backs."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return psutil.Process().memory_info().rss
+
+
+def _return_freed_memory() -> None:
+    """Give freed heap back to the system, so that the next peak starts from the truth."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def peak_megabytes(function: Callable[[], Any], every: float = 0.002) -> float:
+    """Return how far the memory of this process rises while `function` runs."""
+    _return_freed_memory()
+    start = peak = _anonymous_bytes()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(every):
+            peak = max(peak, _anonymous_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        function()
+    finally:
+        done.set()
+        watcher.join()
+    return (peak - start) / 1e6
+
+
+def measure(function: Callable[[], Any], repeats: int = 1) -> Run:
+    """Return the fastest of some runs, and the memory of one more, which the clock does not see."""
+    best, result = float("inf"), None
+    for _ in range(repeats):
+        result = None
+        clock = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - clock)
+    return Run(result, best, peak_megabytes(function))
+
+
+def fastest(function: Callable[[], Any], repeats: int = 3) -> float:
+    """Return the seconds of the fastest of some runs."""
+    seconds = []
+    for _ in range(repeats):
+        clock = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - clock)
+    return min(seconds)
+
+
+def gemm_rate(dtype: Any, size: int = 4096) -> float:
+    """Return flops per second of a square matrix product on all cores."""
+    A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)
+    A @ A
+    return 2.0 * size**3 / fastest(lambda: A @ A)
+
+
+def write_record(name: str, settings: dict[str, Any], results: list[dict[str, Any]]) -> Path:
+    """Write settings, versions, hardware and results as JSON; return the path."""
+    record = {
+        "benchmark": name,
+        "settings": settings,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+            "skout": skout.__version__,
+        },
+        "hardware": {
+            "machine": platform.machine(),
+            "cores": psutil.cpu_count(),
+            "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+            "blas": [f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()],
+        },
+        "date": time.strftime("%Y-%m-%d"),
+        "results": results,
+    }
+    RECORDS.mkdir(exist_ok=True)
+    path = RECORDS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
+def print_table(rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Print rows of a record as aligned text."""
+    text = [columns] + [[_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[j]) for line in text) for j in range(len(columns))]
+    for line in text:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    print()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
