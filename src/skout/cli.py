@@ -1,0 +1,167 @@
+"""The `skout` command: the only module that prints, and the only one that needs typer and rich."""
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    import typer
+
+    from .demo import DemoRun
+
+__all__ = ["build_app", "main"]
+
+_MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli]"'
+_NOTE = (
+    "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
+    "right digit: the chosen half is of the true class"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit; a mistake is one line, with --debug also a traceback.
+
+    Parameters
+    ----------
+    arguments : list of str, default=None
+        Words after the command's name; None takes them from the shell.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        app = build_app()
+    except ImportError:
+        sys.exit(_MISSING)
+    try:
+        code = app(args=words, prog_name="skout", standalone_mode=False)
+    except Exception as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        print(f"skout: {_one_line(error)}", file=sys.stderr)
+        code = getattr(error, "exit_code", 1)
+    sys.exit(code)
+
+
+def build_app() -> "typer.Typer":
+    """Return the command line as a typer application.
+
+    Returns
+    -------
+    app : typer.Typer
+        With the option `--version` and the command `demo`.
+    """
+    import rich  # noqa: F401  a missing extra shows here, before any work
+    import typer
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    _add_root(app)
+    _add_demo(app)
+    return app
+
+
+def _add_root(app: "typer.Typer") -> None:
+    """Add what `skout` does without a command."""
+    import typer
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context,
+        version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    ) -> None:
+        """Structured prediction with kernels, at scale."""
+        if version:
+            from . import __version__
+
+            typer.echo(f"skout {__version__}")
+        elif context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+
+def _add_demo(app: "typer.Typer") -> None:
+    """Add `skout demo`."""
+    import typer
+
+    @app.command()
+    def demo(
+        out: Annotated[
+            Path, typer.Option(help="The page; a picture, .png, is written beside it.")
+        ] = Path("skout-demo.html"),
+        seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all draws.")] = 0,
+        quick: Annotated[bool, typer.Option("--quick", help="Fewer digits, seconds.")] = False,
+        json_file: Annotated[
+            Path | None, typer.Option("--json", metavar="FILE", help="Write figures and settings.")
+        ] = None,
+        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Complete handwritten digits with five methods: a table and a page."""
+        _demo(out, seed, quick, json_file)
+
+
+def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
+    """Run the demo, show the table, write the files."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out must end in .html. Got {str(out)!r} instead.")
+    _check_place(out, "--out")
+    if json_file is not None:
+        _check_place(json_file, "--json")
+
+    from .demo import run_demo, write_page, write_picture
+
+    run = run_demo(seed=seed, quick=quick)
+    _show(run)
+    written = [write_page(run, out), write_picture(run, out.with_suffix(".png"))]
+    if json_file is not None:
+        json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
+        written.append(json_file)
+    print("wrote " + ", ".join(str(path) for path in written))
+
+
+def _check_place(path: Path, option: str) -> None:
+    """Raise, before any work, if a file cannot be written there."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file. Got the folder {str(path)!r} instead.")
+
+
+def _show(run: "DemoRun") -> None:
+    """Print the table: drawn on a terminal, aligned text anywhere else."""
+    from rich.console import Console
+
+    from .demo.table import plain_table
+
+    console = Console()
+    if console.is_terminal:
+        console.print(_rich_table(run))
+    else:
+        print(plain_table(run))
+    console.print(_NOTE, style="dim", highlight=False, soft_wrap=True)
+
+
+def _rich_table(run: "DemoRun") -> object:
+    """Return the table for a terminal, the best figure of each column in bold."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from .demo.table import HEADER, best_cells, cells
+
+    table = Table(box=SIMPLE_HEAD)
+    for j, name in enumerate(HEADER):
+        table.add_column(name, justify="right" if j else "left")
+    for row, marks in zip(cells(run), best_cells(run), strict=True):
+        styled = (
+            f"[bold]{text}[/]" if best else text for text, best in zip(row, marks, strict=True)
+        )
+        table.add_row(*styled)
+    return table
+
+
+def _one_line(error: Exception) -> str:
+    """Return the message of an error on one line; the kind too, where it is not a user's."""
+    if hasattr(error, "format_message"):  # the parser's own errors
+        return " ".join(error.format_message().split())
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError | ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)".replace(": (", " (")

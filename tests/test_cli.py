@@ -1,0 +1,337 @@
+"""The command line and the demo behind it, on real models (`--quick`)."""
+
+import io
+import json
+import pickle
+import re
+import struct
+import subprocess
+import sys
+import zlib
+from base64 import b64decode
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.ensemble import RandomForestRegressor
+
+typer_testing = pytest.importorskip("typer.testing")
+
+from skout import cli  # noqa: E402
+from skout.demo import numbers_stored, run_demo  # noqa: E402
+from skout.demo.data import Halves, first_of_each, load_halves  # noqa: E402
+from skout.demo.methods import QUICK, build_methods, median_gaussian  # noqa: E402
+from skout.demo.png import blend, draw_text, encode_png  # noqa: E402
+from skout.demo.run import same_digit  # noqa: E402
+
+METHODS = ["IOKR", "SIOKR", "ISOKR", "SISOKR", "FOREST"]
+N_SHOWN = 20  # two of each digit
+
+
+def decode_png(data):
+    """Read what encode_png writes, checksums included: an (h, w, 3) array."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        (checksum,) = struct.unpack(">I", data[at + 8 + size : at + 12 + size])
+        assert checksum == zlib.crc32(kind + body)
+        chunks[kind] = body
+        at += 12 + size
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, depth, colour, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (depth, colour) == (8, 2)
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8)
+    lines = lines.reshape(height, 1 + 3 * width)
+    assert not lines[:, 0].any()
+    return lines[:, 1:].reshape(height, width, 3)
+
+
+class Elements(HTMLParser):
+    """All (tag, attributes) of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """One quick demo through the command line: its output and its three files."""
+    folder = tmp_path_factory.mktemp("demo")
+    page, record = folder / "page.html", folder / "record.json"
+    words = ["demo", "--quick", "--seed", "3", "--out", str(page), "--json", str(record)]
+    result = typer_testing.CliRunner().invoke(cli.build_app(), words, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result, page, folder / "page.png", json.loads(record.read_text())
+
+
+@pytest.fixture(scope="module")
+def run():
+    """The same demo through the function."""
+    return run_demo(seed=3, quick=True, progress=False)
+
+
+def test_demo_prints_one_row_per_method(quick):
+    lines = quick[0].stdout.splitlines()
+    assert re.split(r"  +", lines[0].strip()) == [
+        "method",
+        "kernel loss",
+        "pixel error",
+        "right digit",
+        "fit s",
+        "predict s",
+        "numbers stored",
+    ]
+    assert [line.split()[0] for line in lines[2:7]] == METHODS
+    assert len({len(line) for line in lines[:7]}) == 1  # aligned
+    assert lines[-1].startswith("wrote ")
+
+
+def test_demo_figures_make_sense(quick):
+    figures = [method["metrics"] for method in quick[3]["methods"]]
+    for m in figures:
+        assert 0.05 < m["kernel_loss"] < 0.6  # a random training half has about 0.8
+        assert 0.01 < m["pixel_error"] < 0.1
+        assert 0.5 < m["right_digit"] <= 1
+        assert m["fit_seconds"] > 0
+        assert m["predict_seconds"] > 0
+    stored = dict(zip(METHODS, (m["numbers_stored"] for m in figures), strict=True))
+    # a sketched output keeps far less; a sketched input keeps m x m factors, less than n x n
+    assert max(stored["ISOKR"], stored["SISOKR"]) < stored["SIOKR"] / 4
+    assert stored["SIOKR"] < stored["IOKR"]
+
+
+def test_record_says_how_to_do_it_again(quick):
+    record = quick[3]
+    assert record["seed"] == 3
+    assert {"skout", "numpy", "scipy", "scikit-learn", "python"} == set(record["versions"])
+    assert record["settings"]["n_train"] == QUICK.n_train
+    assert record["settings"]["output_gamma"] > 0
+    assert [m["name"] for m in record["methods"]] == METHODS
+    for method in record["methods"]:
+        assert len(method["chosen"]) == 2
+
+
+def test_page_is_self_contained(quick):
+    text = quick[1].read_text(encoding="utf-8")
+    assert "http" not in text
+    assert "$" not in text  # every placeholder is filled
+    elements = Elements(text).found
+    assert not {tag for tag, _ in elements} & {"script", "link", "iframe", "object", "base"}
+    assert "url(" not in text
+    assert "@import" not in text
+    sources = [attrs["src"] for tag, attrs in elements if tag == "img"]
+    assert len(sources) == N_SHOWN * (2 + len(METHODS)) + 2
+    for source in sources:
+        head, data = source.split(",")
+        assert head == "data:image/png;base64"
+        assert decode_png(b64decode(data, validate=True)).shape == (8, 8, 3)
+    for tag, attrs in elements:
+        assert tag != "img" or attrs["alt"]
+
+
+def test_page_marks_wrong_completions(quick, run):
+    elements = Elements(quick[1].read_text(encoding="utf-8")).found
+    marks = [attrs.get("class") for tag, attrs in elements if tag == "td"]
+    marks = [mark == "right" for mark in marks if mark in ("right", "wrong")]
+    shown = first_of_each(run.test.digit, 2)
+    assert_array_equal(np.reshape(marks, (N_SHOWN, 5)).T, [m.right[shown] for m in run.methods])
+    assert 0 < np.mean(marks) < 1
+
+
+def test_page_shows_the_pixels(quick, run):
+    elements = Elements(quick[1].read_text(encoding="utf-8")).found
+    sources = [attrs["src"] for tag, attrs in elements if tag == "img"][2:]
+    truth = decode_png(b64decode(sources[1].split(",")[1]))
+    first = first_of_each(run.test.digit, 2)[0]
+    whole = np.concatenate([run.test.upper[first], run.test.lower[first]]).reshape(8, 8)
+    assert np.corrcoef(truth.mean(axis=2).ravel(), whole.ravel())[0, 1] < -0.999  # dark ink
+
+
+def test_picture_can_be_read(quick):
+    pixels = decode_png(quick[2].read_bytes())
+    assert pixels.shape[1] > 2 * pixels.shape[0]  # wide: a row a method, a column a digit
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
+
+
+def test_same_seed_same_completions(quick, run):
+    for ours, theirs in zip(run.methods, quick[3]["methods"], strict=True):
+        assert ours.chosen == theirs["chosen"]
+        for key in ("kernel_loss", "pixel_error", "right_digit", "numbers_stored"):
+            assert_allclose(ours.metrics[key], theirs["metrics"][key], rtol=1e-10)
+
+
+def test_metrics_follow_their_definitions(run):
+    gamma = run.settings["output_gamma"]
+    for method in run.methods:
+        squares = [
+            sum((a - b) ** 2 for a, b in zip(y, guess, strict=True))
+            for y, guess in zip(run.test.lower, method.lower, strict=True)
+        ]
+        losses = [2 - 2 * np.exp(-gamma * s) for s in squares]
+        assert_allclose(method.metrics["kernel_loss"], np.mean(losses), rtol=1e-10)
+        assert_allclose(method.metrics["pixel_error"], np.mean(squares) / 32, rtol=1e-10)
+        error = np.std(losses, ddof=1) / np.sqrt(len(losses))
+        assert_allclose(method.metrics["kernel_loss_standard_error"], error, rtol=1e-6)
+
+
+def test_completions_are_training_halves(run):
+    train, _ = load_halves(QUICK.n_train, QUICK.n_test, 3)
+    known = {half.tobytes() for half in train.lower}
+    for method in run.methods:
+        assert all(half.tobytes() in known for half in method.lower)
+
+
+def test_parts_are_disjoint_digits():
+    train, test = load_halves(1347, 450, 0)
+    whole = [np.hstack([part.upper, part.lower]) for part in (train, test)]
+    assert len(np.unique(np.vstack(whole), axis=0)) == 1797  # all digits differ
+    assert train.upper.shape == (1347, 32)
+    assert 0 <= whole[0].min() < whole[0].max() == 1
+
+
+def test_same_digit_looks_at_where_a_half_comes_from():
+    halves = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    train = Halves(halves, halves, np.array([4, 7, 9]))
+    guess = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    assert_array_equal(same_digit(guess, np.array([4, 7, 7, 9]), train), [True, False, True, True])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_table_on_a_terminal_and_in_a_file(run, terminal, monkeypatch, capsys):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    cli._show(run)
+    text = capsys.readouterr().out
+    assert ("\x1b[1m" in text) == terminal
+    assert all(name in text for name in METHODS)
+    assert "mean squared" in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_bar_on_a_terminal_only(terminal, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    run_demo(seed=3, quick=True)
+    assert ("SISOKR" in stream.getvalue()) == terminal
+    assert ("100%" in stream.getvalue()) == terminal
+
+
+def test_numbers_stored_counts_each_array_once():
+    a = np.ones((3, 4))
+    assert numbers_stored([a, {"again": a, "view": a[:]}, 5.0, "text", None]) == 12
+    assert numbers_stored([a, a[:2]]) == 12 + 8  # another selection is counted
+    assert numbers_stored(sparse.eye_array(5, format="csr")) == 5 + 5 + 6
+
+
+def test_numbers_stored_in_a_forest():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((30, 2)), rng.standard_normal((30, 3))
+    forest = RandomForestRegressor(4, random_state=0).fit(X, Y)
+    nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
+    assert numbers_stored(forest) == nodes * (4 + 3)
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_numbers_stored_agrees_with_the_pickle(position):
+    train, _ = load_halves(QUICK.n_train, QUICK.n_test, 0)
+    inputs, outputs = median_gaussian(train.upper, 0), median_gaussian(train.lower, 0)
+    model = build_methods(QUICK, inputs, outputs, 0)[position].model
+    model.fit(train.upper, train.lower)
+    assert_allclose(8 * numbers_stored(model), len(pickle.dumps(model)), rtol=0.1)
+
+
+def test_letters_and_colours():
+    assert draw_text("I", 1).tolist() == [[int(c) for c in row] for row in _LETTER_I]
+    assert draw_text("SISOKR FOREST", 3).shape == (21, 13 * 6 * 3)
+    assert blend(np.array([0.0, 0.5, 1.0]), (0, 0, 0), (200, 100, 50)).tolist() == [
+        [200, 100, 50],
+        [100, 50, 25],
+        [0, 0, 0],
+    ]
+
+
+_LETTER_I = ("011100", "001000", "001000", "001000", "001000", "001000", "011100")
+
+
+def test_png_round_trip():
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 9, 3), dtype=np.uint8)
+    assert_array_equal(decode_png(encode_png(pixels)), pixels)
+
+
+def call(capsys, *words):
+    """Run main; return the exit code and what it wrote."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(words))
+    out, err = capsys.readouterr()
+    return stop.value.code, out, err
+
+
+def test_version_and_help(capsys):
+    import skout
+
+    assert call(capsys, "--version") == (None, f"skout {skout.__version__}\n", "")
+    for words in ([], ["--help"], ["demo", "--help"]):
+        code, out, _ = call(capsys, *words)
+        assert not code
+        assert "demo" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["demo", "--out", "no/such/page.html"], "--out: there is no folder 'no/such'."),
+        (["demo", "--out", "page.png"], "--out must end in .html. Got 'page.png' instead."),
+        (["demo", "--quick", "--json", "."], "--json must be a file. Got the folder '.'"),
+        (["demo", "--sed", "1"], "--sed"),
+        (["demo", "--seed", "-1"], "--seed"),
+        (["dmo"], "dmo"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *words)
+    assert code in (1, 2)
+    assert out == ""
+    assert err.startswith("skout: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_fault_is_one_line_and_debug_shows_where(capsys, tmp_path, monkeypatch):
+    def broken(**_):
+        raise KeyError("lost")
+
+    monkeypatch.setattr("skout.demo.run_demo", broken)
+    words = ["demo", "--out", str(tmp_path / "page.html")]
+    assert call(capsys, *words) == (1, "", "skout: KeyError: 'lost' (--debug shows where)\n")
+    code, _, err = call(capsys, *words, "--debug")
+    assert code == 1
+    assert "Traceback" in err
+    assert "in broken" in err
+
+
+@pytest.mark.parametrize("extra", ["typer", "rich"])
+def test_missing_extra_is_named(extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, extra, None)
+    with pytest.raises(SystemExit, match=r'pip install "skout\[cli\]"'):
+        cli.main(["--version"])
+
+
+def test_demo_and_import_need_no_extra():
+    code = (
+        "import sys; sys.modules['typer'] = sys.modules['rich'] = None\n"
+        "import skout, skout.cli, skout.demo"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
