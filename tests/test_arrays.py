@@ -1,0 +1,206 @@
+"""Rows: distinct ones, some of them, and their products, for every kind of container."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from skout._arrays import (
+    as_objects,
+    astype,
+    float_dtype,
+    multiply,
+    n_rows,
+    right_operand,
+    row_slices,
+    take,
+    unique,
+)
+
+ROWS = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
+
+
+# unique ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csr_array]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_unique_rows(form, dtype):
+    first, inverse = unique(form(ROWS.astype(dtype)))
+    assert_array_equal(first, [0, 1, 3])
+    assert_array_equal(inverse, [0, 1, 0, 2, 1])
+
+
+def test_unique_of_a_strided_view():
+    wide = np.zeros((10, 4))
+    wide[::2, ::2] = ROWS
+    assert_array_equal(unique(wide[::2, ::2])[0], [0, 1, 3])
+
+
+def test_negative_zero_is_zero():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0]])
+    assert_array_equal(unique(X)[1], [0, 0])
+    stored = sparse.csr_matrix((np.array([-0.0, 1.0, 1.0]), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
+    assert_array_equal(unique(stored)[1], [0, 0])
+
+
+def test_unique_csr_in_any_spelling():
+    """Stored zeros, unsorted indices and repeated entries are the same row."""
+    indptr, indices = [0, 2, 4, 7, 10], [0, 2, 2, 0, 0, 1, 2, 0, 2, 0]
+    data = np.array([1.0, 2.0, 2.0, 1.0, 1.0, 0.0, 2.0, 0.5, 2.0, 0.5])
+    rows = sparse.csr_matrix((data, indices, indptr), shape=(4, 3))
+    assert_array_equal(rows.toarray(), np.tile([1.0, 0.0, 2.0], (4, 1)))
+    rows = sparse.csr_matrix((data.copy(), list(indices), list(indptr)), shape=(4, 3))
+    before = rows.indices.copy(), rows.data.copy(), rows.indptr.copy()
+    first, inverse = unique(rows)
+    assert_array_equal(first, [0])
+    assert_array_equal(inverse, np.zeros(4))
+    for part, was in zip((rows.indices, rows.data, rows.indptr), before, strict=True):
+        assert_array_equal(part, was, err_msg="the input must stay as it is")
+
+
+def test_csr_rows_with_equal_values_in_other_columns_differ():
+    rows = sparse.csr_matrix(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+    assert_array_equal(unique(rows)[0], [0, 1, 2])
+
+
+def test_unique_objects():
+    objects = as_objects(["b", "a", "b", (1, 2), (1, 2), frozenset({3}), frozenset({3})])
+    first, inverse = unique(objects)
+    assert_array_equal(first, [0, 1, 3, 5])
+    assert_array_equal(inverse, [0, 1, 0, 2, 2, 3, 3])
+
+
+def test_objects_without_a_hash_count_as_distinct():
+    shared = [1, 2]
+    objects = as_objects([shared, [1, 2], {"a": 1}, shared])
+    first, inverse = unique(objects)
+    assert_array_equal(first, [0, 1, 2])
+    assert_array_equal(inverse, [0, 1, 2, 0])  # one object given twice is one object
+
+
+@pytest.mark.parametrize("rows", [np.empty((0, 3)), sparse.csr_matrix((0, 3)), as_objects([])])
+def test_unique_of_nothing(rows):
+    first, inverse = unique(rows)
+    assert len(first) == 0
+    assert len(inverse) == 0
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(1, 3).flatmap(
+        lambda d: st.lists(st.lists(st.integers(-1, 1), min_size=d, max_size=d), min_size=1)
+    )
+)
+def test_unique_puts_the_rows_back(values):
+    X = np.array(values, dtype=np.float64)
+    first, inverse = unique(X)
+    assert_array_equal(X[first][inverse], X)
+    assert np.all(np.diff(first) > 0)
+    assert len(first) == len({tuple(row) for row in values})
+    assert all(first[inverse[i]] <= i for i in range(len(X)))
+    for one, other in zip(unique(sparse.csr_matrix(X)), (first, inverse), strict=True):
+        assert_array_equal(one, other)
+
+
+# take, n_rows, as_objects ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [np.array([2, 0]), [2, 0], slice(0, 2), slice(1, 1)])
+def test_take(index):
+    expected = ROWS[index]
+    assert_array_equal(take(ROWS, index), expected)
+    assert_array_equal(take(sparse.csr_matrix(ROWS), index).toarray(), expected)
+    frame = pd.DataFrame(ROWS, index=list("vwxyz"), columns=["a", "b"])
+    assert_array_equal(take(frame, index).to_numpy(), expected)
+    assert_array_equal(take(pl.DataFrame(ROWS), index).to_numpy(), expected)
+    words = ["p", "q", "r", "s", "t"]
+    chosen = list(np.array(words)[index])
+    assert take(words, index) == chosen
+    assert list(take(tuple(words), index)) == chosen
+    assert list(take(np.array(words), index)) == chosen
+    assert list(take(pd.Series(words, index=list("vwxyz")), index)) == chosen
+
+
+def test_take_of_ragged_lists():
+    assert take([[1], [1, 2], []], np.array([2, 1])) == [[], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    "rows", [ROWS, sparse.csr_matrix(ROWS), list(ROWS), pd.DataFrame(ROWS), pl.DataFrame(ROWS)]
+)
+def test_n_rows(rows):
+    assert n_rows(rows) == 5
+
+
+def test_as_objects_keeps_items_whole():
+    for items in ([(1, 2), (3, 4)], [[1], [2, 3]], ["a", "bc"], [np.eye(2), np.eye(2)]):
+        objects = as_objects(items)
+        assert objects.shape == (len(items),)
+        assert all(one is other for one, other in zip(objects, items, strict=True))
+    array = np.array(["a", "b"])
+    assert as_objects(array) is array
+
+
+@pytest.mark.parametrize("objects", ["abc", 3, None, iter([1])])
+def test_as_objects_needs_a_list(objects):
+    kind = type(objects).__name__
+    with pytest.raises(TypeError, match=f"list or array of objects. Got {kind} instead"):
+        as_objects(objects)
+
+
+# Types and products ------------------------------------------------------------------------------
+
+
+def test_float_dtype():
+    assert float_dtype(ROWS.astype(np.float32)) == np.float32
+    for rows in (ROWS, ROWS.astype(int), ["a"], as_objects(["a"])):
+        assert float_dtype(rows) == np.float64
+    assert float_dtype(sparse.csr_matrix(ROWS.astype(np.float32))) == np.float32
+
+
+def test_astype_casts_numbers_only():
+    assert astype(ROWS.astype(np.float32), np.float64).dtype == np.float64
+    assert astype(ROWS, np.float64) is ROWS
+    assert astype(sparse.csr_matrix(ROWS), np.float32).dtype == np.float32
+    objects = as_objects(["a", "b"])
+    assert astype(objects, np.float64) is objects
+    words = np.array(["a", "b"])
+    assert astype(words, np.float64) is words
+
+
+@pytest.mark.parametrize("limit", [0, 2**26], ids=["sparse-right", "dense-right"])
+@pytest.mark.parametrize("right", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("left", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_multiply(left, right, limit, monkeypatch):
+    monkeypatch.setattr("skout._arrays._DENSE_LIMIT", limit)
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    operand = right_operand(right(B))
+    assert sparse.issparse(operand) == (right is not np.asarray and limit == 0)
+    product = multiply(left(A), operand)
+    assert type(product) is np.ndarray
+    assert_allclose(product, A @ B.T, rtol=1e-12)
+    out = np.full((6, 3), np.nan)
+    assert multiply(left(A), operand, out) is out
+    assert_allclose(out, A @ B.T, rtol=1e-12)
+
+
+def test_right_operand_is_contiguous():
+    assert right_operand(ROWS).flags.c_contiguous
+    assert right_operand(sparse.csr_matrix(ROWS)).flags.c_contiguous
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (7, 3), (7, 100), (5, 1)])
+def test_row_slices_cover_the_rows_once(n, size):
+    slices = list(row_slices(n, size))
+    covered = [i for some in slices for i in range(n)[some]]
+    assert covered == list(range(n))
+    assert all(0 < some.stop - some.start <= size for some in slices)
+    assert all(some.stop <= n for some in slices)
