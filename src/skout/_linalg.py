@@ -6,7 +6,15 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, eigh, lapack
+from scipy.linalg import (
+    LinAlgError,
+    blas,
+    cho_factor,
+    cho_solve,
+    eigh,
+    lapack,
+    solve_triangular,
+)
 
 __all__ = [
     "congruence",
@@ -27,14 +35,14 @@ EPS = float(np.finfo(np.float64).eps)
 _WHITENED_ROWS = 256
 
 
-def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Factorise a positive semi-definite matrix on its numerically independent rows.
 
     Parameters
     ----------
     K : ndarray of shape (m, m)
-    tol : float, optional
-        Stop when no pivot is above it. Default m * eps * max(diag K).
+    tol : float, default 0
+        Stop when no pivot is above it, nor above m * eps * max(diag K).
 
     Returns
     -------
@@ -44,8 +52,7 @@ def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarra
     """
     m = K.shape[0]
     floor = m * EPS * float(np.max(np.diagonal(K), initial=0.0))
-    tol = floor if tol is None else max(tol, floor)
-    factor, order, rank, _ = lapack.dpstrf(K, lower=1, tol=tol)
+    factor, order, rank, _ = lapack.dpstrf(K, lower=1, tol=max(tol, floor))
     if rank == 0 or not np.any(factor[0, 0]):
         raise ValueError(
             "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
@@ -54,10 +61,10 @@ def pivoted_cholesky(K: np.ndarray, tol: float | None = None) -> tuple[np.ndarra
     return np.tril(factor[:rank, :rank]), order[:rank] - 1
 
 
-def eigen_whitening(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (D^(-1/2) U', D) of K = U D U', largest first, cut at m * eps * largest."""
+def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return (D^(-1/2) U', D) of K = U D U', largest first, cut at tol and m * eps * largest."""
     values, vectors = eigh(K, driver="evd")
-    keep = values > K.shape[0] * EPS * values.max(initial=0.0)
+    keep = values > max(tol, K.shape[0] * EPS * values.max(initial=0.0))
     if not keep.any():
         raise ValueError(
             "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
@@ -74,26 +81,25 @@ def symmetric_eigenvalues(K: np.ndarray) -> np.ndarray:
 
 def triangular_inverse(L: np.ndarray) -> np.ndarray:
     """Invert a lower triangular matrix with a non-zero diagonal."""
-    return np.tril(lapack.dtrtri(L, lower=1)[0])
+    inverse = lapack.dtrtri(L.T, lower=0)[0].T  # of L.T, which Fortran reads in place
+    return np.ascontiguousarray(np.tril(inverse))
 
 
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
-    half = blas.dtrmm(1.0, M, A, lower=1)
-    out = blas.dtrmm(1.0, M, half, side=1, lower=1, trans_a=1)
-    return (out + out.T) / 2.0
+    half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
+    return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
 
-def top_eigenvalue(L: np.ndarray, n_iter: int = 4) -> float:
-    """Estimate the largest eigenvalue of L L' by power iteration."""
-    v = np.ones(L.shape[0])
+def top_eigenvalue(C: np.ndarray, n_iter: int = 4) -> float:
+    """Estimate the largest eigenvalue of L L', given C = L^-1, by power iteration."""
+    upper = np.asfortranarray(C.T)
+    v = np.ones(len(C))
     value = 0.0
     for _ in range(n_iter):
-        half = L.T @ (v / np.linalg.norm(v))
+        half = blas.dtrsv(upper, v / np.linalg.norm(v), lower=0)  # L'v
         value = float(half @ half)
-        if value == 0.0:
-            break
-        v = L @ half
+        v = blas.dtrsv(upper, half, lower=0, trans=1)
     return value
 
 
@@ -146,28 +152,40 @@ def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
 
 
 def partial_whitening(
-    L: np.ndarray, size: int, dtype: np.dtype
+    C: np.ndarray, size: int, dtype: np.dtype
 ) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
     """Whiten the first `size` features exactly and subtract their share from the others.
 
-    Features F shaped like K~ = L L' become coordinates Z = F L^(-T). Done to every row, that costs
-    as much as the moments Z'Z; not done at all, the moments F'F square the condition number of K~.
-    In between, the first pivots carry nearly all of it:
+    Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
+    costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
+    of K~. In between, the first pivots carry nearly all of it:
 
-        L = [[A, 0], [B, C]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 C')
+        L = [[A, 0], [B, D]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 D')
+
+    Parameters
+    ----------
+    C : ndarray of shape (p, p)
+        Lower triangular, the inverse of L: its blocks on the diagonal are A^-1 and D^-1.
+    size : int
+        Number of features to whiten, 0 to p.
+    dtype : numpy dtype
+        Of the blocks.
 
     Returns
     -------
     apply : callable
-        Maps a block F of shape (b, p) in place to (Z1, Z2 C').
+        Maps a block F of shape (b, p) in place to (Z1, Z2 D').
     finish : ndarray of shape (p, p)
-        The matrix M = diag(I, C^(-1)) that takes the moments of (Z1, Z2 C') to those of Z.
+        The matrix M = diag(I, D^(-1)) that takes the moments of (Z1, Z2 D') to those of Z.
     """
-    p = len(L)
+    p = len(C)
     finish = np.eye(p)
-    finish[size:, size:] = triangular_inverse(L[size:, size:]) if size < p else 0.0
-    right = triangular_inverse(L[:size, :size]).T.astype(dtype) if size else np.empty((0, 0))
-    share = np.ascontiguousarray(L[size:, :size].T.astype(dtype))
+    finish[size:, size:] = C[size:, size:]
+    right = np.ascontiguousarray(C[:size, :size].T, dtype=dtype)
+    share = np.empty((size, p - size), dtype=dtype)
+    if 0 < size < p:
+        columns = solve_triangular(C, np.eye(p, size), lower=True)  # of L: A and B
+        share[...] = columns[size:].T
 
     def apply(F: np.ndarray) -> np.ndarray:
         for start in range(0, len(F) if size else 0, _WHITENED_ROWS):

@@ -111,12 +111,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         landmarks, weights = self._draw(rows, rng)
         gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(weights)  # K~
         self._spectrum: np.ndarray | None = None
+        # float32 kernel values cannot tell what is smaller from rounding
+        single = float_dtype(rows) == np.float32
+        noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
         if self.whiten == "eigh":
-            self.components_, self._spectrum = eigen_whitening(gram)
+            self.components_, self._spectrum = eigen_whitening(gram, len(gram) * noise)
         else:
-            # float32 kernel values cannot tell smaller pivots from rounding
-            single = float_dtype(rows) == np.float32
-            noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else None
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, weights = _keep(landmarks, weights, kept)
             self.components_ = triangular_inverse(L)
@@ -167,6 +167,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _features(self) -> LandmarkFeatures:
         return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def residual(self, X: Any) -> np.ndarray:
         """Return k(x, x) - ||z(x)||^2 >= 0, what the basis cannot see of each object.
 
@@ -203,10 +209,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             size, dtype = self.rank_, np.dtype(np.float64)
             apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
         else:
-            L = triangular_inverse(self.components_)
             shift = self._n_effective * alpha
-            size, dtype = accuracy_plan(L, shift, float_dtype(sample.rows))
-            apply, finish = partial_whitening(L, size, dtype)
+            size, dtype = accuracy_plan(self.components_, shift, float_dtype(sample.rows))
+            apply, finish = partial_whitening(self.components_, size, dtype)
         parts = accumulate(
             self._features(),
             sample,
@@ -224,30 +229,31 @@ _SMALL_RANK = 256
 _WHITENED = (0, 32, 64, 128, 256)
 # Relative error of predictions accepted for speed, from float32 and from float64 products.
 _SINGLE_LOSS = 1e-3
-_DOUBLE_LOSS = 1e-6
+_DOUBLE_LOSS = 1e-8
 
 
-def accuracy_plan(L: np.ndarray, shift: float, dtype: np.dtype) -> tuple[int, np.dtype]:
+def accuracy_plan(C: np.ndarray, shift: float, dtype: np.dtype) -> tuple[int, np.dtype]:
     """Choose how many features to whiten in each block, and the precision of the products.
 
     The moments of features whitened up to pivot s carry a noise of about eps lambda^2, lambda the
-    largest eigenvalue of what is left of K~ = L L'. Solving with `shift` turns it into a relative
-    error of noise / (smallest + shift)^2. The cheapest choice with a small error is taken; float32
-    rows get float32 products where that is enough.
+    largest eigenvalue of what is left of K~ = L L' (C is L^-1). Relative to the smallest eigenvalue
+    mu of K~ it becomes noise / (mu (mu + shift)) in Z'Z and between that and noise / (mu + shift)^2
+    in predictions, as measured. The cheapest choice that keeps the geometric mean of the two small
+    is taken; float32 rows get float32 products where that is enough.
     """
-    p = len(L)
+    p = len(C)
     if p < _SMALL_RANK:
         return p, np.dtype(np.float64)
     sizes = [size for size in _WHITENED if size < p]
-    squared = functools.cache(lambda size: top_eigenvalue(L[size:, size:]) ** 2)
-    smallest = L[-1, -1] ** 2
-    # float32 rounding averages out over a block; the float64 sums are whitened without that luck
+    squared = functools.cache(lambda size: top_eigenvalue(C[size:, size:]) ** 2)
+    mu = C[-1, -1] ** -2.0  # the last pivot, squared
+    # float32 products err at random and average out; sums over blocks are float64 in any case
     single: list[tuple[Any, float, float]] = [(np.float32, p**-0.5, _SINGLE_LOSS)]
     trials = single if dtype == np.float32 else []
-    for kind, growth, loss in [*trials, (np.float64, p**0.5, _DOUBLE_LOSS)]:
-        allowed = min(loss * (smallest + shift) ** 2, smallest * (smallest + shift) / 4.0)
+    for kind, share, loss in [*trials, (np.float64, 1.0, _DOUBLE_LOSS)]:
+        allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
         for size in sizes:
-            if np.finfo(kind).eps * growth * squared(size) <= allowed:
+            if np.finfo(kind).eps * share * squared(size) <= allowed:
                 return size, np.dtype(kind)
     return p, np.dtype(np.float64)
 

@@ -103,6 +103,22 @@ def n_threads(n_jobs: int | None) -> int:
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
 
 
+_BLAS_HOLDER = threading.Lock()
+
+
+@contextmanager
+def _held_blas() -> Iterator[None]:
+    """Hold BLAS to one thread; of callers that overlap, the first holds it and lets it go."""
+    if not _BLAS_HOLDER.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=1):
+            yield
+    finally:
+        _BLAS_HOLDER.release()
+
+
 def map_blocks(
     function: Callable[[T], R], blocks: Iterable[T], *, n_jobs: int | None = None
 ) -> Iterator[R]:
@@ -113,7 +129,7 @@ def map_blocks(
         yield from map(function, blocks)
         return
     pending: deque[Future[R]] = deque()
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+    with _held_blas(), ThreadPoolExecutor(threads) as pool:
         try:
             for block in blocks:
                 pending.append(pool.submit(function, block))
@@ -195,6 +211,7 @@ class KernelMatrix:
         features = LandmarkFeatures(self.kernel, rows, weights)
         if weights is None:
             K = project(features, rows, None, n_jobs=self.n_jobs)
+            np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
         else:
             K = np.zeros((features.m, features.m))
             blocks = list(row_slices(n_rows(rows), block_rows(n_rows(rows), 8 * features.m)))
@@ -332,6 +349,8 @@ class Sample:
     groups : ndarray of int, shape (n,), optional
         Group of each row, 0 to n_groups - 1: each group gets moments of its own.
     n_groups : int
+    origin : ndarray of shape (d,), optional
+        Subtracted from the targets: what is far from zero would lose its last digits in products.
     """
 
     rows: Any
@@ -339,6 +358,7 @@ class Sample:
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     n_groups: int = 1
+    origin: np.ndarray | None = None
 
     def blocks(self, size: int) -> Iterator[tuple[int, slice | np.ndarray]]:
         """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
@@ -386,6 +406,8 @@ def accumulate(
     def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
         group, some = block
         T = sample.targets[some].astype(np.float64)
+        if sample.origin is not None:
+            T -= sample.origin
         F = features(take(sample.rows, some), _scratch(scratch, source, len(T), features.m))
         weights = None if sample.weights is None else sample.weights[some]
         return group, Moments.of_block(prepare(F.astype(dtype, copy=False)), T, weights)

@@ -79,6 +79,7 @@ class StructuredPredictor(BaseEstimator):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         self.output_basis_ = clone(self.output_basis).fit(Y)
         T = self.output_basis_.transform(Y)
+        T = T[:, 0] if T.shape[1] == 1 else T  # as scikit-learn's regressors want a single output
         self.regressor_ = clone(self.regressor).fit(X, T, **fit_params)
         self.decoder_ = self._decoder().fit(self.output_basis_, Y)
         return self
@@ -153,6 +154,7 @@ class StructuredPredictor(BaseEstimator):
         -------
         score : float
         """
+        check_is_fitted(self)
         return kernel_similarity(self.output_basis_.kernel_, Y, self.predict(X))
 
 

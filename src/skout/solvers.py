@@ -68,19 +68,26 @@ def dual_ridge(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise sum_i w_i/(2n) ||t_i - f(x_i)||^2 + alpha/2 ||f||^2, n = sum w, over all f (2.32).
 
-    f = sum_i c_i k(x_i, .) + b with (K + n alpha diag(1/w)) c + b = T and, for an intercept,
-    sum c = 0. With C = diag(sqrt w) this is (C K C + n alpha I) (C^-1 c) = C (T - b).
+    f = sum_i c_i k(x_i, .) + b. With C = diag(sqrt w) and P the projection that centres weighted
+    rows, the identity without an intercept,
+
+        c = C (P C K C P + n alpha I)^-1 P C T,    b = mean_w (T - K c).
 
     Returns
     -------
     dual_coef : ndarray of shape (n, d)
     intercept : ndarray of shape (d,)
     """
-    root = np.sqrt(weights)[:, None]
-    right = root * (np.column_stack([targets, np.ones(len(K))]) if fit_intercept else targets)
-    solution = root * ridge_solve(root * K * root.T, right, weights.sum() * alpha)
+    n, root = weights.sum(), np.sqrt(weights)
+    A, right = root[:, None] * K * root, root[:, None] * targets
+    if fit_intercept:
+        unit = root / np.sqrt(n)  # P = I - unit unit'
+        A -= np.outer(unit, unit @ A)
+        A -= np.outer(A @ unit, unit)
+        right -= np.outer(unit, unit @ right)
+    solution = ridge_solve(A, right, n * alpha)
     if not fit_intercept:
-        return solution, np.zeros(targets.shape[1])
-    coef, ones = solution[:, :-1], solution[:, -1]
-    intercept = coef.sum(axis=0) / ones.sum()
-    return coef - np.outer(ones, intercept), intercept
+        return root[:, None] * solution, np.zeros(targets.shape[1])
+    solution -= np.outer(unit, unit @ solution)  # zero but for rounding, which 1 / alpha blows up
+    coef = root[:, None] * solution
+    return coef, weights @ (targets - K @ coef) / n

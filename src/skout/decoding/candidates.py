@@ -74,11 +74,8 @@ class CandidateDecoder(BaseEstimator):
 
     def _embed(self, candidates: Any) -> np.ndarray:
         kernel = self.basis_.kernel_
-        rows = kernel.encode(candidates)
-        if n_rows(rows) == 0:
-            raise ValueError("candidates is empty: give at least one object to choose from.")
-        Z = self.basis_.transform(candidates)
-        return np.column_stack([Z, -kernel.diag(rows)])
+        norms = kernel.diag(kernel.encode(candidates))
+        return np.column_stack([self.basis_.transform(candidates), -norms])
 
     def rank(
         self, F: np.ndarray, candidates: Any = None, k: int = 10
@@ -102,12 +99,20 @@ class CandidateDecoder(BaseEstimator):
             2 <f, z(c)> - k(c, c).
         """
         check_is_fitted(self)
-        embedding = self.embedding_ if candidates is None else self._embed(candidates)
+        n_candidates = n_rows(self.pool_ if candidates is None else candidates)
+        if n_candidates == 0:
+            raise ValueError("candidates is empty: give at least one object to choose from.")
         check_number(k, "k", low=1, integer=True)
-        if k > len(embedding):
-            raise ValueError(f"k={k} is larger than the number of candidates, {len(embedding)}.")
+        if k > n_candidates:
+            raise ValueError(f"k={k} is larger than the number of candidates, {n_candidates}.")
         queries = np.column_stack([2.0 * F, np.ones(len(F))])
-        return top_k(queries, embedding, k, n_jobs=self.n_jobs)
+        if candidates is None:
+            return top_k(queries, self.embedding_, k, n_jobs=self.n_jobs)
+        # equal candidates are embedded and scored once, so that they tie exactly
+        first, inverse = unique(self.basis_.kernel_.encode(candidates))
+        embedding = self._embed(take(candidates, first))
+        found = top_k(queries, embedding, min(k, len(first)), n_jobs=self.n_jobs)
+        return found if len(first) == n_candidates else _expand(*found, inverse, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
         """Return the best candidate of each predicted row, as an object.
@@ -159,6 +164,22 @@ def top_k(
         return np.empty((0, k), dtype=np.intp), np.empty((0, k))
     parts = list(map_blocks(search, blocks, n_jobs=n_jobs))
     return np.concatenate([i for i, _ in parts]), np.concatenate([s for _, s in parts])
+
+
+def _expand(
+    indices: np.ndarray, scores: np.ndarray, inverse: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Replace distinct candidates by all their copies, best and then lowest first, and keep k."""
+    order = np.argsort(inverse, kind="stable")
+    counts = np.bincount(inverse)
+    ends = np.cumsum(counts)
+    out = np.empty((len(indices), k), dtype=np.intp), np.empty((len(indices), k))
+    for i, (row, values) in enumerate(zip(indices, scores, strict=True)):
+        copies = np.concatenate([order[ends[j] - counts[j] : ends[j]] for j in row])
+        repeated = np.repeat(values, counts[row])
+        best = np.lexsort((copies, -repeated))[:k]
+        out[0][i], out[1][i] = copies[best], repeated[best]
+    return out
 
 
 def _largest(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import n_rows, take, unique
+from .._arrays import astype, float_dtype, n_rows, take, unique
 from .._validation import check_number, check_rng, check_rows, check_targets, check_weights
 from ..basis import KernelBasis
 from ..gram import KernelMatrix, LandmarkFeatures, Moments, Sample, map_blocks, project, sum_moments
@@ -23,6 +24,15 @@ __all__ = ["KernelRidge"]
 
 # A cross-validation whose rows play more different parts than this is refused.
 _MAX_GROUPS = 64
+
+
+def _has_sketch(model: KernelRidge) -> bool:
+    if model.sketch is None:
+        raise AttributeError(
+            "partial_fit needs a sketch: without one the model keeps every row. "
+            "Give for instance sketch=SubSample(1000)."
+        )
+    return True
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -78,6 +88,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    _base: Moments | None  # of the rows given to fit
+    _folds: list[Moments] | None  # of the rows given to partial_fit
+    _origin: np.ndarray | None
+    _n_seen: int
+
     def __init__(
         self,
         kernel: Any = "gaussian",
@@ -116,20 +131,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample = self._sample(X, y, sample_weight, reset=True)
         if n_rows(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
-        self._moments: list[Moments] | None = None
+        self._reset()
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
         self._fit_basis(sample.rows)
         groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
-        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)))
+        sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(sample, min(alphas), self.verbose)
-        return self._solve(moments, parts, alphas)
+        self._base = self._solve(moments, parts, alphas)
+        return self
 
+    @available_if(_has_sketch)
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
+
+        After `fit` it goes on from there; then only the rows given here are held out in the folds
+        that choose alpha.
 
         Parameters
         ----------
@@ -145,27 +165,32 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : KernelRidge
         """
         alphas = self._alphas()
-        if self.sketch is None:
-            raise ValueError(
-                "partial_fit needs a sketch: without one the model keeps every row. "
-                "Give for instance sketch=SubSample(1000)."
-            )
-        first = getattr(self, "_moments", None) is None
+        first = not hasattr(self, "basis_")
         if not first and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
-            pool = sample.rows if landmarks is None else as_kernel(self.kernel).encode(landmarks)
+            self._reset()
+            pool = sample.rows
+            if landmarks is not None:
+                pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
             self._fit_basis(pool)
-            self._n_seen = 0
+        elif sample.targets.shape[1] != self.coef_.shape[1]:
+            raise ValueError(
+                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self.coef_.shape[1]}."
+            )
         groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
-        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)))
+        sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(sample, min(alphas), self.verbose)
-        if not first:
-            moments = [a + b for a, b in zip(self._moments or [], moments, strict=True)]
+        if self._folds is not None:
+            moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += n_rows(sample.rows)
-        self._moments = moments
-        return self._solve(moments, parts, alphas)
+        self._folds = moments
+        if self._base is not None:  # the rows of an earlier fit train in every fold
+            moments = [*moments, self._base]
+            parts = [*parts, np.full(len(parts), _TRAIN)] if parts else []
+        self._solve(moments, parts, alphas)
+        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of new rows.
@@ -180,14 +205,27 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = check_rows(self, self.kernel_, X, reset=False)
-        if self.sketch is None:
-            features, matrix = LandmarkFeatures(self.kernel_, self.landmarks_), self.coef_
+        if not hasattr(self, "basis_"):
+            # coefficients of a float64 fit, which may be large, want float64 kernel values
+            features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
+            F = project(features, rows, self.coef_, n_jobs=self.n_jobs, dtype=np.float64)
         else:
-            features = self.basis_._features()
             matrix = self.basis_.components_.T @ self.coef_
-        F = project(features, rows, matrix, n_jobs=self.n_jobs)
-        F += self.intercept_.astype(F.dtype)
+            F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
+        F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _reset(self) -> None:
+        """Forget an earlier fit."""
+        for name in ("basis_", "coef_", "cv_results_"):
+            self.__dict__.pop(name, None)
+        self._base = self._folds = self._origin = None
+        self._n_seen = 0
 
     def _alphas(self) -> list[float]:
         many = isinstance(self.alpha, Iterable) and not isinstance(self.alpha, str)
@@ -206,6 +244,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._is_vector = y.ndim == 1
         return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
 
+    def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
+        """Add groups and, if an intercept takes it up again, an origin of the targets."""
+        if self.fit_intercept and self._origin is None:
+            self._origin = sample.targets.mean(axis=0, dtype=np.float64)
+        return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
+
     def _fit_basis(self, rows: Any) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, check_rng(self.random_state))
@@ -222,30 +266,38 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if n_alphas == 1:
             return None, []
         k = check_number(self.cv, "cv, in partial_fit,", low=2, integer=True)
-        return (self._n_seen + np.arange(n)) % k, list(np.eye(k) + 1)
+        return (self._n_seen + np.arange(n)) % k, list(np.eye(k, dtype=np.int8) + 1)
 
     def _solve(
         self, moments: list[Moments], parts: list[np.ndarray], alphas: list[float]
-    ) -> KernelRidge:
-        """Choose alpha on the folds, if any, and solve on all rows."""
+    ) -> Moments:
+        """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         if parts:
             roles = np.array(parts).T  # (n_splits, n_groups), see _groups_of_splits
 
             def errors(role: np.ndarray) -> list[float]:
-                train = sum_moments(moments, role == _TRAIN)
-                test = sum_moments(moments, role == _TEST)
+                train = sum_moments(moments, role & _TRAIN > 0)
+                test = sum_moments(moments, role & _TEST > 0)
+                if min(train.weight, test.weight) == 0:  # few rows yet, in partial_fit
+                    return []
                 path = ridge_paths(train, alphas, self.fit_intercept)
                 return [float(ridge_errors(test, *fit).mean()) for fit in path]
 
-            self._choose(alphas, list(map_blocks(errors, roles, n_jobs=self.n_jobs)))
+            found = map_blocks(errors, roles, n_jobs=self.n_jobs)
+            self._choose(alphas, [fold for fold in found if fold])
         else:
             self.alpha_ = alphas[0]
         total = sum_moments(moments, np.ones(len(moments), dtype=bool))
         self.coef_, self.intercept_ = ridge(total, self.alpha_, self.fit_intercept)
-        return self
+        if self._origin is not None:
+            self.intercept_ += self._origin
+        return total
 
     def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
         """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
+        if not errors:  # nothing to judge by yet
+            self.alpha_ = max(alphas)
+            return
         table = np.array(errors)
         mean = table.mean(axis=0)
         self.alpha_ = alphas[int(np.argmin(mean))]
@@ -321,14 +373,14 @@ def _groups_of_splits(
     -------
     groups : ndarray of int, shape (n,), or None
     parts : list of ndarrays of shape (n_splits,)
-        The parts each group plays: 1 in training, 2 in testing, 0 in neither.
+        The parts each group plays: 1 in training, 2 in testing, 3 in both, 0 in neither.
     """
     if not splits:
         return None, []
     roles = np.zeros((n, len(splits)), dtype=np.int8)
     for j, (train, test) in enumerate(splits):
-        roles[train, j] = _TRAIN
-        roles[test, j] = _TEST
+        roles[train, j] |= _TRAIN
+        roles[test, j] |= _TEST
     parts, groups = np.unique(roles, axis=0, return_inverse=True)
     if len(parts) > _MAX_GROUPS:
         raise ValueError(

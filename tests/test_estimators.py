@@ -1,0 +1,313 @@
+"""The scikit-learn contract: conformance checks, parameters, seeds, names, inputs left alone."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skout import KernelBasis, KernelRidge
+from skout.kernels import Gaussian, Linear
+from skout.sketches import SKETCHES, PivotedCholesky, PSparsified, SubSample
+
+
+def expected_failures(estimator):
+    """What the contract asks and cannot hold, with the reason."""
+    if not isinstance(estimator, KernelRidge) or estimator.kernel != "gaussian":
+        return {}
+    reason = "gamma='scale' is the variance of the rows, whatever their weights"
+    if estimator.sketch is not None:
+        reason += ", and the landmarks are drawn from the rows"
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+
+
+@parametrize_with_checks(
+    [
+        KernelBasis(),
+        KernelBasis("linear", whiten="eigh"),
+        KernelBasis(sketch="subsample", random_state=0),
+        KernelBasis(sketch=PSparsified(), random_state=0),
+        KernelBasis(sketch=PivotedCholesky(), whiten="eigh", random_state=0),
+        KernelRidge(),
+        KernelRidge(Gaussian(1.0)),
+        KernelRidge("linear", fit_intercept=True),
+        KernelRidge(sketch="subsample", random_state=0),
+        KernelRidge("gaussian", PSparsified(), [1e-3, 0.1], fit_intercept=True, random_state=0),
+        KernelRidge(Gaussian(1.0), alpha=[1e-3, 1e-1], cv=3),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_conformance(estimator, check):
+    if getattr(getattr(check, "func", check), "__name__", "") == "check_array_api_input":
+        return  # runs only where SCIPY_ARRAY_API is set
+    check(estimator)
+
+
+# What every estimator promises -------------------------------------------------------------------
+
+ESTIMATORS = {
+    "basis": KernelBasis(),
+    "sketched basis": KernelBasis(Gaussian(0.5), SubSample(10), random_state=0),
+    "mixed basis": KernelBasis(Gaussian(0.5), PSparsified(10), whiten="eigh", random_state=0),
+    "ridge": KernelRidge(),
+    "sketched ridge": KernelRidge(Gaussian(0.5), SubSample(10), random_state=0),
+    "path": KernelRidge(Gaussian(0.5), PSparsified(10), [1e-3, 0.1], cv=3, random_state=0),
+    "exact path": KernelRidge(Gaussian("median"), None, [1e-3, 0.1], cv=3, fit_intercept=True),
+}
+
+
+@pytest.fixture(params=ESTIMATORS)
+def estimator(request):
+    return clone(ESTIMATORS[request.param])
+
+
+def data(n=40):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3))
+    return X, np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
+
+
+def output(estimator, X):
+    return estimator.predict(X) if isinstance(estimator, KernelRidge) else estimator.transform(X)
+
+
+def state(estimator):
+    """Parameters, deeply, in a form that can be compared."""
+    return {name: repr(value) for name, value in sorted(estimator.get_params().items())}
+
+
+def test_fit_returns_self_and_keeps_parameters(estimator):
+    X, Y = data()
+    before = state(estimator)
+    objects = {name: id(value) for name, value in vars(estimator).items()}
+    assert estimator.fit(X, Y) is estimator
+    assert state(estimator) == before
+    assert {name: id(vars(estimator)[name]) for name in objects} == objects
+
+
+def test_init_only_stores(estimator):
+    params = estimator.get_params(deep=False)
+    assert vars(type(estimator)(**params)) == params
+
+
+def test_inputs_are_left_alone(estimator):
+    X, Y = data()
+    w = np.linspace(0.5, 2.0, 40)
+    copies = X.copy(), Y.copy(), w.copy()
+    for array in (X, Y, w):
+        array.setflags(write=False)
+    if isinstance(estimator, KernelRidge):
+        estimator.fit(X, Y, sample_weight=w)
+    else:
+        estimator.fit(X)
+    output(estimator, X)
+    for array, before in zip((X, Y, w), copies, strict=True):
+        assert_array_equal(array, before)
+
+
+def test_sparse_inputs_are_left_alone(estimator):
+    X, Y = data()
+    thin = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+    before = thin.copy()
+    output(estimator.fit(thin, Y), thin)
+    assert_array_equal(thin.indptr, before.indptr)
+    assert_array_equal(thin.indices, before.indices)
+    assert_array_equal(thin.data, before.data)
+
+
+def test_later_changes_of_the_data_do_not_reach_the_model(estimator):
+    X, Y = data()
+    queries = X.copy()
+    estimator.fit(X, Y)
+    before = output(estimator, queries)
+    X[...] = 0.0
+    Y[...] = 0.0
+    assert_array_equal(output(estimator, queries), before)
+
+
+def test_fits_repeat(estimator):
+    X, Y = data()
+    first = output(estimator.fit(X, Y), X)
+    assert_array_equal(output(estimator.fit(X, Y), X), first)
+    assert_array_equal(output(clone(estimator).fit(X, Y), X), first)
+    assert_array_equal(output(copy.deepcopy(estimator), X), first)
+    assert_array_equal(output(pickle.loads(pickle.dumps(estimator)), X), first)
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_seeds_matter(name):
+    X, Y = data()
+    for model in (
+        KernelBasis(Gaussian(0.5), SKETCHES[name](8)),
+        KernelRidge(Gaussian(0.5), SKETCHES[name](8)),
+    ):
+        first, same, other = (
+            output(clone(model).set_params(random_state=seed).fit(X, Y), X) for seed in (0, 0, 1)
+        )
+        assert_array_equal(first, same)
+        assert first.shape != other.shape or np.abs(first - other).max() > 1e-6
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_as_seeds(make):
+    X, Y = data()
+    fits = [
+        KernelRidge(Gaussian(0.5), SubSample(8), random_state=make(3)).fit(X, Y).predict(X)
+        for _ in range(2)
+    ]
+    assert_array_equal(*fits)
+
+
+def test_no_seed_is_fresh_every_time_and_leaves_the_global_one_alone():
+    X, Y = data()
+    model = KernelRidge(Gaussian(0.5), SubSample(5))
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    fits = {model.fit(X, Y).landmarks_.tobytes() for _ in range(5)}
+    assert len(fits) > 1
+    assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_feature_counts_and_names(estimator):
+    X, Y = data()
+    assert estimator.fit(X, Y).n_features_in_ == 3
+    assert not hasattr(estimator, "feature_names_in_")
+    expected = output(estimator, X)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    estimator.fit(frame, Y)
+    assert list(estimator.feature_names_in_) == ["a", "b", "c"]
+    assert estimator.n_features_in_ == 3
+    assert_allclose(output(estimator, frame), expected, atol=1e-10)
+    with pytest.raises(ValueError, match="feature names"):
+        output(estimator, frame[["c", "a", "b"]])
+    with pytest.raises(ValueError, match=r"2 features|feature names"):
+        output(estimator, frame[["a", "b"]])
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        output(estimator, X)
+
+
+def test_polars_frames(estimator):
+    X, Y = data()
+    expected = output(estimator.fit(X, Y), X)
+    frame, targets = pl.DataFrame(X, schema=["a", "b", "c"]), pl.DataFrame(Y, schema=["p", "q"])
+    assert_allclose(output(estimator.fit(frame, targets), frame), expected, atol=1e-10)
+
+
+def test_pandas_targets(estimator):
+    X, Y = data()
+    expected = output(estimator.fit(X, Y), X)
+    assert_allclose(output(estimator.fit(X, pd.DataFrame(Y)), X), expected, atol=1e-10)
+
+
+def test_nested_parameters(estimator):
+    estimator.set_params(kernel=Gaussian(1.0), sketch=SubSample(5), random_state=0)
+    estimator.set_params(kernel__gamma=0.25, sketch__size=7)
+    assert estimator.kernel.gamma == 0.25
+    X, Y = data()
+    model = estimator.fit(X, Y)
+    assert model.kernel_.gamma == 0.25
+    assert len(model.landmarks_) == 7
+
+
+def test_the_kernel_given_is_not_touched():
+    kernel, sketch = Gaussian("scale"), SubSample(5)
+    X, Y = data()
+    model = KernelRidge(kernel, sketch, random_state=0).fit(X, Y)
+    KernelBasis(kernel, sketch, random_state=0).fit(X)
+    assert kernel.gamma == "scale"
+    assert model.kernel is kernel
+    assert model.kernel_ is not kernel
+    assert sketch.size == 5
+
+
+def test_tags():
+    for model in (KernelBasis(), KernelRidge()):
+        assert get_tags(model).input_tags.sparse
+    tags = get_tags(KernelRidge())
+    assert tags.estimator_type == "regressor"
+    assert tags.target_tags.multi_output
+    assert tags.target_tags.required
+
+
+def test_partial_fit_is_offered_where_it_works():
+    assert hasattr(KernelRidge(sketch="subsample"), "partial_fit")
+    assert not hasattr(KernelRidge(), "partial_fit")
+
+
+# In company --------------------------------------------------------------------------------------
+
+
+def test_in_a_pipeline_with_a_search():
+    X, Y = data(60)
+    pipe = make_pipeline(StandardScaler(), KernelRidge(Gaussian(), SubSample(30), random_state=0))
+    grid = {"kernelridge__kernel__gamma": [1e-6, 0.3], "kernelridge__sketch__size": [5, 30]}
+    search = GridSearchCV(pipe, grid, cv=3).fit(X, Y)
+    assert search.best_params_ == {
+        "kernelridge__kernel__gamma": 0.3,
+        "kernelridge__sketch__size": 30,
+    }
+    assert search.best_score_ > 0.5
+
+
+def test_basis_before_a_linear_model_is_ridge_on_coordinates():
+    X, Y = data()
+    sketch = SubSample(10)
+    pipe = make_pipeline(
+        KernelBasis(Gaussian(0.5), sketch, random_state=0), Ridge(40 * 1e-2, fit_intercept=False)
+    )
+    ours = KernelRidge(Gaussian(0.5), sketch, 1e-2, random_state=0).fit(X, Y)
+    assert_allclose(pipe.fit(X, Y).predict(X), ours.predict(X), rtol=1e-7, atol=1e-9)
+
+
+def test_cross_validation_and_target_transforms():
+    X, Y = data(60)
+    scores = cross_val_score(KernelRidge(Gaussian(0.5)), X, Y, cv=3)
+    assert scores.min() > 0.3
+    y = np.exp(Y[:, 0])
+    model = TransformedTargetRegressor(KernelRidge(Gaussian(0.5)), func=np.log, inverse_func=np.exp)
+    assert model.fit(X, y).score(X, y) > 0.9
+
+
+def test_score_is_r2():
+    X, Y = data()
+    model = KernelRidge(Gaussian(0.5)).fit(X, Y)
+    residual = ((Y - model.predict(X)) ** 2).sum(axis=0)
+    total = ((Y - Y.mean(axis=0)) ** 2).sum(axis=0)
+    assert_allclose(model.score(X, Y), np.mean(1 - residual / total))
+
+
+@given(
+    n=st.integers(2, 25),
+    d=st.integers(1, 4),
+    sketch=st.sampled_from([None, *SKETCHES]),
+    alpha=st.sampled_from([1e-6, 1e-2, 1.0]),
+    kernel=st.sampled_from([Gaussian("scale"), Gaussian("median"), Linear()]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    levels=st.sampled_from([2, 3, 1000]),
+    seed=st.integers(0, 999),
+)
+def test_any_small_problem_works(n, d, sketch, alpha, kernel, dtype, levels, seed):
+    """Duplicated rows, constant columns, few rows: a finite model that never does worse than 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(1, levels + 1, (n, d)).astype(dtype)
+    y = rng.standard_normal(n)
+    model = KernelRidge(kernel, sketch, alpha, random_state=0).fit(X, y)
+    predicted = model.predict(X)
+    assert predicted.shape == (n,)
+    assert predicted.dtype == dtype
+    assert np.isfinite(predicted).all()
+    assert ((y - predicted) ** 2).sum() <= (y**2).sum() * (1 + 1e-3)

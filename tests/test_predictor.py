@@ -1,0 +1,555 @@
+"""The whole pipeline against the raw formulas of the thesis, and how a user meets it."""
+
+import pickle
+
+import numpy as np
+import oracles_predictor as oracle
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import KNeighborsRegressor
+
+from skout import KernelBasis, KernelRidge, StructuredPredictor, iokr, sisokr
+from skout.decoding import CandidateDecoder
+from skout.kernels import Gaussian, Linear, Polynomial, Tanimoto
+from skout.sketches import SKETCHES, SubSample
+
+LAM = 1e-2
+SKETCH_NAMES = [name for name, cls in SKETCHES.items() if not cls(5).needs_gram]
+
+OUTPUT_KERNELS = {
+    "gaussian": (Gaussian(0.3), lambda A, B: oracle.gaussian(A, B, 0.3)),
+    "linear": (Linear(), oracle.linear),
+    "polynomial": (
+        Polynomial(degree=2, gamma=0.5, coef0=1.0),
+        lambda A, B: oracle.polynomial(A, B, 2, 0.5, 1.0),
+    ),
+}
+INPUT_KERNELS = {
+    "gaussian": (Gaussian(0.5), lambda A, B: oracle.gaussian(A, B, 0.5)),
+    "linear": (Linear(), oracle.linear),
+}
+VARIANTS = ["iokr", "siokr", "isokr", "sisokr"]
+
+
+def problem(seed, n=30, n_te=7, n_c=12, duplicates=False):
+    """Inputs, outputs, test inputs and a pool that is not the training outputs."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((n, 3)), rng.standard_normal((n, 4))
+    if duplicates:
+        X[n // 2 :] = X[: n - n // 2]
+        Y[::3] = Y[0]
+    return X, Y, rng.standard_normal((n_te, 3)), rng.standard_normal((n_c, 4))
+
+
+def all_scores(model, X, candidates):
+    """S of (4.6) and (4.11), undoing the sort and the norm term of `rank`."""
+    indices, scores = model.rank(X, candidates, k=len(candidates))
+    S = np.empty_like(scores)
+    np.put_along_axis(S, indices, scores, axis=1)
+    kernel = model.output_basis_.kernel_
+    return (S + kernel.diag(kernel.encode(candidates))) / 2.0
+
+
+def raw_scores(variant, sketch, seed, kernels, X, Y, X_te, C):
+    """S from the formula of the variant; R is drawn as the library draws it."""
+    k_X, k_Y = kernels
+    K, K_te, K_Y, K_Yc = k_X(X, X), k_X(X_te, X), k_Y(Y, Y), k_Y(Y, C)
+    R = sketch.draw(len(X), np.random.default_rng(seed)).toarray()
+    if variant == "iokr":
+        return oracle.iokr_scores(K_te, K, K_Yc, LAM)
+    if variant == "siokr":
+        return oracle.siokr_scores(K_te, K, K_Yc, R, LAM)
+    if variant == "isokr":
+        return oracle.isokr_scores(K_te, K, K_Y, K_Yc, R, LAM)
+    return oracle.sisokr_scores(K_te, K, K_Y, K_Yc, R, R, LAM)
+
+
+def build(variant, sketch, seed, k_X, k_Y):
+    return iokr(
+        k_X,
+        k_Y,
+        input_sketch=sketch if variant in ("siokr", "sisokr") else None,
+        output_sketch=sketch if variant in ("isokr", "sisokr") else None,
+        alpha=LAM,
+        random_state=seed,
+    )
+
+
+def check_variant(variant, sketch, seed, input_kernel, output_kernel, duplicates):
+    X, Y, X_te, C = problem(seed, duplicates=duplicates)
+    k_X, raw_k_X = INPUT_KERNELS[input_kernel]
+    k_Y, raw_k_Y = OUTPUT_KERNELS[output_kernel]
+    model = build(variant, sketch, seed, k_X, k_Y).fit(X, Y)
+    distinct = np.array(list(dict.fromkeys(map(tuple, Y))))
+    for pool, given_pool in [(C, C), (distinct, None)]:
+        S = raw_scores(variant, sketch, seed, (raw_k_X, raw_k_Y), X, Y, X_te, pool)
+        norms = np.array([raw_k_Y(c[None], c[None])[0, 0] for c in pool])
+        size = max(np.abs(S).max(), norms.max())
+        assert_allclose(all_scores(model, X_te, pool), S, atol=1e-8 * size, rtol=0)
+        assert_array_equal(model.predict(X_te, given_pool), pool[oracle.decode(S, norms)])
+
+
+@pytest.mark.parametrize("duplicates", [False, True], ids=["distinct", "duplicates"])
+@pytest.mark.parametrize("output_kernel", OUTPUT_KERNELS)
+@pytest.mark.parametrize("sketch", SKETCH_NAMES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_equal_the_raw_formulas(variant, sketch, output_kernel, duplicates):
+    for seed in range(3):
+        check_variant(variant, SKETCHES[sketch](8), seed, "gaussian", output_kernel, duplicates)
+
+
+@pytest.mark.parametrize("output_kernel", OUTPUT_KERNELS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_with_a_rank_deficient_input_kernel(variant, output_kernel):
+    for name in SKETCH_NAMES:
+        check_variant(variant, SKETCHES[name](8), 3, "linear", output_kernel, True)
+
+
+@given(
+    variant=st.sampled_from(VARIANTS),
+    sketch=st.sampled_from(SKETCH_NAMES),
+    size=st.integers(1, 20),
+    seed=st.integers(0, 2**16),
+    output_kernel=st.sampled_from(list(OUTPUT_KERNELS)),
+    duplicates=st.booleans(),
+)
+def test_variants_on_any_sketch_size(variant, sketch, size, seed, output_kernel, duplicates):
+    check_variant(variant, SKETCHES[sketch](size), seed, "gaussian", output_kernel, duplicates)
+
+
+def test_two_different_sketches():
+    X, Y, X_te, C = problem(5)
+    s_X, s_Y = SKETCHES["subsample"](9), SKETCHES["gaussian"](6)
+    model = StructuredPredictor(
+        KernelRidge(Gaussian(0.5), s_X, LAM, random_state=1),
+        KernelBasis(Linear(), s_Y, random_state=2),
+    ).fit(X, Y)
+    R_X = s_X.draw(len(X), np.random.default_rng(1)).toarray()
+    R_Y = s_Y.draw(len(X), np.random.default_rng(2)).toarray()
+    K_te, K = oracle.gaussian(X_te, X, 0.5), oracle.gaussian(X, X, 0.5)
+    S = oracle.sisokr_scores(K_te, K, Y @ Y.T, Y @ C.T, R_X, R_Y, LAM)
+    assert_allclose(all_scores(model, X_te, C), S, atol=1e-8 * np.abs(S).max(), rtol=0)
+
+
+def test_sketches_of_all_rows_are_the_exact_model():
+    X, Y, X_te, C = problem(4)
+    exact = iokr(Gaussian(0.5), Polynomial(degree=2), alpha=LAM).fit(X, Y)
+    full = SubSample(len(X))
+    sketched = clone(exact).set_params(regressor__sketch=full, output_basis__sketch=full).fit(X, Y)
+    assert_allclose(all_scores(sketched, X_te, C), all_scores(exact, X_te, C), rtol=1e-8)
+
+
+def test_scores_do_not_depend_on_the_whitening():
+    X, Y, X_te, C = problem(6)
+    model = sisokr(Gaussian(0.5), Linear(), alpha=LAM, random_state=0)
+    other = clone(model).set_params(output_basis__whiten="eigh")
+    assert_allclose(
+        all_scores(model.fit(X, Y), X_te, C), all_scores(other.fit(X, Y), X_te, C), atol=1e-9
+    )
+
+
+def test_far_away_candidate_is_not_chosen():
+    # 2 <f, c> grows with the length of c: without k(c, c) the longest candidate wins everywhere
+    X, Y, X_te, _ = problem(0)
+    model = iokr(Gaussian(0.5), "linear", alpha=LAM).fit(X, Y)
+    huge = 1e4 * np.array([[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0.0]])
+    pool = np.vstack([huge, Y[:5]])
+    indices, scores = model.rank(X_te, pool, k=len(pool))
+    assert (indices[:, :5] >= 4).all()
+    assert (scores[:, 5:] < -1e7).all()
+
+
+def test_rank_is_sorted_and_starts_with_the_prediction():
+    X, Y, X_te, C = problem(1)
+    model = iokr(Gaussian(0.5), Linear(), alpha=LAM).fit(X, Y)
+    indices, scores = model.rank(X_te, C)
+    assert indices.shape == scores.shape == (len(X_te), 10)
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert_array_equal(C[indices[:, 0]], model.predict(X_te, C))
+    first, _ = model.rank(X_te, k=1)
+    assert_array_equal(model.decoder_.pool_[first[:, 0]], model.predict(X_te))
+
+
+def test_predict_coordinates_are_those_of_the_regressor():
+    X, Y, X_te, _ = problem(2)
+    model = sisokr(Gaussian(0.5), Gaussian(0.5), random_state=0).fit(X, Y)
+    F = model.predict_coordinates(X_te)
+    assert F.shape == (len(X_te), model.output_basis_.rank_)
+    assert_array_equal(F, model.regressor_.predict(X_te))
+
+
+# Score -------------------------------------------------------------------------------------------
+
+
+def test_score_is_one_for_perfect_predictions():
+    X, Y, _, _ = problem(3)
+    model = iokr(Gaussian(5.0), Gaussian(0.5), alpha=1e-9).fit(X, Y)
+    assert_array_equal(model.predict(X), Y)
+    assert_allclose(model.score(X, Y), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "tanimoto", "f1"])
+def test_score_of_non_negative_kernels_lies_in_the_unit_interval(kernel):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 2)), rng.integers(0, 2, (40, 5)).astype(float)
+    score = iokr(Gaussian(1.0), kernel).fit(X[:30], Y[:30]).score(X[30:], Y[30:])
+    assert 0.0 < score < 1.0
+
+
+def test_score_is_the_mean_normalised_similarity():
+    X, Y, X_te, C = problem(3)
+    model = iokr(Gaussian(0.5), Linear()).fit(X, Y)
+    truth, found = C[: len(X_te)], model.predict(X_te)
+    cosine = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in zip(truth, found, strict=True)]
+    assert_allclose(model.score(X_te, truth), np.mean(cosine))
+
+
+# Grid search and other regressors ----------------------------------------------------------------
+
+
+def grid_problem():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 1))
+    return X, np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 0])])
+
+
+def test_nested_grid_search_changes_the_model():
+    X, Y = grid_problem()
+    grid = {"regressor__kernel__gamma": [1e-6, 1.0], "output_basis__kernel__gamma": [0.1, 1.0]}
+    cv = KFold(3, shuffle=True, random_state=0)
+    search = GridSearchCV(iokr(Gaussian(), Gaussian()), grid, cv=cv).fit(X, Y)
+    results = search.cv_results_
+    assert search.best_params_["regressor__kernel__gamma"] == 1.0
+    assert len(set(results["mean_test_score"])) == 4  # every parameter changes the model
+    for params, mean in zip(results["params"], results["mean_test_score"], strict=True):
+        scores = []
+        for train, test in cv.split(X):
+            kernels = [Gaussian(params[name]) for name in grid]
+            model = iokr(*kernels).fit(X[train], Y[train])
+            scores.append(model.score(X[test], Y[test]))
+        assert_allclose(mean, np.mean(scores))
+    best = search.best_estimator_
+    assert best.regressor_.kernel_.gamma == 1.0
+    assert best.output_basis_.kernel_.gamma == search.best_params_["output_basis__kernel__gamma"]
+
+
+def test_grid_search_over_sketches_and_penalties():
+    X, Y = grid_problem()
+    grid = {
+        "regressor__alpha": [1e-5, 10.0],
+        "regressor__sketch": [None, SubSample(10)],
+        "output_basis__sketch": [None, SubSample(10)],
+    }
+    cv = KFold(3, shuffle=True, random_state=0)
+    search = GridSearchCV(iokr(Gaussian(1.0), Gaussian(1.0), random_state=0), grid, cv=cv)
+    search.fit(X, Y)
+    assert search.best_params_["regressor__alpha"] == 1e-5
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        RandomForestRegressor(20, random_state=0),
+        KNeighborsRegressor(3),
+        MultiOutputRegressor(Ridge(1e-3)),
+        Ridge(1e-3),
+    ],
+    ids=lambda r: type(r).__name__,
+)
+def test_any_regressor_serves(regressor):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    Y = np.where(X[:, :1] > 0, [[1, 0, 1, 0]], [[0, 1, 1, 0]])
+    model = StructuredPredictor(regressor, KernelBasis("tanimoto")).fit(X[:60], Y[:60])
+    assert model.score(X[60:], Y[60:]) > 0.9
+    assert_array_equal(model.predict_coordinates(X), np.asarray(model.regressor_.predict(X)))
+    assert regressor.get_params() == model.regressor.get_params()
+    assert not hasattr(regressor, "n_features_in_")  # only the clone is fitted
+
+
+@pytest.mark.parametrize(
+    "regressor", [RandomForestRegressor(5, random_state=0), KernelRidge(Gaussian(1.0), alpha=1e-6)]
+)
+def test_an_output_basis_of_one_function(regressor):
+    X, Y, _, _ = problem(0)
+    model = StructuredPredictor(regressor, KernelBasis("linear")).fit(X, Y[:, :1])
+    assert model.predict_coordinates(X).shape == (30, 1)
+    assert model.predict(X).shape == (30, 1)
+
+
+def test_k_nearest_neighbours_by_hand():
+    X, Y, X_te, _ = problem(8)
+    model = StructuredPredictor(KNeighborsRegressor(1), KernelBasis(Gaussian(1.0))).fit(X, Y)
+    nearest = ((X_te[:, None] - X[None]) ** 2).sum(axis=2).argmin(axis=1)
+    assert_array_equal(model.predict(X_te), Y[nearest])
+
+
+def test_fit_params_reach_the_regressor():
+    X, Y, X_te, C = problem(9)
+    weights = np.arange(len(X)) % 3
+    kept = np.repeat(np.arange(len(X)), weights)
+    basis = KernelBasis(Linear())
+    model = StructuredPredictor(KernelRidge(Gaussian(0.5), alpha=LAM), basis)
+    weighted = clone(model).fit(X, Y, sample_weight=weights)
+    repeated = clone(model).fit(X[kept], Y[kept])
+    assert_allclose(all_scores(weighted, X_te, C), all_scores(repeated, X_te, C), atol=1e-9)
+
+
+# Kinds of data -----------------------------------------------------------------------------------
+
+WORDS = ["cat", "cart", "carts", "dog", "dogs", "do", "cat", "bird", "birds", "cats"]
+
+
+def shared_letters(A, B):
+    """Dot products of letter counts."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    counts = [np.array([[word.count(c) for c in letters] for word in words]) for words in (A, B)]
+    return (counts[0] @ counts[1].T).astype(float)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(8)])
+@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
+def test_strings_as_outputs(container, sketch):
+    X = np.arange(len(WORDS), dtype=float)[:, None]
+    X[6] = X[0]
+    model = iokr(Gaussian(1.0), shared_letters, output_sketch=sketch, alpha=1e-6, random_state=0)
+    model.fit(X, container(WORDS))
+    predicted = model.predict(X)
+    assert len(predicted) == len(WORDS)
+    if sketch is None:
+        assert list(predicted) == WORDS
+        assert list(model.decoder_.pool_) == list(dict.fromkeys(WORDS))
+        assert_allclose(model.score(X, container(WORDS)), 1.0)
+    pool = container(["bird", "zzz", "cat"])
+    assert set(model.predict(X, pool)) <= set(pool)
+    assert list(model.predict(X[:1], pool)) == ["cat"]
+
+
+def test_strings_on_both_sides():
+    model = iokr(shared_letters, shared_letters, alpha=1e-9).fit(WORDS, WORDS)
+    assert model.predict(["cat", "bird"]) == ["cat", "bird"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sparse_inputs_and_outputs(variant):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 6)), rng.integers(0, 2, (40, 5)).astype(float)
+    X[rng.random(X.shape) < 0.6] = 0.0
+    dense = build(variant, SubSample(10), 0, Gaussian(0.3), Tanimoto()).fit(X, Y)
+    S_X, S_Y = sparse.csr_matrix(X), sparse.csr_array(Y)
+    thin = build(variant, SubSample(10), 0, Gaussian(0.3), Tanimoto()).fit(S_X, S_Y)
+    C = rng.integers(0, 2, (8, 5)).astype(float)
+    assert_allclose(all_scores(thin, S_X, C), all_scores(dense, X, C), atol=1e-10)
+    predicted = thin.predict(S_X)
+    assert sparse.issparse(predicted)
+    assert_array_equal(predicted.toarray(), dense.predict(X))
+    assert_array_equal(thin.predict(S_X, sparse.csr_array(C)).toarray(), dense.predict(X, C))
+    assert_allclose(thin.score(S_X, S_Y), dense.score(X, Y))
+
+
+def test_data_frames():
+    X, Y, X_te, C = problem(2)
+    frame_X = pd.DataFrame(X, columns=list("abc"))
+    frame_Y = pd.DataFrame(Y, columns=list("pqrs"), index=np.arange(100, 130))
+    plain = iokr(Gaussian(0.5), Linear()).fit(X, Y)
+    framed = iokr(Gaussian(0.5), Linear()).fit(frame_X, frame_Y)
+    predicted = framed.predict(pd.DataFrame(X_te, columns=list("abc")))
+    assert list(predicted.columns) == list("pqrs")
+    assert predicted.index.isin(frame_Y.index).all()
+    assert_array_equal(predicted.to_numpy(), plain.predict(X_te))
+    pool = pd.DataFrame(C, columns=list("pqrs"))
+    found = framed.predict(pd.DataFrame(X_te, columns=list("abc")), pool)
+    assert_array_equal(found.to_numpy(), plain.predict(X_te, C))
+
+
+def test_integer_outputs_come_back_as_they_are():
+    X = np.arange(6.0)[:, None]
+    Y = np.eye(3, dtype=np.uint8)[[0, 0, 1, 1, 2, 2]]
+    predicted = iokr(Gaussian(1.0), "tanimoto").fit(X, Y).predict(X)
+    assert predicted.dtype == np.uint8
+    assert_array_equal(predicted, Y)
+
+
+def test_float32_agrees_with_float64():
+    X, Y, X_te, C = problem(7)
+    double = sisokr(Gaussian(0.5), Linear(), alpha=LAM, random_state=0).fit(X, Y)
+    single = sisokr(Gaussian(0.5), Linear(), alpha=LAM, random_state=0)
+    single.fit(X.astype(np.float32), Y.astype(np.float32))
+    S = all_scores(double, X_te, C)
+    found = all_scores(single, X_te.astype(np.float32), C.astype(np.float32))
+    assert_allclose(found, S, atol=1e-4 * np.abs(S).max())
+
+
+# Contract ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pickle_gives_identical_predictions(variant):
+    X, Y, X_te, C = problem(1)
+    model = build(variant, SubSample(8), 0, Gaussian(0.5), Linear()).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(X_te), model.predict(X_te))
+    for ours, theirs in zip(again.rank(X_te, C), model.rank(X_te, C), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+def test_clone_is_unfitted_and_fits_the_same():
+    X, Y, X_te, C = problem(1)
+    model = sisokr(Gaussian(0.5), Linear(), random_state=0).fit(X, Y)
+    other = clone(model)
+    assert not hasattr(other, "output_basis_")
+    assert repr(other) == repr(model)
+    assert_array_equal(all_scores(other.fit(X, Y), X_te, C), all_scores(model, X_te, C))
+
+
+def test_fit_leaves_the_parts_it_was_given_unfitted():
+    X, Y, _, _ = problem(1)
+    regressor, basis, decoder = KernelRidge("gaussian"), KernelBasis("gaussian"), CandidateDecoder()
+    model = StructuredPredictor(regressor, basis, decoder)
+    before = {k: repr(v) for k, v in model.get_params().items()}
+    assert model.fit(X, Y) is model
+    assert {k: repr(v) for k, v in model.get_params().items()} == before
+    for part in (regressor, basis, decoder):
+        assert not [name for name in vars(part) if name.endswith("_")]
+
+
+def test_read_only_inputs_are_left_alone():
+    X, Y, X_te, C = problem(1)
+    before = [a.copy() for a in (X, Y, X_te, C)]
+    for array in (X, Y, X_te, C):
+        array.setflags(write=False)
+    sisokr(random_state=0).fit(X, Y).predict(X_te, C)
+    for old, new in zip(before, (X, Y, X_te, C), strict=True):
+        assert_array_equal(old, new)
+
+
+def test_seeds_matter_and_repeat():
+    X, Y, X_te, C = problem(1)
+    sketches = {"input_sketch": SubSample(6), "output_sketch": SubSample(6)}
+    S = [all_scores(iokr(random_state=seed, **sketches).fit(X, Y), X_te, C) for seed in (0, 0, 1)]
+    assert_array_equal(S[0], S[1])
+    assert np.abs(S[0] - S[2]).max() > 1e-3
+
+
+@pytest.mark.parametrize("decoder", ["candidates", CandidateDecoder(n_jobs=1)])
+def test_decoder_by_name_or_object(decoder):
+    X, Y, X_te, _ = problem(1)
+    model = StructuredPredictor(KernelRidge(Gaussian(0.5)), KernelBasis(), decoder).fit(X, Y)
+    default = StructuredPredictor(KernelRidge(Gaussian(0.5)), KernelBasis()).fit(X, Y)
+    assert_array_equal(model.predict(X_te), default.predict(X_te))
+
+
+def test_no_test_rows():
+    X, Y, _, _ = problem(1)
+    model = StructuredPredictor(KNeighborsRegressor(1), KernelBasis()).fit(X, Y)
+    indices, scores = model.decoder_.rank(np.empty((0, model.output_basis_.rank_)), k=3)
+    assert indices.shape == scores.shape == (0, 3)
+
+
+# Mistakes ----------------------------------------------------------------------------------------
+
+
+def fitted():
+    X, Y, X_te, _ = problem(0)
+    return iokr(Gaussian(0.5), Linear()).fit(X, Y), X_te
+
+
+def test_lengths_of_X_and_Y_must_agree():
+    X, Y, _, _ = problem(0)
+    with pytest.raises(ValueError, match=r"X and Y must be of equal length. Got 30 and 29"):
+        iokr().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="Got 3 and 2"):
+        iokr(output_kernel=shared_letters).fit(X[:3], ["a", "b"])
+
+
+@pytest.mark.parametrize("method", ["predict", "rank", "predict_coordinates"])
+def test_unfitted(method):
+    with pytest.raises(NotFittedError):
+        getattr(iokr(), method)(np.zeros((2, 3)))
+
+
+def test_unfitted_score():
+    with pytest.raises(NotFittedError):
+        iokr().score(np.zeros((2, 3)), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("nothing", [np.empty((0, 4)), [], sparse.csr_matrix((0, 4))])
+def test_empty_candidates(nothing):
+    model, X_te = fitted()
+    with pytest.raises(ValueError, match="candidates"):
+        model.predict(X_te, nothing)
+
+
+def test_empty_candidates_of_objects():
+    model = iokr(output_kernel=shared_letters).fit(np.eye(3), ["a", "b", "c"])
+    with pytest.raises(ValueError, match="candidates is empty"):
+        model.predict(np.eye(3), [])
+
+
+@pytest.mark.parametrize(
+    ("k", "error", "message"),
+    [
+        (31, ValueError, "k=31 is larger than the number of candidates, 30"),
+        (0, ValueError, "k must be an integer >= 1. Got 0"),
+        (2.0, TypeError, "k must be an integer >= 1. Got 2.0"),
+    ],
+)
+def test_bad_k(k, error, message):
+    model, X_te = fitted()
+    with pytest.raises(error, match=message):
+        model.rank(X_te, k=k)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_not_finite(value):
+    X, Y, X_te, C = problem(0)
+    bad_X, bad_Y, bad_C = X.copy(), Y.copy(), C.copy()
+    bad_X[1, 1] = bad_Y[1, 1] = bad_C[1, 1] = value
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        iokr().fit(bad_X, Y)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        iokr().fit(X, bad_Y)
+    model = iokr().fit(X, Y)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.predict(bad_X)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.predict(X_te, bad_C)
+
+
+def test_wrong_widths():
+    model, X_te = fitted()
+    with pytest.raises(ValueError, match="2 features, but KernelRidge is expecting 3"):
+        model.predict(X_te[:, :2])
+    with pytest.raises(ValueError, match="3 features, but KernelBasis is expecting 4"):
+        model.predict(X_te, np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("build_it", "message"),
+    [
+        (lambda: iokr("gaussin"), "Unknown kernel 'gaussin'. Did you mean 'gaussian'?"),
+        (lambda: iokr(output_kernel="tanimotto"), "Did you mean 'tanimoto'?"),
+        (lambda: sisokr(input_sketch="subsampel"), "Did you mean 'subsample'?"),
+        (
+            lambda: StructuredPredictor(KernelRidge(), KernelBasis(), "candidate"),
+            "Unknown decoder 'candidate'. Did you mean 'candidates'?",
+        ),
+        (lambda: iokr(alpha=-1.0), "alpha must be a finite number >= 0. Got -1.0"),
+    ],
+)
+def test_mistakes_are_named(build_it, message):
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((10, 2)), rng.integers(0, 2, (10, 3)).astype(float)
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        build_it().fit(X, Y)
