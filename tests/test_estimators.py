@@ -25,17 +25,6 @@ from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, PivotedCholesky, PSparsified, SubSample
 
 
-def expected_failures(estimator):
-    """What the contract asks and cannot hold, with the reason."""
-    if not isinstance(estimator, KernelRidge) or estimator.kernel != "gaussian":
-        return {}
-    reason = "gamma='scale' is the variance of the rows, whatever their weights"
-    if estimator.sketch is not None:
-        reason += ", and the landmarks are drawn from the rows"
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
-
-
 @parametrize_with_checks(
     [
         KernelBasis(),
@@ -49,8 +38,7 @@ def expected_failures(estimator):
         KernelRidge(sketch="subsample", random_state=0),
         KernelRidge("gaussian", PSparsified(), [1e-3, 0.1], fit_intercept=True, random_state=0),
         KernelRidge(Gaussian(1.0), alpha=[1e-3, 1e-1], cv=3),
-    ],
-    expected_failed_checks=expected_failures,
+    ]
 )
 def test_scikit_learn_conformance(estimator, check):
     if getattr(getattr(check, "func", check), "__name__", "") == "check_array_api_input":

@@ -105,11 +105,17 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
 
-    def _fit_rows(self, kernel: Kernel, rows: Any, rng: np.random.Generator) -> KernelBasis:
-        """Fit on encoded rows."""
-        self.kernel_ = kernel.resolve(rows, rng)
-        landmarks, weights = self._draw(rows, rng)
-        gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(weights)  # K~
+    def _fit_rows(
+        self,
+        kernel: Kernel,
+        rows: Any,
+        rng: np.random.Generator,
+        weights: np.ndarray | None = None,
+    ) -> KernelBasis:
+        """Fit on encoded rows; their weights count where the kernel's width is found."""
+        self.kernel_ = kernel.resolve(rows, rng, weights)
+        landmarks, W = self._draw(rows, rng)
+        gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)  # K~
         self._spectrum: np.ndarray | None = None
         # float32 kernel values cannot tell what is smaller from rounding
         single = float_dtype(rows) == np.float32
@@ -118,12 +124,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.components_, self._spectrum = eigen_whitening(gram, len(gram) * noise)
         else:
             L, kept = pivoted_cholesky(gram, noise)
-            landmarks, weights = _keep(landmarks, weights, kept)
+            landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-        self.landmarks_, self.weights_ = landmarks, weights
+        self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
-        self._n_effective = self.rank_ if weights is None else n_rows(rows)
+        self._n_effective = self.rank_ if W is None else n_rows(rows)
         return self
 
     def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any]:

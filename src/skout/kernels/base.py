@@ -100,12 +100,14 @@ class Kernel(ABC, BaseEstimator):
     def diag(self, A: Any) -> np.ndarray:
         """Return k(a, a) for each row of A."""
 
-    def resolve(self, rows: Any, rng: np.random.Generator) -> Kernel:
+    def resolve(
+        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
+    ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
         resolved = clone(self)
         for name in self.parts:
             part = as_kernel(getattr(self, name))
-            resolved.set_params(**{name: part.resolve(rows, rng)})
+            resolved.set_params(**{name: part.resolve(rows, rng, weights)})
         return resolved
 
     def _part(self, name: str) -> Kernel:

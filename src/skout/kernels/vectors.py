@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,18 +112,21 @@ class _WithGamma(VectorKernel):
     """A kernel with a width gamma: a number, "scale" or "median"."""
 
     gamma: float | str
+    #: What gamma is one over: "squared" (Euclidean distance), "euclidean" or "manhattan".
+    unit: str = "squared"
 
-    @abstractmethod
-    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
-        """Return the gamma that `rule` gives for these rows."""
-
-    def resolve(self, rows: Any, rng: np.random.Generator) -> Kernel:
+    def resolve(
+        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
+    ) -> Kernel:
         resolved = clone(self)
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", ("scale", "median"))
-            value = self._rule(rows, self.gamma, rng)
+            if self.gamma == "scale":
+                length = _scale(self.unit, rows.shape[1], _variance(rows, weights))
+            else:
+                length = _median(self.unit, _some_rows(rows, rng, weights))
             # constant data: every width gives the same kernel
-            resolved.set_params(gamma=value if np.isfinite(value) and value > 0 else 1.0)
+            resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
         resolved._width()
         return resolved
 
@@ -136,23 +139,44 @@ class _WithGamma(VectorKernel):
         return float(check_number(self.gamma, "gamma"))
 
 
-def _variance(rows: Any) -> float:
+def _variance(rows: Any, weights: np.ndarray | None) -> float:
     """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
-    size = rows.shape[0] * rows.shape[1]
-    slices = list(row_slices(n_rows(rows), _VARIANCE_ROWS))
-    mean = sum(float(rows[some].sum(dtype=np.float64)) for some in slices) / size
-    if sparse.issparse(rows):
-        return float(((rows.data - mean) ** 2).sum() + (size - rows.nnz) * mean**2) / size
-    squares = (((rows[some] - mean) ** 2).sum(dtype=np.float64) for some in slices)
-    return float(sum(squares)) / size
+    n, d = rows.shape
+    weights = np.ones(n) if weights is None else weights
+    slices = list(row_slices(n, _VARIANCE_ROWS))
+
+    def mean_of(function: Callable[[Any], Any]) -> float:
+        sums = (float(weights[some] @ function(rows[some])) for some in slices)
+        return sum(sums) / float(d * weights.sum())
+
+    mean = mean_of(lambda A: np.asarray(A.sum(axis=1, dtype=np.float64)).ravel())
+    if not sparse.issparse(rows):
+        return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
+    squares = mean_of(lambda A: np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel())
+    return squares - mean**2
 
 
-def _some_rows(rows: Any, rng: np.random.Generator) -> Any:
-    """Return at most _MEDIAN_ROWS rows in float64."""
-    n = n_rows(rows)
-    if n > _MEDIAN_ROWS:
-        rows = rows[np.sort(rng.choice(n, _MEDIAN_ROWS, replace=False))]
-    return rows.astype(np.float64)
+def _some_rows(rows: Any, rng: np.random.Generator, weights: np.ndarray | None) -> Any:
+    """Return at most _MEDIAN_ROWS rows that have weight, in float64."""
+    index = np.arange(n_rows(rows)) if weights is None else np.flatnonzero(weights)
+    if len(index) > _MEDIAN_ROWS:
+        index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
+    return rows[index].astype(np.float64)
+
+
+def _scale(unit: str, d: int, variance: float) -> float:
+    """Return the typical distance of rows whose d features have this variance."""
+    if unit == "squared":
+        return d * variance
+    return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
+
+
+def _median(unit: str, sample: Any) -> float:
+    """Return the median distance of different rows; twice that of squared ones."""
+    if unit == "manhattan":
+        return _median_of_pairs(_manhattan(sample, sample))
+    squared = 2.0 * _median_of_pairs(_SquaredDistances(sample, snap=True)(sample))
+    return squared if unit == "squared" else float(np.sqrt(squared))
 
 
 def _median_of_pairs(distances: np.ndarray) -> float:
@@ -160,18 +184,6 @@ def _median_of_pairs(distances: np.ndarray) -> float:
     pairs = distances[np.triu_indices(len(distances), k=1)]
     pairs = pairs[pairs > 0]
     return float(np.median(pairs)) if len(pairs) else 0.0
-
-
-def _inverse(value: float) -> float:
-    return 1.0 / value if value > 0 else 0.0
-
-
-def _squared_gamma(rows: Any, rule: str, rng: np.random.Generator) -> float:
-    """Return gamma for squared distances: 1/(d var) or 1/(2 median squared distance)."""
-    if rule == "scale":
-        return _inverse(rows.shape[1] * _variance(rows))
-    sample = _some_rows(rows, rng)
-    return _inverse(2.0 * _median_of_pairs(_SquaredDistances(sample, snap=True)(sample)))
 
 
 class Linear(VectorKernel):
@@ -220,9 +232,6 @@ class Polynomial(_WithGamma):
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
-
-    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
-        return _squared_gamma(rows, rule, rng)
 
     def _power(self, K: np.ndarray) -> np.ndarray:
         check_number(self.degree, "degree", low=1, integer=True)
@@ -276,9 +285,6 @@ class Gaussian(_Distance):
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
 
-    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
-        return _squared_gamma(rows, rule, rng)
-
     def against(self, B: Any) -> Block:
         exponent = _SquaredDistances(B, factor=-self._width())
 
@@ -306,14 +312,10 @@ class Laplacian(_Distance):
     0.1353
     """
 
+    unit = "manhattan"
+
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
-
-    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
-        if rule == "scale":
-            return _inverse(rows.shape[1] * np.sqrt(_variance(rows)))
-        sample = _some_rows(rows, rng)
-        return _inverse(_median_of_pairs(_manhattan(sample, sample)))
 
     def against(self, B: Any) -> Block:
         gamma = self._width()
@@ -355,12 +357,11 @@ class Matern(_Distance):
     0.1353
     """
 
+    unit = "euclidean"
+
     def __init__(self, gamma: float | str = "scale", nu: float = 1.5) -> None:
         self.gamma = gamma
         self.nu = nu
-
-    def _rule(self, rows: Any, rule: str, rng: np.random.Generator) -> float:
-        return float(np.sqrt(_squared_gamma(rows, rule, rng)))
 
     def against(self, B: Any) -> Block:
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))

@@ -135,7 +135,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        self._fit_basis(sample.rows)
+        self._fit_basis(sample.rows, sample.weights)
         groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(sample, min(alphas), self.verbose)
@@ -171,10 +171,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            pool = sample.rows
+            pool, weights = sample.rows, sample.weights
             if landmarks is not None:
                 pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
-            self._fit_basis(pool)
+                weights = None
+            self._fit_basis(pool, weights)
         elif sample.targets.shape[1] != self.coef_.shape[1]:
             raise ValueError(
                 f"y has {sample.targets.shape[1]} outputs; earlier calls had {self.coef_.shape[1]}."
@@ -250,9 +251,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._origin = sample.targets.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(self, rows: Any) -> None:
+    def _fit_basis(self, rows: Any, weights: np.ndarray | None = None) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
-        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, check_rng(self.random_state))
+        rng = check_rng(self.random_state)
+        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
@@ -314,7 +316,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Solve on the distinct rows; equal rows add their weights and average their targets."""
         first, inverse = unique(sample.rows)
         self.landmarks_ = take(sample.rows, first)
-        self.kernel_ = as_kernel(self.kernel).resolve(sample.rows, check_rng(self.random_state))
+        self.kernel_ = as_kernel(self.kernel).resolve(
+            sample.rows, check_rng(self.random_state), sample.weights
+        )
         K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).sketched(None)
         everything = np.arange(len(inverse))
         if splits:
