@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 
@@ -30,9 +31,6 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
-
-# Rows whitened at a time, few enough for their products to stay in cache.
-_WHITENED_ROWS = 256
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -187,11 +185,15 @@ def partial_whitening(
         columns = solve_triangular(C, np.eye(p, size), lower=True)  # of L: A and B
         share[...] = columns[size:].T
 
+    memory = threading.local()  # a product in fresh memory would cost page faults
+
     def apply(F: np.ndarray) -> np.ndarray:
-        for start in range(0, len(F) if size else 0, _WHITENED_ROWS):
-            some = F[start : start + _WHITENED_ROWS]
-            some[:, :size] = some[:, :size] @ right
-            some[:, size:] -= some[:, :size] @ share
+        if size:
+            if len(getattr(memory, "product", ())) < len(F):
+                memory.product = np.empty((len(F), p - size), dtype=dtype)
+            product = memory.product[: len(F)]
+            F[:, :size] = F[:, :size] @ right
+            F[:, size:] -= np.matmul(F[:, :size], share, out=product)
         return F
 
     return apply, finish

@@ -45,7 +45,9 @@ R = TypeVar("R")
 # Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
 _BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
-_CACHE_BYTES = 2**20
+_CACHE_BYTES = 2**21
+# With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
+_FEW_OUTPUTS = 64
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 
@@ -166,10 +168,13 @@ class LandmarkFeatures:
         """Return the features of a block of rows, shape (b, m)."""
         dtype = float_dtype(rows)
         out = np.empty((n_rows(rows), self.m), dtype=dtype) if out is None else out
-        step = max(1, _CACHE_BYTES // (self._width * dtype.itemsize))
-        for some in row_slices(n_rows(rows), max(step, 64)):
+        for some in row_slices(n_rows(rows), self.cache_rows(dtype)):
             self._fill(take(rows, some), out[some])
         return out
+
+    def cache_rows(self, dtype: np.dtype) -> int:
+        """Return how many rows to compute at a time."""
+        return max(64, _CACHE_BYTES // (self._width * dtype.itemsize))
 
     def _fill(self, rows: Any, out: np.ndarray) -> None:
         if self._weights is None:
@@ -206,7 +211,7 @@ class KernelMatrix:
         return KernelMatrix(self.kernel, take(self.rows, index), self.n_jobs)
 
     def sketched(self, weights: Any) -> np.ndarray:
-        """Return W K W' (K itself when W is None), in float64."""
+        """Return W K W' (K itself when W is None), in float64 and symmetric up to rounding."""
         rows = astype(self.rows, np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         if weights is None:
@@ -221,7 +226,7 @@ class KernelMatrix:
 
             for piece in map_blocks(part, blocks, n_jobs=self.n_jobs):
                 K += piece
-        return (K + K.T) / 2.0
+        return K
 
 
 def project(
@@ -283,22 +288,39 @@ class Moments:
         return cls(0.0, np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p), np.zeros(d))
 
     @classmethod
-    def of_block(cls, Z: np.ndarray, T: np.ndarray, weights: np.ndarray | None) -> Moments:
-        """Return the moments of one block; Z is scaled in place when there are weights."""
-        root = np.ones(len(T)) if weights is None else np.sqrt(weights)
+    def of_block(
+        cls,
+        Z: np.ndarray,
+        T: np.ndarray,
+        weights: np.ndarray | None,
+        wide: np.ndarray | None = None,
+    ) -> Moments:
+        """Return the moments of one block.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (b, p)
+            Scaled in place when there are weights.
+        T : ndarray of shape (b, d)
+            In float64.
+        weights : ndarray of shape (b,), optional
+        wide : ndarray of shape (b, p + d + 1), optional
+            An array that begins with Z: its other columns take T, and all products are one.
+        """
+        p, root = Z.shape[1], np.ones(len(T)) if weights is None else np.sqrt(weights)
         if weights is not None:
             Z *= root[:, None].astype(Z.dtype)
         T = T * root[:, None]
-        right = np.column_stack([T, root]).astype(Z.dtype, copy=False)
-        cross = (right.T @ Z).T.astype(np.float64)  # (p, d + 1)
-        return cls(
-            float(root @ root),
-            Z.T @ Z,  # NumPy sees the symmetry and does half the work
-            cross[:, :-1],
-            np.einsum("ij,ij->j", T, T),
-            cross[:, -1],
-            T.T @ root,
-        )
+        right = np.column_stack([T, root])
+        if wide is None:
+            zz, cross = Z.T @ Z, (right.astype(Z.dtype, copy=False).T @ Z).T
+        else:
+            wide[:, p:] = right
+            products = wide.T @ wide  # NumPy sees the symmetry and does half the work
+            zz, cross = products[:p, :p], products[:p, p:]
+        cross = cross.astype(np.float64)
+        squares = np.einsum("ij,ij->j", T, T)
+        return cls(float(root @ root), zz, cross[:, :-1], squares, cross[:, -1], T.T @ root)
 
     def add(self, other: Moments) -> None:
         """Add other moments in place, in float64."""
@@ -403,14 +425,25 @@ def accumulate(
     blocks = list(sample.blocks(size))
     scratch = threading.local()
 
+    n_outputs = sample.targets.shape[1]
+    width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
+    in_place = dtype == source and p == features.m
+
     def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
         group, some = block
+        rows = take(sample.rows, some)
         T = sample.targets[some].astype(np.float64)
         if sample.origin is not None:
             T -= sample.origin
-        F = features(take(sample.rows, some), _scratch(scratch, source, len(T), features.m))
+        wide = _scratch(scratch, dtype, len(T), width)
+        Z = wide[:, :p]
+        for few in row_slices(len(Z), features.cache_rows(dtype)):
+            room = Z[few] if in_place else None
+            coordinates = prepare(features(take(rows, few), room).astype(dtype, copy=False))
+            if coordinates is not room:
+                Z[few] = coordinates
         weights = None if sample.weights is None else sample.weights[some]
-        return group, Moments.of_block(prepare(F.astype(dtype, copy=False)), T, weights)
+        return group, Moments.of_block(Z, T, weights, wide if width > p else None)
 
     totals = [Moments.zeros(p, sample.targets.shape[1]) for _ in range(sample.n_groups)]
     with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:

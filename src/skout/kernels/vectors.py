@@ -49,11 +49,15 @@ class _SquaredDistances:
 
     Dense rows are centred on the mean of B, which distances do not see and rounding does, and the
     norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
-    With `snap`, distances that cannot be told from rounding are zero.
+    Rounding may make them slightly negative; two ways out: with `snap`, distances that cannot be
+    told from rounding are zero; with `over`, float64 norms are raised by more than the product can
+    err, by about d eps, and need no second pass over the block.
     """
 
-    def __init__(self, B: Any, factor: float = 1.0, snap: bool = False) -> None:
-        self.B, self.factor, self.snap = B, factor, snap
+    def __init__(
+        self, B: Any, factor: float = 1.0, *, snap: bool = False, over: bool = False
+    ) -> None:
+        self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.sparse = sparse.issparse(B)
         self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
         if self.sparse:
@@ -70,7 +74,7 @@ class _SquaredDistances:
         self.right = np.ascontiguousarray((factor * np.hstack(columns)).T)
 
     def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """Return factor * ||a - b||^2; without `snap` rounding may give it the wrong sign."""
+        """Return factor * ||a - b||^2."""
         if sparse.issparse(A) and not self.sparse:
             return self._sparse_twin(A, out)
         out = block_buffer(A, n_rows(self.B), out)
@@ -82,7 +86,12 @@ class _SquaredDistances:
 
     @functools.cached_property
     def _sparse_twin(self) -> _SquaredDistances:
-        return _SquaredDistances(sparse.csr_matrix(self.B), self.factor, self.snap)
+        return _SquaredDistances(sparse.csr_matrix(self.B), self.factor, snap=self.snap)
+
+    def may_err_in_sign(self, A: Any, dtype: np.dtype) -> bool:
+        """Return whether the result may have the wrong sign by rounding."""
+        is_sparse = self.sparse or sparse.issparse(A)
+        return not self.snap and (is_sparse or not self.over or dtype != np.float64)
 
     def _product(self, A: Any, out: np.ndarray) -> np.ndarray:
         """Fill `out` and return the squared norms of A."""
@@ -104,7 +113,10 @@ class _SquaredDistances:
 
     def _in(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         if dtype not in self._cast:
-            self._cast[dtype] = (self.centre.astype(dtype), self.right.astype(dtype))
+            right = self.right.astype(dtype)
+            if self.over and dtype == np.float64:
+                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
+            self._cast[dtype] = (self.centre.astype(dtype), right)
         return self._cast[dtype]
 
 
@@ -286,11 +298,12 @@ class Gaussian(_Distance):
         self.gamma = gamma
 
     def against(self, B: Any) -> Block:
-        exponent = _SquaredDistances(B, factor=-self._width())
+        exponent = _SquaredDistances(B, factor=-self._width(), over=True)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = exponent(A, out)
-            np.minimum(K, 0.0, out=K)
+            if exponent.may_err_in_sign(A, K.dtype):
+                np.minimum(K, 0.0, out=K)
             return np.exp(K, out=K)
 
         return block
