@@ -353,8 +353,11 @@ class Moments:
 
 def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
     """Return the sum of the chosen parts, in their order."""
+    picked = [part for part, take_it in zip(parts, chosen, strict=True) if take_it]
+    if len(picked) == 1:
+        return picked[0]
     total = Moments.zeros(*parts[0].zt.shape)
-    for part in (part for part, take_it in zip(parts, chosen, strict=True) if take_it):
+    for part in picked:
         total.add(part)
     return total
 
@@ -382,15 +385,16 @@ class Sample:
     n_groups: int = 1
     origin: np.ndarray | None = None
 
-    def blocks(self, size: int) -> Iterator[tuple[int, slice | np.ndarray]]:
+    def blocks(self, row_bytes: int) -> Iterator[tuple[int, slice | np.ndarray]]:
         """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
+        n = n_rows(self.rows)
         if self.groups is None:
-            for some in row_slices(n_rows(self.rows), size):
+            for some in row_slices(n, block_rows(n, row_bytes)):
                 yield 0, some
             return
         for group in range(self.n_groups):
             index = np.flatnonzero(self.groups == group)
-            for some in row_slices(len(index), size):
+            for some in row_slices(len(index), block_rows(len(index), row_bytes)):
                 part = index[some]
                 contiguous = part[-1] - part[0] == len(part) - 1
                 yield group, slice(part[0], part[-1] + 1) if contiguous else part
@@ -421,8 +425,7 @@ def accumulate(
         Threads, and whether to show a progress bar.
     """
     source, dtype = float_dtype(sample.rows), np.dtype(dtype)
-    size = block_rows(n_rows(sample.rows), dtype.itemsize * features.m)
-    blocks = list(sample.blocks(size))
+    blocks = list(sample.blocks(dtype.itemsize * features.m))
     scratch = threading.local()
 
     n_outputs = sample.targets.shape[1]

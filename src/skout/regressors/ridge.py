@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, float_dtype, n_rows, take, unique
+from .._arrays import astype, float_dtype, n_rows, row_slices, take, unique
 from .._validation import check_number, check_rng, check_rows, check_targets, check_weights
 from ..basis import KernelBasis
 from ..gram import KernelMatrix, LandmarkFeatures, Moments, Sample, map_blocks, project, sum_moments
@@ -274,13 +274,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self, moments: list[Moments], parts: list[np.ndarray], alphas: list[float]
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
+        total = sum_moments(moments, np.ones(len(moments), dtype=bool))
         if parts:
             roles = np.array(parts).T  # (n_splits, n_groups), see _groups_of_splits
 
             def errors(role: np.ndarray) -> list[float]:
-                train = sum_moments(moments, role & _TRAIN > 0)
+                train = total - sum_moments(moments, role & _TRAIN == 0)
                 test = sum_moments(moments, role & _TEST > 0)
-                if min(train.weight, test.weight) == 0:  # few rows yet, in partial_fit
+                if min(train.weight, test.weight) <= 1e-12 * total.weight:  # few rows yet
                     return []
                 path = ridge_paths(train, alphas, self.fit_intercept)
                 return [float(ridge_errors(test, *fit).mean()) for fit in path]
@@ -289,7 +290,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._choose(alphas, [fold for fold in found if fold])
         else:
             self.alpha_ = alphas[0]
-        total = sum_moments(moments, np.ones(len(moments), dtype=bool))
         self.coef_, self.intercept_ = ridge(total, self.alpha_, self.fit_intercept)
         if self._origin is not None:
             self.intercept_ += self._origin
@@ -385,10 +385,21 @@ def _groups_of_splits(
     for j, (train, test) in enumerate(splits):
         roles[train, j] |= _TRAIN
         roles[test, j] |= _TEST
-    parts, groups = np.unique(roles, axis=0, return_inverse=True)
+    _, first, groups = np.unique(_row_numbers(roles), return_index=True, return_inverse=True)
+    parts = roles[first]
     if len(parts) > _MAX_GROUPS:
         raise ValueError(
             f"The splits of cv divide the rows into {len(parts)} parts, more than {_MAX_GROUPS}; "
             "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
         )
-    return groups.ravel(), list(parts)
+    return groups, list(parts)
+
+
+def _row_numbers(roles: np.ndarray) -> np.ndarray:
+    """Return a number for each row of roles, the same for equal rows: base 4, then renumbered."""
+    numbers = np.zeros(len(roles), dtype=np.int64)
+    for some in row_slices(roles.shape[1], 16):
+        for column in roles[:, some].T:
+            numbers = 4 * numbers + column
+        numbers = np.unique(numbers, return_inverse=True)[1]
+    return numbers
