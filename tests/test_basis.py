@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, block_budget
 from skout._linalg import partial_whitening
+from skout.basis import Plan, accuracy_plan
 from skout.gram import Sample
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
@@ -480,3 +481,44 @@ def test_unfitted():
 def test_wrong_width():
     with pytest.raises(ValueError, match="2 features, but KernelBasis is expecting 3"):
         KernelBasis().fit(rows()).transform(rows()[:, :2])
+
+
+PLANS = [
+    Plan(0, False, np.dtype(np.float64)),
+    Plan(0, True, np.dtype(np.float64)),
+    Plan(0, True, np.dtype(np.float32)),
+    Plan(5, False, np.dtype(np.float64)),
+    Plan(20, False, np.dtype(np.float64)),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_plan_gives_the_moments_of_the_coordinates(monkeypatch, plan, weighted):
+    """Centred, whitened in part or in whole: it is rounding that differs, not the result."""
+    monkeypatch.setattr("skout.basis.accuracy_plan", lambda *_: plan)
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((200, 3)).astype(plan.dtype), rng.standard_normal((200, 2))
+    w = rng.uniform(0.5, 2.0, 200) if weighted else None
+    basis = KernelBasis(Gaussian(0.8), SubSample(20), random_state=0).fit(X)
+    (found,) = basis.moments(Sample(X, T, w), 1e-3)
+    Z = basis.transform(X).astype(np.float64)
+    weights = np.ones(200) if w is None else w
+    tol = 1e-9 if plan.dtype == np.float64 else 2e-2
+    assert_allclose(found.zz, (Z.T * weights) @ Z, rtol=tol, atol=200 * tol)
+    assert_allclose(found.zt, (Z.T * weights) @ T, rtol=tol, atol=200 * tol)
+    assert_allclose(found.z_sum, weights @ Z, rtol=tol, atol=200 * tol)
+
+
+def test_plan_spends_more_as_alpha_falls():
+    X = np.random.default_rng(0).standard_normal((3000, 6))
+    basis = KernelBasis(Gaussian(0.05), SubSample(300), random_state=0).fit(X)
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+    plans = [accuracy_plan(basis.components_, 300 * a, single, True) for a in (1e-1, 1e-4, 1e-9)]
+    assert plans[0] == Plan(0, False, single)
+    assert plans[-1].size > plans[1].size or plans[-1].dtype == double
+    sizes = [
+        accuracy_plan(basis.components_, 300 * a, double, True).size for a in (1e-1, 1e-5, 1e-9)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 0 < sizes[-1]

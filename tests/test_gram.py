@@ -540,3 +540,11 @@ def test_block_budget_in_bytes():
 def test_bad_budget(budget, error, message):
     with pytest.raises(error, match=message), block_budget(**budget):
         pass
+
+
+def test_shifted_moments():
+    rng = np.random.default_rng(0)
+    Z, T, v = rng.standard_normal((30, 4)), rng.standard_normal((30, 2)), rng.standard_normal(4)
+    for w in (None, rng.uniform(0.1, 2.0, 30)):
+        found = Moments.of_block(Z.copy(), T, w).shifted(v)
+        assert_moments(found, raw_moments(Z + v, T, w))

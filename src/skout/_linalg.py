@@ -22,12 +22,14 @@ from scipy.linalg import (
 __all__ = [
     "congruence",
     "eigen_whitening",
+    "inverse_gram_product",
     "partial_whitening",
     "pivoted_cholesky",
     "ridge_leverage",
     "ridge_path",
     "ridge_solve",
     "symmetric_eigenvalues",
+    "top_centred",
     "top_eigenvalue",
     "triangular_inverse",
 ]
@@ -91,15 +93,34 @@ def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
 
+def inverse_gram_product(C: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return L L' v, given C = L^-1."""
+    upper = np.asfortranarray(C.T)
+    return blas.dtrsv(upper, blas.dtrsv(upper, v, lower=0), lower=0, trans=1)
+
+
 def top_eigenvalue(C: np.ndarray, n_iter: int = 4) -> float:
     """Estimate the largest eigenvalue of L L', given C = L^-1, by power iteration."""
-    upper = np.asfortranarray(C.T)
+    C = np.ascontiguousarray(C)
     v = np.ones(len(C))
     value = 0.0
     for _ in range(n_iter):
-        half = blas.dtrsv(upper, v / np.linalg.norm(v), lower=0)  # L'v
+        unit = v / np.linalg.norm(v)
+        v = inverse_gram_product(C, unit)
+        value = float(unit @ v)
+    return value
+
+
+def top_centred(C: np.ndarray, n_iter: int = 4) -> float:
+    """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centres rows."""
+    v = np.sin(np.arange(len(C)))
+    value = 0.0
+    for _ in range(n_iter):
+        unit = v / np.linalg.norm(v)
+        half = inverse_gram_product(C, unit)
+        half -= half.mean()
         value = float(half @ half)
-        v = blas.dtrsv(upper, half, lower=0, trans=1)
+        v = inverse_gram_product(C, half)
     return value
 
 

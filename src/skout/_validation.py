@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 __all__ = [
@@ -103,7 +104,8 @@ def check_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
         X = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
-    return kernel.encode(X)
+    with config_context(assume_finite=kernel.takes_vectors):  # looked at already
+        return kernel.encode(X)
 
 
 def check_targets(y: Any, n: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ._arrays import float_dtype, n_rows, take, unique
 from ._linalg import (
     eigen_whitening,
+    inverse_gram_product,
     partial_whitening,
     pivoted_cholesky,
     symmetric_eigenvalues,
+    top_centred,
     top_eigenvalue,
     triangular_inverse,
 )
@@ -212,56 +214,79 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         moments : list of Moments, one a group
         """
         if self._spectrum is not None:
-            size, dtype = self.rank_, np.dtype(np.float64)
+            plan = Plan(self.rank_, False, np.dtype(np.float64))
             apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
         else:
+            may_centre = self.weights_ is None
             shift = self._n_effective * alpha
-            size, dtype = accuracy_plan(self.components_, shift, float_dtype(sample.rows))
-            apply, finish = partial_whitening(self.components_, size, dtype)
+            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre)
+            apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
+        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         parts = accumulate(
             self._features(),
             sample,
-            prepare=apply,
+            prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
             p=self.rank_,
-            dtype=dtype,
+            dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
         )
-        return parts if size == self.rank_ else [part.map(finish) for part in parts]
+        if plan.size < self.rank_:
+            parts = [part.map(finish) for part in parts]
+        return parts if mean is None else [part.shifted(self.components_ @ mean) for part in parts]
+
+    def _mean_features(self) -> np.ndarray:
+        """Return the mean of phi over the landmarks, if these are all of K~."""
+        return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
 
 
 # Ranks below which whitening every row costs little; pivots that may be whitened row by row.
 _SMALL_RANK = 256
-_WHITENED = (0, 32, 64, 128, 256)
+_WHITENED = (32, 64, 128, 256)
 # Relative error of predictions accepted for speed, from float32 and from float64 products.
-_SINGLE_LOSS = 1e-3
+_SINGLE_LOSS = 2e-3
 _DOUBLE_LOSS = 1e-8
 
 
-def accuracy_plan(C: np.ndarray, shift: float, dtype: np.dtype) -> tuple[int, np.dtype]:
-    """Choose how many features to whiten in each block, and the precision of the products.
+class Plan(NamedTuple):
+    """What is done to each block of features before its products are formed."""
 
-    The moments of features whitened up to pivot s carry a noise of about eps lambda^2, lambda the
-    largest eigenvalue of what is left of K~ = L L' (C is L^-1). Relative to the smallest eigenvalue
-    mu of K~ it becomes noise / (mu (mu + shift)) in Z'Z and between that and noise / (mu + shift)^2
-    in predictions, as measured. The cheapest choice that keeps the geometric mean of the two small
-    is taken; float32 rows get float32 products where that is enough.
+    size: int  # features to whiten
+    centre: bool  # whether to subtract their mean over the landmarks
+    dtype: np.dtype  # precision of the products
+
+
+def accuracy_plan(C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool) -> Plan:
+    """Choose how far to whiten the features in each block, and the precision of the products.
+
+    The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
+    what whitening leaves of K~ = L L' (C is L^-1); to centre the features takes away the largest.
+    Relative to the smallest eigenvalue mu of K~ the noise becomes noise / (mu (mu + shift)) in Z'Z
+    and between that and noise / (mu + shift)^2 in predictions, as measured. The cheapest choice
+    that keeps the geometric mean of the two small is taken; float32 rows get float32 products
+    where that is enough.
     """
     p = len(C)
     if p < _SMALL_RANK:
-        return p, np.dtype(np.float64)
-    sizes = [size for size in _WHITENED if size < p]
-    squared = functools.cache(lambda size: top_eigenvalue(C[size:, size:]) ** 2)
+        return Plan(p, False, np.dtype(np.float64))
+    choices = [(0, False)] + [(0, True)] * may_centre
+    choices += [(size, False) for size in _WHITENED if size < p]
+    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre))
     mu = C[-1, -1] ** -2.0  # the last pivot, squared
     # float32 products err at random and average out; sums over blocks are float64 in any case
     single: list[tuple[Any, float, float]] = [(np.float32, p**-0.5, _SINGLE_LOSS)]
     trials = single if dtype == np.float32 else []
     for kind, share, loss in [*trials, (np.float64, 1.0, _DOUBLE_LOSS)]:
         allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-        for size in sizes:
-            if np.finfo(kind).eps * share * squared(size) <= allowed:
-                return size, np.dtype(kind)
-    return p, np.dtype(np.float64)
+        for size, centre in choices:
+            if np.finfo(kind).eps * share * squared(size, centre) <= allowed:
+                return Plan(size, centre, np.dtype(kind))
+    return Plan(p, False, np.dtype(np.float64))
+
+
+def _squared_norm_left(C: np.ndarray, size: int, centre: bool) -> float:
+    """Return the largest eigenvalue, squared, of what is left of K~."""
+    return top_centred(C) if centre else top_eigenvalue(C[size:, size:]) ** 2
 
 
 def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:

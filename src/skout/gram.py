@@ -350,6 +350,12 @@ class Moments:
         zz = congruence(M, self.zz)
         return Moments(self.weight, zz, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum)
 
+    def shifted(self, v: np.ndarray) -> Moments:
+        """Return the moments of Z + 1 v'."""
+        zz = self.zz + np.outer(self.z_sum, v) + np.outer(v, self.z_sum + self.weight * v)
+        zt = self.zt + np.outer(v, self.t_sum)
+        return Moments(self.weight, zz, zt, self.tt, self.z_sum + self.weight * v, self.t_sum)
+
 
 def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
     """Return the sum of the chosen parts, in their order."""
