@@ -79,7 +79,8 @@ def dual_ridge(
     intercept : ndarray of shape (d,)
     """
     n, root = weights.sum(), np.sqrt(weights)
-    A, right = root[:, None] * K * root, root[:, None] * targets
+    equal = not fit_intercept and np.all(root == 1.0)  # then C = I: no copy of K
+    A, right = K if equal else root[:, None] * K * root, root[:, None] * targets
     if fit_intercept:
         unit = root / np.sqrt(n)  # P = I - unit unit'
         A -= np.outer(unit, unit @ A)

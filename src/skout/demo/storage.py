@@ -13,7 +13,8 @@ from sklearn.tree._tree import Tree
 
 __all__ = ["numbers_stored"]
 
-_RECORDS = frozenset({"cv_results_"})  # kept for the reader, not used to predict
+# kept for the reader and for partial_fit, not used to predict
+_RECORDS = frozenset({"cv_results_", "_base", "_folds"})
 _NODE_FIELDS = 4  # left child, right child, feature, threshold
 
 
