@@ -248,6 +248,7 @@ def test_numbers_stored_agrees_with_the_pickle(position):
     inputs, outputs = median_gaussian(train.upper, 0), median_gaussian(train.lower, 0)
     model = build_methods(QUICK, inputs, outputs, 0)[position].model
     model.fit(train.upper, train.lower)
+    vars(model.regressor_).pop("_base", None)  # the moments are for partial_fit, not to predict
     assert_allclose(8 * numbers_stored(model), len(pickle.dumps(model)), rtol=0.1)
 
 
