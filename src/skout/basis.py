@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import float_dtype, n_rows, take, unique
+from ._arrays import float_dtype, n_rows, row_slices, take, unique
 from ._linalg import (
     eigen_whitening,
     inverse_gram_product,
@@ -27,6 +27,9 @@ from .kernels import Kernel, as_kernel
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
+
+# Rows whose coordinates are held at a time where only their norms are wanted.
+_RESIDUAL_ROWS = 2**15
 
 
 class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -194,6 +197,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         check_is_fitted(self)
         rows = check_rows(self, self.kernel_, X, reset=False)
+        parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
+        return np.concatenate([self._residual(part) for part in parts])
+
+    def _residual(self, rows: Any) -> np.ndarray:
         Z = self._coordinates(rows).astype(np.float64, copy=False)
         return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
