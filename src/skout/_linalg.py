@@ -25,9 +25,11 @@ __all__ = [
     "inverse_gram_product",
     "partial_whitening",
     "pivoted_cholesky",
+    "positive_solver",
     "ridge_leverage",
     "ridge_path",
     "ridge_solve",
+    "square_root",
     "symmetric_eigenvalues",
     "top_centred",
     "top_eigenvalue",
@@ -140,6 +142,26 @@ def ridge_solve(A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray:
                 stacklevel=2,
             )
     return _eigen_path(A, B, np.array([shift]))[0]
+
+
+def positive_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return b -> A^-1 b for a positive definite A; one that is so but for rounding is lifted."""
+    for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
+        lifted = A.copy(order="F")
+        lifted[np.diag_indices_from(lifted)] += lift * float(np.trace(A))
+        try:
+            factor = cho_factor(lifted, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            continue
+        return lambda b: cho_solve(factor, b, check_finite=False)
+    raise ValueError("The system of a Newton step is not positive definite: alpha is too small.")
+
+
+def square_root(M: np.ndarray) -> np.ndarray:
+    """Return A = D^(1/2) V' with A'A = M = V D V', without the directions where D is zero."""
+    values, vectors = eigh(M)
+    keep = values > len(M) * EPS * max(float(values[-1]), 0.0)
+    return np.sqrt(values[keep])[:, None] * vectors[:, keep].T
 
 
 def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndarray]:

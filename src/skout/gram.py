@@ -36,6 +36,7 @@ __all__ = [
     "block_budget",
     "map_blocks",
     "project",
+    "stored_bytes",
     "sum_moments",
 ]
 
@@ -44,6 +45,8 @@ R = TypeVar("R")
 
 # Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
 _BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
+# Bytes of coordinates that a solver may hold.
+_STORED: ContextVar[int] = ContextVar("stored", default=2**31)
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
@@ -53,7 +56,9 @@ _LANDMARK_CHUNK = 4096
 
 
 @contextmanager
-def block_budget(rows: int = 8192, megabytes: float = 64.0) -> Iterator[None]:
+def block_budget(
+    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0
+) -> Iterator[None]:
     """Set the size of the row blocks that each thread works on, within a `with` block.
 
     Parameters
@@ -62,6 +67,9 @@ def block_budget(rows: int = 8192, megabytes: float = 64.0) -> Iterator[None]:
         Most rows of a block.
     megabytes : float, default 64
         Most memory for the features of a block.
+    stored : float, default 2048
+        Most memory, in megabytes, for the coordinates of all rows, which solvers that pass over
+        them many times hold; more than that is computed again in each pass.
 
     Examples
     --------
@@ -73,11 +81,19 @@ def block_budget(rows: int = 8192, megabytes: float = 64.0) -> Iterator[None]:
     """
     check_number(rows, "rows", low=1, integer=True)
     check_number(megabytes, "megabytes", strict=True)
+    check_number(stored, "stored")
     token = _BLOCK.set((int(rows), int(megabytes * 2**20)))
+    stored_token = _STORED.set(int(stored * 2**20))
     try:
         yield
     finally:
         _BLOCK.reset(token)
+        _STORED.reset(stored_token)
+
+
+def stored_bytes() -> int:
+    """Return how many bytes of coordinates may be held."""
+    return _STORED.get()
 
 
 def block_rows(n: int, row_bytes: int) -> int:

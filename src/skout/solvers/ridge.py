@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._linalg import ridge_path, ridge_solve
-from .gram import Moments
+from .._linalg import ridge_path, ridge_solve
+from ..gram import Moments
 
 __all__ = ["dual_ridge", "ridge", "ridge_errors", "ridge_paths"]
 

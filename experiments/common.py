@@ -1,0 +1,148 @@
+"""What every experiment needs: the data, clean inputs, a record of what was run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+import skout
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "benchmarks"))
+
+from measure import fastest, gemm_rate, print_table  # noqa: E402
+
+RECORDS, FIGURES = HERE / "records", HERE / "figures"
+
+__all__ = [
+    "FIGURES",
+    "RECORDS",
+    "Scaler",
+    "clock",
+    "data_file",
+    "fastest",
+    "load_boston",
+    "load_rf1",
+    "mean_sd",
+    "print_table",
+    "read_record",
+    "write_record",
+]
+
+
+# Data ------------------------------------------------------------------------------------------
+
+
+def data_file(name: str) -> Path:
+    """Return the path of a data file in the folder SKOUT_DATA, or stop with a message."""
+    folder = os.environ.get("SKOUT_DATA")
+    if not folder:
+        sys.exit(f"Set the environment variable SKOUT_DATA to the folder that holds {name}.")
+    path = Path(folder) / name
+    if not path.is_file():
+        sys.exit(f"{name} is not in the folder SKOUT_DATA = {folder}.")
+    return path
+
+
+def load_boston() -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs (506, 13) and median house values (506,)."""
+    table = np.loadtxt(data_file("qr_boston.csv.gz"), delimiter=",", skiprows=1)
+    return table[:, :-1], table[:, -1]
+
+
+def load_rf1() -> tuple[np.ndarray, np.ndarray, int, list[str]]:
+    """Return inputs (9125, 64) with NaN where missing, targets (9125, 8), n_train, names."""
+    with np.load(data_file("mtr_rf1.npz")) as file:
+        names = [str(name).split("_")[0].lower() for name in file["target_names"]]
+        return file["X"], file["Y"], int(file["n_train"]), names
+
+
+class Scaler:
+    """Fill missing values with training means, then centre and scale by training statistics."""
+
+    def __init__(self, train: np.ndarray) -> None:
+        self.mean = np.nanmean(train, axis=0)
+        spread = np.nanstd(train, axis=0)
+        self.scale = np.where(spread > 0.0, spread, 1.0)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        return np.nan_to_num((rows - self.mean) / self.scale, nan=0.0)
+
+
+# Records ---------------------------------------------------------------------------------------
+
+
+def write_record(
+    name: str, settings: dict[str, Any], results: Sequence[dict[str, Any]], seed: int = 0
+) -> Path:
+    """Write seed, versions, settings, hardware, date and results as JSON; return the path."""
+    record = {
+        "experiment": name,
+        "date": time.strftime("%Y-%m-%d"),
+        "seed": seed,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+            "skout": skout.__version__,
+        },
+        "hardware": {
+            "machine": platform.machine(),
+            "cores": psutil.cpu_count(),
+            "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+            "blas": sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}),
+            "gemm_gflops": round(gemm_rate(np.float64, 2048) / 1e9, 1),
+        },
+        "settings": settings,
+        "results": list(results),
+    }
+    RECORDS.mkdir(exist_ok=True)
+    path = RECORDS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=1, default=_plain) + "\n")
+    return path
+
+
+def read_record(name: str) -> dict[str, Any]:
+    """Return a record, or stop and say which script writes it."""
+    path = RECORDS / f"{name}.json"
+    if not path.is_file():
+        sys.exit(f"There is no {path.relative_to(HERE.parent)} yet: run experiments/{name}.py.")
+    return json.loads(path.read_text())
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy scalars and arrays into what JSON knows; objects into their repr."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return value.tolist() if isinstance(value, np.ndarray) else repr(value)
+
+
+def mean_sd(values: Iterable[float], digits: int = 6) -> list[float]:
+    """Return mean and standard deviation (with n - 1; 0 for one value), to so many digits."""
+    array = np.asarray(list(values), dtype=np.float64)
+    spread = array.std(ddof=1) if len(array) > 1 else 0.0
+    return [float(f"{number:.{digits}g}") for number in (array.mean(), spread)]
+
+
+class clock:
+    """Seconds spent in a `with` block, as `.seconds`."""
+
+    def __enter__(self) -> clock:
+        self.seconds = -time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter()

@@ -1,0 +1,117 @@
+"""Z, the coordinates of all rows: held in memory, or computed again whenever they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._arrays import float_dtype, n_rows, row_slices, take
+from .basis import KernelBasis
+from .gram import block_rows, map_blocks, project, stored_bytes
+
+__all__ = ["Coordinates"]
+
+# Rows of a block of a weighted Gram matrix: few enough to stay in cache.
+_GRAM_ROWS = 4096
+
+
+class Coordinates:
+    """The matrix Z of shape (n, p), through the three products that a convex solver needs.
+
+    Make one with `of_array` or `of_basis`; the latter holds Z if it fits the memory that
+    `block_budget` allows, and streams over the rows if not.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        block: Callable[[Any], np.ndarray],
+        Z: np.ndarray | None = None,
+        basis: KernelBasis | None = None,
+        rows: Any = None,
+    ) -> None:
+        self.shape = shape
+        self._block = block  # rows, as a slice or indices -> their coordinates
+        self._Z = Z
+        self._basis = basis
+        self._rows = rows
+
+    @classmethod
+    def of_array(cls, Z: np.ndarray) -> Coordinates:
+        """Wrap an array of shape (n, p)."""
+        return cls(Z.shape, lambda some: Z[some], Z=Z)
+
+    @classmethod
+    def of_basis(cls, basis: KernelBasis, rows: Any) -> Coordinates:
+        """Return the coordinates of encoded rows under a fitted basis."""
+        shape = (n_rows(rows), basis.rank_)
+        if shape[0] * shape[1] * float_dtype(rows).itemsize <= stored_bytes():
+            return cls.of_array(basis._coordinates(rows))
+        features = basis._features()
+
+        def block(some: Any) -> np.ndarray:
+            F = features(take(rows, some)).astype(np.float64, copy=False)
+            return F @ basis.components_.T
+
+        return cls(shape, block, basis=basis, rows=rows)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether Z is held in memory."""
+        return self._Z is not None
+
+    def take(self, index: np.ndarray) -> Coordinates:
+        """Return the coordinates of some of the rows, held in memory."""
+        return Coordinates.of_array(self._block(index))
+
+    def product(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B, in float64."""
+        if self._Z is not None:
+            return (self._Z @ B.astype(self._Z.dtype)).astype(np.float64, copy=False)
+        assert self._basis is not None
+        matrix = self._basis.components_.T @ B
+        return project(
+            self._basis._features(), self._rows, matrix, n_jobs=self._basis.n_jobs
+        ).astype(np.float64, copy=False)
+
+    def adjoint(self, G: np.ndarray) -> np.ndarray:
+        """Return Z' G, in float64."""
+        if self._Z is not None:
+            return (G.astype(self._Z.dtype).T @ self._Z).T.astype(np.float64, copy=False)
+        total = np.zeros((self.shape[1], G.shape[1]))
+        size = block_rows(self.shape[0], 8 * self.shape[1])
+
+        def part(some: slice) -> np.ndarray:
+            return self._block(some).T @ G[some]
+
+        for piece in self._map(part, row_slices(self.shape[0], size)):
+            total += piece
+        return total
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
+        p = self.shape[1]
+        index = np.flatnonzero(weights)
+        dense = 4 * len(index) > 3 * self.shape[0]
+        signed = bool(np.any(weights < 0.0))
+        total = np.zeros((p + 1, p + 1))
+
+        def part(some: slice) -> np.ndarray:
+            rows: Any = some if dense else index[some]
+            w = weights[rows]
+            wide = np.empty((len(w), p + 1))
+            root = np.sqrt(np.abs(w))
+            np.multiply(self._block(rows), root[:, None], out=wide[:, :p])
+            wide[:, p] = root
+            # NumPy sees the symmetry of a product with itself and does half the work
+            return wide.T @ (wide * np.sign(w)[:, None] if signed else wide)
+
+        n = self.shape[0] if dense else len(index)
+        for piece in self._map(part, row_slices(n, min(_GRAM_ROWS, block_rows(n, 8 * p)))):
+            total += piece
+        return total
+
+    def _map(self, part: Callable[[slice], np.ndarray], slices: Any) -> Any:
+        return map_blocks(part, slices, n_jobs=None if self._basis is None else self._basis.n_jobs)

@@ -1,0 +1,137 @@
+"""Convex losses: value, gradient, curvature, prox and conjugate of each.
+
+A loss compares predictions F with targets Y, both of shape (n, d), row by row. Every loss here is
+a function of one real variable s composed with a simple map of (F, Y):
+
+    radial      s_i  = ||f_i - y_i||      squared, Huber and epsilon losses (2.127, 392, 394)
+    residual    s_ij = f_ij - y_ij        pinball (2.128)
+    margin      s_ij = y_ij f_ij          hinge, squared hinge, logistic; y = -1 or 1
+
+and it states of that function h its value, its conjugate, and the slope and bend (first and second
+derivative) of the Moreau envelope h_t(s) = min_q h(q) + (s - q)^2 / 2t, which at t = 0 is h itself.
+Everything else follows: prox_t(s) = s - t h_t'(s).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = ["Curvature", "Loss", "Ramp", "inside"]
+
+
+class Curvature(NamedTuple):
+    """Second derivatives of a loss: row i has diag(diagonal_i) + weight_i u_i u_i'."""
+
+    diagonal: np.ndarray  # (n, d)
+    weight: np.ndarray | None = None  # (n,)
+    u: np.ndarray | None = None  # (n, d)
+
+    def __matmul__(self, V: np.ndarray) -> np.ndarray:
+        """Multiply each row of V (n, d) by the matrix of that row."""
+        product = self.diagonal * V
+        if self.weight is not None and self.u is not None:
+            inner = self.weight * np.einsum("ij,ij->i", self.u, V)
+            product += inner[:, None] * self.u
+        return product
+
+
+class Ramp(NamedTuple):
+    """A kink of h: its slope rises from low to high there. Low and high bound the conjugate."""
+
+    kink: float
+    low: Any  # float, or one for each output
+    high: Any
+
+
+class Loss(BaseEstimator, ABC):
+    """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
+
+    `step` is that of the Moreau envelope. Gradient and curvature at step 0 are those of the loss
+    itself; where it has kinks the gradient is a subgradient, and there is no curvature.
+    """
+
+    smooth: bool = False
+
+    # The map s -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def variable(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return s(F, Y), shape (n,) or (n, d)."""
+
+    @abstractmethod
+    def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the change of s when F changes by dF, to first order."""
+
+    @abstractmethod
+    def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the gradient in F, shape (n, d), given that in s."""
+
+    @abstractmethod
+    def lift_curvature(
+        self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
+    ) -> Curvature:
+        """Return the second derivatives in F, given the derivatives in s."""
+
+    # The function h ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _h(self, s: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _slope(self, s: np.ndarray, t: float) -> np.ndarray: ...
+
+    @abstractmethod
+    def _bend(self, s: np.ndarray, t: float) -> np.ndarray: ...
+
+    @property
+    def ramps(self) -> tuple[Ramp, ...]:
+        """The kinks of h, for a piecewise linear h; none if it is smooth."""
+        return ()
+
+    # What follows --------------------------------------------------------------------------
+
+    def value(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the loss of each row, shape (n,)."""
+        h = self._h(self.variable(F, Y))
+        return h if h.ndim == 1 else h.sum(axis=1)
+
+    def gradient(self, F: np.ndarray, Y: np.ndarray, step: float = 0.0) -> np.ndarray:
+        """Return the gradient, or a subgradient where there is a kink, shape (n, d)."""
+        return self.lift(self._slope(self.variable(F, Y), step), F, Y)
+
+    def curvature(self, F: np.ndarray, Y: np.ndarray, step: float = 0.0) -> Curvature:
+        """Return the second derivatives (generalised ones, where they jump)."""
+        s = self.variable(F, Y)
+        return self.lift_curvature(self._slope(s, step), self._bend(s, step), F, Y)
+
+    def prox(self, V: np.ndarray, Y: np.ndarray, step: float) -> np.ndarray:
+        """Return argmin_f loss(f, y) + ||f - v||^2 / 2 step of each row, shape (n, d)."""
+        return V - step * self.gradient(V, Y, step)
+
+    @abstractmethod
+    def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return sup_f <g, f> - loss(f, y) of each row: inf outside the domain; shape (n,)."""
+
+    @abstractmethod
+    def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the points of the conjugate's domain nearest to G."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """The least L with |loss(f, y) - loss(f', y)| <= L ||f - f'||, for one output."""
+
+    def check(self) -> None:
+        """Raise if a parameter is not valid."""
+
+    def check_outputs(self, d: int) -> None:
+        """Raise if the loss does not take d outputs."""
+
+
+def inside(slack: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return value where slack <= 0 but for rounding, inf elsewhere."""
+    return np.where(slack <= 1e-12, value, np.inf)

@@ -1,0 +1,346 @@
+"""Any convex loss in coordinates, solved to a certificate.
+
+    P(Theta, b) = sum_i c_i loss(f_i, y_i) + alpha/2 ||Theta||^2,   f_i = A' Theta' z_i + b   (3.11)
+
+with weights c_i that sum to one and A'A = M, the matrix of a decomposable kernel k M. Its dual is
+
+    D(G) = - sum_i c_i loss*(g_i, y_i) - ||sum_i c_i z_i g_i' A'||^2 / 2 alpha,
+
+where sum_i c_i g_i = 0 if there is an intercept. Any G with a finite conjugate bounds the optimum
+from below (3.12), so P - D bounds how far a solution is above it.
+
+The method is Newton's, with an exact line search, which costs no pass over Z. A loss with kinks is
+smoothed: each rise of its slope from a to b at a kink k becomes
+
+    (a + b)/2 + (b - a)/2 (s - k)/rho,     rho = sqrt((s - k)^2 + w^2),
+
+of a width w that shrinks from step to step. The derivative of that would make poor Newton steps;
+as Chan, Golub and Mulet did for total variation, one factor (s - k)/rho in it is replaced by the
+slope that the step before predicted. Those predictions also are the G of the certificate: they
+satisfy the linear equation of the dual exactly, but for what has to be clipped to its domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..coordinates import Coordinates
+from ..losses import Curvature, Loss
+from .newton import newton_direction
+
+__all__ = ["Problem", "Solution", "solve_convex"]
+
+# Width of the smoothing: at first, in units of the spread of the residuals; its decrease, and the
+# least step length after which it decreases; the least width, in units of tol times the objective.
+_FIRST_WIDTH = 1.0
+_DECREASE = 0.4
+_GOOD_STEP = 0.6
+_LEAST_WIDTH = 0.1
+# Rows whose curvature is below this share of the largest are left out of a Newton step.
+_NEGLIGIBLE = 1e-4
+# With more rows than this many times the unknowns, a sample of them finds where to start.
+_START_ROWS = 30
+
+
+@dataclass
+class Problem:
+    """What is minimised.
+
+    Attributes
+    ----------
+    Z : Coordinates, shape (n, p)
+    Y : ndarray of shape (n, d)
+    weights : ndarray of shape (n,)
+        Summing to one.
+    loss : Loss
+    alpha : float
+    root : ndarray of shape (r, d), optional
+        A, with orthogonal rows and A'A = M; None is the identity.
+    fit_intercept : bool
+    """
+
+    Z: Coordinates
+    Y: np.ndarray
+    weights: np.ndarray
+    loss: Loss
+    alpha: float
+    root: np.ndarray | None = None
+    fit_intercept: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of Theta."""
+        return self.Z.shape[1], self.Y.shape[1] if self.root is None else len(self.root)
+
+    def mix(self, B: np.ndarray) -> np.ndarray:
+        """Return B A."""
+        return B if self.root is None else B @ self.root
+
+    def unmix(self, B: np.ndarray) -> np.ndarray:
+        """Return B A'."""
+        return B if self.root is None else B @ self.root.T
+
+    def predict(self, theta: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return F = Z Theta A + b."""
+        return self.mix(self.Z.product(theta)) + intercept
+
+    def primal(self, theta: np.ndarray, F: np.ndarray) -> float:
+        """Return P, given F."""
+        loss = self.weights @ self.loss.value(F, self.Y)
+        return float(loss + 0.5 * self.alpha * np.sum(theta * theta))
+
+    def dual(self, G: np.ndarray) -> float:
+        """Return D of any G in the domain of the conjugate."""
+        if self.fit_intercept:
+            G = balanced(G, self.weights)
+        R = self.unmix(self.Z.adjoint(self.weights[:, None] * G))
+        conjugate = self.weights @ self.loss.conjugate(G, self.Y)
+        return float(-conjugate - 0.5 * np.sum(R * R) / self.alpha)
+
+    def take(self, index: np.ndarray) -> Problem:
+        """Return the problem of some of the rows."""
+        weights = self.weights[index] / self.weights[index].sum()
+        return replace(self, Z=self.Z.take(index), Y=self.Y[index], weights=weights)
+
+
+def balanced(G: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Scale the positive or the negative entries of each column down until its sum is zero.
+
+    The domains of the conjugates contain 0 and, with a point, all that lie between it and 0.
+    """
+    up = weights @ np.maximum(G, 0.0)
+    down = weights @ np.maximum(-G, 0.0)
+    least = np.minimum(up, down)
+    shrink_up = np.divide(least, up, out=np.ones_like(up), where=up > 0.0)
+    shrink_down = np.divide(least, down, out=np.ones_like(up), where=down > 0.0)
+    return np.where(G > 0.0, G * shrink_up, G * shrink_down)
+
+
+@dataclass
+class Solution:
+    """A minimiser and its certificate.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p, r)
+    intercept : ndarray of shape (d,)
+    primal, dual : float
+        The optimum lies between them.
+    n_iter : int
+        Newton steps.
+    """
+
+    theta: np.ndarray
+    intercept: np.ndarray
+    primal: float = float("inf")
+    dual: float = float("-inf")
+    n_iter: int = 0
+
+    @property
+    def gap(self) -> float:
+        """(P - D) / D: a bound on how far P is above the optimum, relative to it."""
+        gap = max(self.primal - self.dual, 0.0)
+        if gap == 0.0:
+            return 0.0
+        return gap / self.dual if self.dual > 0.0 else float("inf")
+
+
+def solve_convex(
+    problem: Problem,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 200,
+    start: Solution | None = None,
+    verbose: bool = False,
+) -> Solution:
+    """Minimise P until the relative duality gap is at most `tol`.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float, default 1e-4
+    max_iter : int, default 200
+        Most Newton steps.
+    start : Solution, optional
+        Where to begin, e.g. the solution for another alpha.
+    verbose : bool, default False
+
+    Returns
+    -------
+    solution : Solution
+        Whose `gap` says whether `tol` was reached.
+    """
+    if start is None:
+        start = _rough_solution(problem, max_iter)
+    newton = _Newton(problem, start, tol)
+    with tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
+        while newton.best.gap > tol and newton.best.n_iter < max_iter:
+            newton.step()
+            bar.update()
+            bar.set_postfix(gap=f"{newton.best.gap:.1e}")
+    return newton.best
+
+
+def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
+    """Solve the problem of evenly spaced rows, if there are many more than unknowns."""
+    n, p = problem.Z.shape
+    few = _START_ROWS * (p + 1)
+    if n < 3 * few:
+        return None
+    index = np.arange(0, n, n // few)
+    sample = problem.take(index)
+    return solve_convex(sample, tol=0.03, max_iter=min(max_iter, 30))
+
+
+class _Newton:
+    """Where the iteration is: Theta, b, the predictions F, and the best solution so far."""
+
+    def __init__(self, problem: Problem, start: Solution | None, tol: float) -> None:
+        self.problem, self.tol = problem, tol
+        self.smoothing = _Smoothing(problem.loss)
+        if start is None:
+            self._begin()
+        else:
+            self.theta, self.intercept = start.theta.copy(), start.intercept.copy()
+            self.F = problem.predict(self.theta, self.intercept)
+        self.best = Solution(self.theta, self.intercept)
+        self._observe(problem.loss.gradient(self.F, problem.Y))
+        spread = problem.weights @ (self.F - problem.Y) ** 2
+        self.width = 0.0 if problem.loss.smooth else _FIRST_WIDTH * float(np.sqrt(spread.max()))
+        if start is not None:
+            self.width *= 0.1
+
+    def _begin(self) -> None:
+        """Start from the constant that the loss's own Newton step would leave: the mean."""
+        problem = self.problem
+        self.theta = np.zeros(problem.shape)
+        d = problem.Y.shape[1]
+        self.intercept = problem.weights @ problem.Y if problem.fit_intercept else np.zeros(d)
+        self.F = np.tile(self.intercept, (len(problem.Y), 1))
+
+    def step(self) -> None:
+        """Make one Newton step, and certify where it leads."""
+        problem = self.problem
+        G, bend = self.smoothing.derivatives(self.F, problem.Y, self.width)
+        cG = problem.weights[:, None] * G
+        grad = problem.unmix(problem.Z.adjoint(cG)) + problem.alpha * self.theta
+        d_theta, d_b = newton_direction(problem, bend, grad, cG.sum(axis=0))
+        dF = problem.predict(d_theta, d_b)
+        length = self._line_search(dF, d_theta)
+        predicted = self.smoothing.predict(G, bend, dF, self.F, problem.Y)
+        self.theta = self.theta + length * d_theta
+        self.intercept = self.intercept + length * d_b
+        self.F = self.F + length * dF
+        self.best.n_iter += 1
+        if problem.loss.smooth:
+            predicted = problem.loss.gradient(self.F, problem.Y)
+        self._observe(predicted)
+        if length > _GOOD_STEP:
+            least = _LEAST_WIDTH * self.tol * self.best.primal
+            self.width = max(_DECREASE * self.width, min(self.width, least))
+
+    def _observe(self, G: np.ndarray) -> None:
+        """Keep the least P, and the largest D."""
+        primal = self.problem.primal(self.theta, self.F)
+        if primal <= self.best.primal:
+            self.best.primal = primal
+            self.best.theta, self.best.intercept = self.theta, self.intercept
+        self.best.dual = max(self.best.dual, self.problem.dual(G))
+
+    def _line_search(self, dF: np.ndarray, d_theta: np.ndarray) -> float:
+        """Return where the slope of the smoothed objective along the direction nearly vanishes."""
+        problem = self.problem
+        cdF = problem.weights[:, None] * dF
+        linear = problem.alpha * float(np.sum(self.theta * d_theta))
+        square = problem.alpha * float(np.sum(d_theta * d_theta))
+
+        def slope(t: float) -> float:
+            G = self.smoothing.gradient(self.F + t * dF, problem.Y, self.width)
+            return float(np.sum(G * cdF)) + linear + t * square
+
+        return _zero_of_increasing(slope)
+
+
+class _Smoothing:
+    """A loss with its kinks smoothed, and the slopes that the last step predicted."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+        self.slopes: list[np.ndarray] | None = None  # of each kink, predicted
+
+    def gradient(self, F: np.ndarray, Y: np.ndarray, width: float) -> np.ndarray:
+        """Return the gradient of the smoothed loss."""
+        if self.loss.smooth:
+            return self.loss.gradient(F, Y)
+        s = self.loss.variable(F, Y)
+        return self.loss.lift(sum(slope for slope, _, _ in self._ramps(s, width)), F, Y)
+
+    def _ramps(
+        self, s: np.ndarray, width: float
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return for each kink the smoothed slope, (s - k)/rho and rho."""
+        parts = []
+        for ramp in self.loss.ramps:
+            rho = np.hypot(s - ramp.kink, width)
+            share = (s - ramp.kink) / rho
+            slope = 0.5 * (ramp.high + ramp.low) + 0.5 * (ramp.high - ramp.low) * share
+            parts.append((slope, share, rho))
+        return parts
+
+    def derivatives(
+        self, F: np.ndarray, Y: np.ndarray, width: float
+    ) -> tuple[np.ndarray, Curvature]:
+        """Return the gradient, and the curvature of the Newton step."""
+        if self.loss.smooth:
+            return self.loss.gradient(F, Y), self.loss.curvature(F, Y)
+        parts = self._ramps(self.loss.variable(F, Y), width)
+        self.now = [slope for slope, _, _ in parts]
+        lagged = self.now if self.slopes is None else self.slopes
+        self.bends = []
+        for ramp, (_, share, rho), g in zip(self.loss.ramps, parts, lagged, strict=True):
+            half, middle = 0.5 * (ramp.high - ramp.low), 0.5 * (ramp.high + ramp.low)
+            bend = np.maximum(half - (g - middle) * share, 0.0) / rho
+            self.bends.append(np.where(bend > _NEGLIGIBLE * bend.max(), bend, 0.0))
+        slope, bend = sum(self.now), sum(self.bends)
+        return self.loss.lift(slope, F, Y), self.loss.lift_curvature(slope, bend, F, Y)
+
+    def predict(
+        self, G: np.ndarray, bend: Curvature, dF: np.ndarray, F: np.ndarray, Y: np.ndarray
+    ) -> np.ndarray:
+        """Predict the gradients after a full step, within the domain of the conjugate."""
+        if self.loss.smooth:
+            return G
+        ds = self.loss.along(dF, F, Y)
+        self.slopes = [
+            np.clip(slope + b * ds, ramp.low, ramp.high)
+            for ramp, slope, b in zip(self.loss.ramps, self.now, self.bends, strict=True)
+        ]
+        return self.loss.clip(G + bend @ dF, Y)
+
+
+def _zero_of_increasing(slope: Callable[[float], float], share: float = 0.1) -> float:
+    """Return t with |slope(t)| <= share |slope(0)|, for slope(0) < 0, trying t = 1 first."""
+    low, s_low = 0.0, slope(0.0)
+    if s_low >= 0.0:
+        return 0.0
+    goal = share * abs(s_low)
+    high, s_high = 1.0, slope(1.0)
+    while s_high < -goal and high < 1e6:
+        low, s_low = high, s_high
+        high *= 2.0
+        s_high = slope(high)
+    t, s = high, s_high
+    for _ in range(60):
+        if abs(s) <= goal:
+            break
+        t = low + (high - low) * min(max(s_low / (s_low - s_high), 0.1), 0.9)
+        s = slope(t)
+        if s < 0.0:
+            low, s_low = t, s
+        else:
+            high, s_high = t, s
+    return t
