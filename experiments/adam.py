@@ -18,7 +18,7 @@ from common import clock
 from skout.losses import EpsilonInsensitive, Huber
 
 BETA_1, BETA_2, SMALL = 0.9, 0.999, 1e-8
-RATES = (2e-3, 1e-2, 5e-2, 2e-1, 1.0, 5.0)
+RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass

@@ -103,7 +103,9 @@ def write_record(
             "machine": platform.machine(),
             "cores": psutil.cpu_count(),
             "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-            "blas": sorted({f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}),
+            "blas": sorted(
+                {f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}
+            ),
             "gemm_gflops": round(gemm_rate(np.float64, 2048) / 1e9, 1),
         },
         "settings": settings,

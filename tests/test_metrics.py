@@ -478,6 +478,8 @@ def test_constant_targets(metric):
         metric(Y, Y + 1.0)
     with pytest.raises(ValueError, match=r"Y_true must differ.*Got constant columns \[2\]"):
         metric(Y, Y + 1.0, [0.0, 0.0, 3.0])
+    with pytest.raises(ValueError, match=r"Y_true must differ.*Got constant columns \[0\]"):
+        metric([0.0, 1e-200], [1.0, 1.0])  # the square is 0
     assert_allclose(rrmse(Y, Y + 1.0, [1.1, 0.0, 1.0])[[0, 2]], [1.0, 0.5])  # no mistake
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "partial_whitening",
     "pivoted_cholesky",
     "positive_solver",
+    "pseudo_inverse",
     "ridge_leverage",
     "ridge_path",
     "ridge_solve",
@@ -155,6 +156,13 @@ def positive_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
             continue
         return lambda b: cho_solve(factor, b, check_finite=False)
     raise ValueError("The system of a Newton step is not positive definite: alpha is too small.")
+
+
+def pseudo_inverse(A: np.ndarray) -> np.ndarray:
+    """Return the pseudo-inverse of a symmetric positive semi-definite matrix."""
+    values, vectors = eigh(A)
+    keep = values > len(A) * EPS * max(float(values[-1]), 0.0)
+    return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
 
 
 def square_root(M: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn import config_context
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 __all__ = [
+    "check_alphas",
     "check_choice",
     "check_matrix",
     "check_number",
@@ -21,6 +22,7 @@ __all__ = [
     "check_rows",
     "check_size",
     "check_targets",
+    "check_task_matrix",
     "check_weights",
     "resolve",
 ]
@@ -57,6 +59,36 @@ def check_number(
     if not np.isfinite(float(value)) or value < low or (strict and value == low):
         raise ValueError(message)
     return value
+
+
+def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
+    """Return one or several penalties as a list."""
+    many = isinstance(alpha, Iterable) and not isinstance(alpha, str)
+    alphas = list(alpha) if many else [alpha]
+    if not alphas:
+        raise ValueError("alpha must be a number or a non-empty sequence of numbers. Got [].")
+    return [float(check_number(value, "alpha", strict=strict)) for value in alphas]
+
+
+def check_task_matrix(M: Any, d: int) -> np.ndarray:
+    """Return a symmetric positive semi-definite matrix of shape (d, d)."""
+    M = check_array(M, dtype=np.float64, input_name="task_matrix")
+    if M.shape != (d, d):
+        raise ValueError(
+            f"task_matrix must have one row and column for each of the {d} outputs. "
+            f"Got shape {M.shape} instead."
+        )
+    size = float(np.abs(M).max())
+    if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
+        worst = float(np.abs(M - M.T).max())
+        raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
+    lowest = float(np.linalg.eigvalsh(M)[0])
+    if lowest < -1e-8 * size or size == 0.0:
+        raise ValueError(
+            "task_matrix must be positive semi-definite and not zero. "
+            f"Got least eigenvalue {lowest:.3g} instead."
+        )
+    return M
 
 
 def check_size(size: Any, n: int, name: str) -> int:

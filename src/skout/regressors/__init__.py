@@ -1,5 +1,16 @@
-"""Regressors: the map between coordinates."""
+"""From inputs to coordinates: ridge, and kernel machines with any convex loss."""
 
+from .classifier import KernelClassifier
+from .machine import KernelMachine
+from .quantile import JointQuantileRegressor
 from .ridge import KernelRidge
+from .tasks import graph_task_matrix, quantile_task_matrix
 
-__all__ = ["KernelRidge"]
+__all__ = [
+    "JointQuantileRegressor",
+    "KernelClassifier",
+    "KernelMachine",
+    "KernelRidge",
+    "graph_task_matrix",
+    "quantile_task_matrix",
+]

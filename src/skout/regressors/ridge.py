@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_slices, take, unique
-from .._validation import check_number, check_rng, check_rows, check_targets, check_weights
+from .._validation import (
+    check_alphas,
+    check_number,
+    check_rng,
+    check_rows,
+    check_targets,
+    check_weights,
+)
 from ..basis import KernelBasis
 from ..gram import KernelMatrix, LandmarkFeatures, Moments, Sample, map_blocks, project, sum_moments
 from ..kernels import as_kernel
@@ -127,7 +133,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         -------
         self : KernelRidge
         """
-        alphas = self._alphas()
+        alphas = check_alphas(self.alpha)
         sample = self._sample(X, y, sample_weight, reset=True)
         if n_rows(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
@@ -164,7 +170,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         -------
         self : KernelRidge
         """
-        alphas = self._alphas()
+        alphas = check_alphas(self.alpha)
         first = not hasattr(self, "basis_")
         if not first and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
@@ -227,13 +233,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = None
         self._n_seen = 0
-
-    def _alphas(self) -> list[float]:
-        many = isinstance(self.alpha, Iterable) and not isinstance(self.alpha, str)
-        alphas = list(self.alpha) if many else [self.alpha]
-        if not alphas:
-            raise ValueError("alpha must be a number or a non-empty sequence of numbers. Got [].")
-        return [float(check_number(alpha, "alpha")) for alpha in alphas]
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""

@@ -22,6 +22,7 @@ satisfy the linear equation of the dual exactly, but for what has to be clipped 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -277,7 +278,7 @@ class _Smoothing:
         if self.loss.smooth:
             return self.loss.gradient(F, Y)
         s = self.loss.variable(F, Y)
-        return self.loss.lift(sum(slope for slope, _, _ in self._ramps(s, width)), F, Y)
+        return self.loss.lift(_total([slope for slope, _, _ in self._ramps(s, width)]), F, Y)
 
     def _ramps(
         self, s: np.ndarray, width: float
@@ -305,7 +306,7 @@ class _Smoothing:
             half, middle = 0.5 * (ramp.high - ramp.low), 0.5 * (ramp.high + ramp.low)
             bend = np.maximum(half - (g - middle) * share, 0.0) / rho
             self.bends.append(np.where(bend > _NEGLIGIBLE * bend.max(), bend, 0.0))
-        slope, bend = sum(self.now), sum(self.bends)
+        slope, bend = _total(self.now), _total(self.bends)
         return self.loss.lift(slope, F, Y), self.loss.lift_curvature(slope, bend, F, Y)
 
     def predict(
@@ -320,6 +321,10 @@ class _Smoothing:
             for ramp, slope, b in zip(self.loss.ramps, self.now, self.bends, strict=True)
         ]
         return self.loss.clip(G + bend @ dF, Y)
+
+
+def _total(parts: list[np.ndarray]) -> np.ndarray:
+    return functools.reduce(np.add, parts)
 
 
 def _zero_of_increasing(slope: Callable[[float], float], share: float = 0.1) -> float:

@@ -1,0 +1,197 @@
+"""Kernel classification: support vectors and logistic regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from .._arrays import n_rows
+from ..losses import Logistic, MarginLoss, as_loss
+from .base import KernelMachineBase
+
+__all__ = ["KernelClassifier"]
+
+
+def _is_logistic(model: KernelClassifier) -> bool:
+    if isinstance(as_loss(model.loss), Logistic):
+        return True
+    raise AttributeError(
+        f'predict_proba needs loss="logistic". Got {model.loss!r}, which has no probabilities.'
+    )
+
+
+class KernelClassifier(ClassifierMixin, KernelMachineBase):
+    """Kernel classification with a hinge, squared hinge or logistic loss.
+
+    Minimises mean_i loss(y_i f(x_i)) + alpha/2 ||f||^2, y = -1 or 1. Several classes are learned
+    together, each against the rest.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+    loss : Loss or str, default "hinge"
+        "hinge", "squared_hinge" or "logistic".
+    alpha : float or sequence of floats, default 1e-3
+        Penalty, above 0: 1/(n C) in the notation of support vector machines. Of a sequence, the
+        value with the least cross-validated loss is taken.
+    class_weight : None, "balanced" or dict, default None
+        Weights of the classes; "balanced" gives each class the same total.
+    cv, tol, max_iter, random_state, n_jobs, verbose
+        As in `KernelMachine`.
+    fit_intercept : bool, default True
+        Add an unpenalised constant to each decision function.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    kernel_, basis_, coef_, intercept_, alpha_, objective_, duality_gap_, n_iter_, cv_results_
+        As in `KernelMachine`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skout import KernelClassifier
+    >>> from skout.sketches import PSparsified
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelClassifier("gaussian", PSparsified(100), alpha=1e-5, random_state=0)
+    >>> bool(model.fit(X[:1000] / 16, y[:1000]).score(X[1000:] / 16, y[1000:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        sketch: Any = None,
+        loss: Any = "hinge",
+        alpha: Any = 1e-3,
+        *,
+        class_weight: Any = None,
+        cv: Any = 5,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.loss = loss
+        self.alpha = alpha
+        self.class_weight = class_weight
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : array of shape (n,)
+            Labels.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self : KernelClassifier
+        """
+        loss = as_loss(self.loss)
+        if not isinstance(loss, MarginLoss):
+            raise ValueError(
+                f'loss must be "hinge", "squared_hinge" or "logistic". Got {self.loss!r} instead; '
+                "for regression use KernelMachine."
+            )
+        rows, weights = self._rows(X, sample_weight)
+        codes = self._codes(y, n_rows(rows))
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, self.classes_[codes])
+            weights = by_class if weights is None else weights * by_class
+        if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:
+            raise ValueError("Without the rows of weight 0, y has one class only.")
+        if len(self.classes_) == 2:
+            signs = np.where(codes == 1, 1.0, -1.0)[:, None]
+        else:
+            signs = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        self._learn(rows, signs, weights, loss)
+        return self
+
+    def _codes(self, y: Any, n: int) -> np.ndarray:
+        """Find the classes, and return the number of each row's."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        if len(y) != n:
+            raise ValueError(
+                "X and y must have the same number of rows: inconsistent numbers of samples, "
+                f"{n} and {len(y)}."
+            )
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least two classes. Got one class only: {self.classes_[0]!r}."
+            )
+        return codes
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return f(x): of the second class if there are two, else of each class.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        f : ndarray of shape (n,) or (n, n_classes)
+        """
+        F = self._decision(X)
+        return F[:, 0] if F.shape[1] == 1 else F
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the labels of new rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        y : ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        f = self.decision_function(X)
+        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict the probability of each class, with the logistic loss.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        p : ndarray of shape (n, n_classes)
+            With more than two classes, the one-against-rest probabilities over their sum.
+        """
+        f = self.decision_function(X)
+        if f.ndim == 1:
+            return np.column_stack([expit(-f), expit(f)])
+        p = expit(f)
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])

@@ -1,0 +1,155 @@
+"""Kernel machines with any convex loss, one or many outputs (chapter 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from .._arrays import n_rows
+from .._validation import check_targets, check_task_matrix
+from ..losses import MarginLoss, as_loss
+from .base import KernelMachineBase
+
+__all__ = ["KernelMachine"]
+
+
+class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
+    """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
+
+    Minimises mean_i loss(f(x_i), y_i) + alpha/2 ||f||^2 over the space of the kernel k M, or over
+    the span of a sketch of it (3.11), to a certificate: `duality_gap_` bounds how far the objective
+    is above its minimum.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+        None is exact, which is cubic in the number of rows.
+    loss : Loss or str, default "huber"
+        "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "pinball", or an
+        object of `skout.losses` such as `Huber(kappa=0.5)`, whose parameters a grid search reaches
+        as `loss__kappa`.
+    alpha : float or sequence of floats, default 1e-3
+        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
+    task_matrix : array of shape (d, d), optional
+        M of a decomposable kernel k M, which relates the outputs (2.13): symmetric and positive
+        semi-definite. None is the identity. See `graph_task_matrix`.
+    cv : int, splitter or iterable of splits, default 5
+        Used when `alpha` is a sequence.
+    fit_intercept : bool, default False
+        Add an unpenalised constant to each output.
+    tol : float, default 1e-4
+        Relative duality gap to reach.
+    max_iter : int, default 200
+        Most Newton steps.
+    random_state : None, int or Generator
+        Seed of the sketch.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+    verbose : bool, default False
+        Show progress.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its parameters resolved.
+    basis_ : KernelBasis
+        The coordinates.
+    coef_ : ndarray of shape (p, d)
+        Coefficients in these coordinates, M^(1/2) included.
+    intercept_ : ndarray of shape (d,)
+    alpha_ : float
+        The penalty used.
+    objective_ : float
+        The minimum that was reached.
+    duality_gap_ : float
+        A bound on (objective - minimum) / minimum.
+    n_iter_ : int
+        Newton steps.
+    cv_results_ : dict
+        "alpha", "mean_loss", "std_loss" and "fold_loss", if `alpha` is a sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelMachine
+    >>> from skout.losses import Huber
+    >>> from skout.sketches import PSparsified
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (500, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(1, 500)  # heavy tails
+    >>> model = KernelMachine("gaussian", PSparsified(40), Huber(0.1), 1e-4, random_state=0)
+    >>> error = model.fit(X, y).predict(X) - np.sin(X[:, 0])
+    >>> bool(np.abs(error).mean() < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        sketch: Any = None,
+        loss: Any = "huber",
+        alpha: Any = 1e-3,
+        task_matrix: Any = None,
+        *,
+        cv: Any = 5,
+        fit_intercept: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.loss = loss
+        self.alpha = alpha
+        self.task_matrix = task_matrix
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachine:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : array of shape (n,) or (n, d)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self : KernelMachine
+        """
+        loss = as_loss(self.loss)
+        if isinstance(loss, MarginLoss):
+            raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
+        rows, weights = self._rows(X, sample_weight)
+        y = check_targets(y, n_rows(rows))
+        self._is_vector = y.ndim == 1
+        Y = y.reshape(len(y), -1)
+        M = self.task_matrix
+        M = None if M is None else check_task_matrix(M, Y.shape[1])
+        self._learn(rows, Y, weights, loss, M)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the targets of new rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, d)
+        """
+        F = self._decision(X)
+        return F[:, 0] if self._is_vector else F

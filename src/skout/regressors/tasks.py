@@ -1,0 +1,85 @@
+"""Matrices M of decomposable kernels k M: how the outputs of one model are related (2.13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from .._linalg import pseudo_inverse
+from .._validation import check_number
+
+__all__ = ["check_quantiles", "graph_task_matrix", "quantile_task_matrix"]
+
+
+def check_quantiles(quantiles: Any) -> np.ndarray:
+    """Return the levels as an array of shape (q,), all strictly between 0 and 1."""
+    levels = np.atleast_1d(np.asarray(quantiles))
+    if levels.ndim != 1 or levels.size == 0 or levels.dtype.kind not in "fiu":
+        raise TypeError(f"quantiles must be numbers in (0, 1). Got {quantiles!r} instead.")
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise ValueError(f"quantiles must lie strictly between 0 and 1. Got {quantiles!r} instead.")
+    if len(np.unique(levels)) < len(levels):
+        raise ValueError(f"quantiles must be distinct. Got {quantiles!r} instead.")
+    return levels.astype(np.float64)
+
+
+def quantile_task_matrix(quantiles: Any, gamma: float) -> np.ndarray:
+    """Return M_ij = exp(-gamma (tau_i - tau_j)^2), which ties near quantile levels (example 2.13).
+
+    Parameters
+    ----------
+    quantiles : array of shape (q,)
+        Levels, in (0, 1).
+    gamma : float
+        0 makes all curves alike but for their intercepts; a large value lets each go its own way.
+
+    Returns
+    -------
+    M : ndarray of shape (q, q)
+
+    Examples
+    --------
+    >>> from skout.regressors import quantile_task_matrix
+    >>> quantile_task_matrix([0.1, 0.9], 1.0).round(3)
+    array([[1.   , 0.527],
+           [0.527, 1.   ]])
+    """
+    levels = check_quantiles(quantiles)
+    check_number(gamma, "gamma")
+    return np.exp(-gamma * (levels[:, None] - levels) ** 2)
+
+
+def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
+    """Return M = (mu L + (1 - mu) I)^-1, L the Laplacian of a graph of outputs (example 2.12).
+
+    Parameters
+    ----------
+    adjacency : array of shape (d, d)
+        Symmetric, with non-negative weights: how closely two outputs are related.
+    mu : float
+        In [0, 1]. 0 gives M = I, independent outputs. At 1, where L has no inverse, M is its
+        pseudo-inverse: what neighbours have in common is then left out.
+
+    Returns
+    -------
+    M : ndarray of shape (d, d)
+
+    Examples
+    --------
+    >>> from skout.regressors import graph_task_matrix
+    >>> graph_task_matrix([[0, 1], [1, 0]], 0.5).round(3)
+    array([[1.333, 0.667],
+           [0.667, 1.333]])
+    """
+    W = check_array(adjacency, dtype=np.float64, input_name="adjacency")
+    if W.shape[0] != W.shape[1] or not np.allclose(W, W.T):
+        raise ValueError(f"adjacency must be a symmetric matrix. Got shape {W.shape} instead.")
+    if np.any(W < 0.0):
+        raise ValueError(f"adjacency must not be negative. Got {W.min():g} instead.")
+    if check_number(mu, "mu") > 1.0:
+        raise ValueError(f"mu must lie between 0 and 1. Got {mu!r} instead.")
+    W = W - np.diag(np.diagonal(W))
+    laplacian = np.diag(W.sum(axis=1)) - W
+    return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
