@@ -37,8 +37,9 @@ format: $(READY) ## rewrite the files as lint wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## speed and memory of ridge against scikit-learn
+bench: $(READY) ## speed and memory of ridge and machines against scikit-learn
 	$(BIN)/python benchmarks/ridge.py
+	$(BIN)/python benchmarks/machines.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -118,10 +118,10 @@ def write_record(
 
 
 def read_record(name: str) -> dict[str, Any]:
-    """Return a record, or stop and say which script writes it."""
+    """Return a record, or stop with a message."""
     path = RECORDS / f"{name}.json"
     if not path.is_file():
-        sys.exit(f"There is no {path.relative_to(HERE.parent)} yet: run experiments/{name}.py.")
+        sys.exit(f"There is no record {name}.json yet: experiments/README.md says what writes it.")
     return json.loads(path.read_text())
 
 

@@ -45,10 +45,10 @@ def fit_path(
     total = sum_moments(parts, np.ones(n_folds, dtype=bool))
     errors = np.zeros((len(alphas), T.shape[1]))
     for part in parts:
-        path = ridge_paths(total - part, alphas, True)
+        path = ridge_paths(total - part, alphas.tolist(), True)
         errors += part.weight / total.weight * np.array([ridge_errors(part, *fit) for fit in path])
     best = errors.argmin(axis=0)  # (d,)
-    path = ridge_paths(total, alphas, True)
+    path = ridge_paths(total, alphas.tolist(), True)
     targets = range(T.shape[1])
     return Path(
         basis,

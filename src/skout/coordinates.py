@@ -13,8 +13,9 @@ from .gram import block_rows, map_blocks, project, stored_bytes
 
 __all__ = ["Coordinates"]
 
-# Rows of a block of a weighted Gram matrix: few enough to stay in cache.
-_GRAM_ROWS = 4096
+# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
+_BLOCK_ROWS = 8192
+_GRAM_ROWS = 2048
 
 
 class Coordinates:
@@ -68,27 +69,33 @@ class Coordinates:
 
     def product(self, B: np.ndarray) -> np.ndarray:
         """Return Z B, in float64."""
-        if self._Z is not None:
-            return (self._Z @ B.astype(self._Z.dtype)).astype(np.float64, copy=False)
-        assert self._basis is not None
-        matrix = self._basis.components_.T @ B
-        return project(
-            self._basis._features(), self._rows, matrix, n_jobs=self._basis.n_jobs
-        ).astype(np.float64, copy=False)
+        if self._Z is None:
+            assert self._basis is not None
+            matrix = self._basis.components_.T @ B
+            features, n_jobs = self._basis._features(), self._basis.n_jobs
+            F = project(features, self._rows, matrix, n_jobs=n_jobs)
+            return F.astype(np.float64, copy=False)
+        Z, B = self._Z, B.astype(self._Z.dtype)
+        out = np.empty((self.shape[0], B.shape[1]))
+
+        def fill(some: slice) -> None:
+            out[some] = Z[some] @ B
+
+        for _ in self._map(fill, row_slices(self.shape[0], _BLOCK_ROWS)):
+            pass
+        return out
 
     def adjoint(self, G: np.ndarray) -> np.ndarray:
         """Return Z' G, in float64."""
-        if self._Z is not None:
-            return (G.astype(self._Z.dtype).T @ self._Z).T.astype(np.float64, copy=False)
-        total = np.zeros((self.shape[1], G.shape[1]))
-        size = block_rows(self.shape[0], 8 * self.shape[1])
+        total = np.zeros((G.shape[1], self.shape[1]))
 
         def part(some: slice) -> np.ndarray:
-            return self._block(some).T @ G[some]
+            Z = self._block(some)
+            return G[some].T.astype(Z.dtype) @ Z
 
-        for piece in self._map(part, row_slices(self.shape[0], size)):
+        for piece in self._map(part, row_slices(self.shape[0], _BLOCK_ROWS)):
             total += piece
-        return total
+        return total.T
 
     def gram(self, weights: np.ndarray) -> np.ndarray:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
@@ -113,5 +120,5 @@ class Coordinates:
             total += piece
         return total
 
-    def _map(self, part: Callable[[slice], np.ndarray], slices: Any) -> Any:
+    def _map(self, part: Callable[[slice], Any], slices: Any) -> Any:
         return map_blocks(part, slices, n_jobs=None if self._basis is None else self._basis.n_jobs)

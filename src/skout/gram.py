@@ -34,6 +34,7 @@ __all__ = [
     "Sample",
     "accumulate",
     "block_budget",
+    "held_blas",
     "map_blocks",
     "project",
     "stored_bytes",
@@ -114,26 +115,36 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+_BLAS_HOLDER = threading.Lock()
+_free_threads: list[int] = []  # what BLAS would use, while it is held
+
+
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads: for None as many as BLAS would use."""
     if n_jobs is not None:
         return joblib.effective_n_jobs(n_jobs)
+    if _BLAS_HOLDER.locked() and _free_threads:
+        return _free_threads[-1]
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
 
 
-_BLAS_HOLDER = threading.Lock()
-
-
 @contextmanager
-def _held_blas() -> Iterator[None]:
-    """Hold BLAS to one thread; of callers that overlap, the first holds it and lets it go."""
+def held_blas() -> Iterator[None]:
+    """Hold BLAS to one thread; of callers that overlap, the first holds it and lets it go.
+
+    Code that turns between threads of its own and products should hold it throughout: BLAS threads
+    stay busy, waiting, for a while after each product.
+    """
+    threads = n_threads(None)
     if not _BLAS_HOLDER.acquire(blocking=False):
         yield
         return
+    _free_threads.append(threads)
     try:
         with _blas().limit(limits=1):
             yield
     finally:
+        _free_threads.pop()
         _BLAS_HOLDER.release()
 
 
@@ -147,7 +158,7 @@ def map_blocks(
         yield from map(function, blocks)
         return
     pending: deque[Future[R]] = deque()
-    with _held_blas(), ThreadPoolExecutor(threads) as pool:
+    with held_blas(), ThreadPoolExecutor(threads) as pool:
         try:
             for block in blocks:
                 pending.append(pool.submit(function, block))

@@ -1,10 +1,13 @@
-"""Conformance checks for kernels, sketches and decoders, yours included.
+"""Conformance checks for kernels, sketches, losses and decoders, yours included.
 
-The test suite runs them over `KERNELS`, `SKETCHES` and `DECODERS`: registering is being tested.
+The test suite runs them over `KERNELS`, `SKETCHES`, `LOSSES` and `DECODERS`: registering is being
+tested.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +16,18 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ._arrays import float_dtype, n_rows, take
+from ._validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
+from .losses import Loss, MarginLoss, as_loss
 from .sketches import Sketch, as_sketch
 
-__all__ = ["check_decoder", "check_kernel", "check_sketch"]
+__all__ = ["check_decoder", "check_kernel", "check_loss", "check_sketch"]
+
+# Samples behind each check of a loss, the difference quotients' step, and how near a kink is.
+_SAMPLES = 200
+_NUDGE = 1e-5
+_NEAR = 1e-3
 
 
 def check_kernel(kernel: Any, objects: Any) -> None:
@@ -140,6 +150,227 @@ def _check_data_dependent(sketch: Sketch, n: int) -> None:
     second = KernelBasis("gaussian", sketch, random_state=1).fit(X)
     assert_array_equal(first.landmarks_, second.landmarks_)
     assert len(np.unique(first.landmarks_, axis=0)) == len(first.landmarks_)
+
+
+def check_loss(loss: Any, d: int = 1, random_state: Any = 0) -> None:
+    """Check a loss against what convexity says of its value, derivatives, prox and conjugate.
+
+    Parameters
+    ----------
+    loss : Loss or str
+    d : int, default 1
+        Number of outputs.
+    random_state : None, int or Generator, default 0
+        Of the points that are tried.
+
+    Examples
+    --------
+    >>> from skout.losses import Huber
+    >>> from skout.testing import check_loss
+    >>> check_loss(Huber(0.5), d=2)
+    """
+    rng = check_rng(random_state)
+    loss = as_loss(loss)
+    loss.check_outputs(d)
+    params = repr(loss.get_params())
+    Y = rng.standard_normal((_SAMPLES, d))
+    if isinstance(loss, MarginLoss):
+        Y = np.where(Y < 0.0, -1.0, 1.0)
+    F = Y + rng.choice([0.1, 1.0, 10.0], (_SAMPLES, 1)) * rng.standard_normal((_SAMPLES, d))
+    for array in (F, Y):
+        array.flags.writeable = False  # so that nothing writes into its arguments
+
+    _check_shapes(loss, F, Y)
+    _check_convex(loss, F, Y, rng)
+    _check_gradient(loss, F, Y)
+    _check_curvature(loss, F, Y, rng)
+    _check_along(loss, F, Y, rng)
+    _check_prox(loss, Y, rng)
+    _check_conjugate(loss, F, Y, rng)
+    _check_clip(loss, Y, rng)
+    _check_lipschitz(loss, F, Y, rng)
+    _check_ramps(loss, F, Y)
+    assert repr(loss.get_params()) == params, "parameters must not change"
+
+
+def _check_shapes(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
+    (n, d), curvature = F.shape, loss.curvature(F, Y, 1.0)
+    assert loss.variable(F, Y).shape in {(n,), (n, d)}, "variable"
+    assert loss.value(F, Y).shape == loss.conjugate(F, Y).shape == (n,), "one value a row"
+    assert np.all(loss.value(F, Y) >= 0.0), "a loss must not be negative"
+    for array in (loss.gradient(F, Y), loss.gradient(F, Y, 1.0), loss.prox(F, Y, 1.0)):
+        assert array.shape == (n, d), "gradient and prox have the shape of F"
+        assert np.isfinite(array).all(), "gradient and prox must be finite"
+    assert curvature.diagonal.shape == (n, d), "one diagonal a row"
+    assert (curvature.weight is None) == (curvature.u is None), "weight and u go together"
+
+
+def _above_tangent(
+    loss: Loss, F: np.ndarray, G: np.ndarray, Y: np.ndarray, rng: np.random.Generator, name: str
+) -> None:
+    """Check that G are subgradients at F: loss(q) >= loss(f) + <g, q - f>, near and far."""
+    for size in (0.0, 1e-3, 1.0, 100.0):
+        Q = F + size * rng.standard_normal(F.shape)
+        slack = loss.value(Q, Y) - loss.value(F, Y) - np.sum(G * (Q - F), axis=1)
+        allowed = 1e-9 * (1.0 + loss.value(Q, Y) + np.sum(np.abs(G) * (1.0 + np.abs(F)), axis=1))
+        assert np.all(slack >= -allowed), f"{name}: {slack.min():g} below a tangent"
+
+
+def _check_convex(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """Chords lie above, tangents below: everywhere, at kinks, where F = Y and at F = 0."""
+    Q, t = F + 3.0 * rng.standard_normal(F.shape), rng.uniform(size=len(F))
+    chord = t * loss.value(F, Y) + (1.0 - t) * loss.value(Q, Y)
+    between = loss.value(t[:, None] * F + (1.0 - t)[:, None] * Q, Y)
+    assert np.all(between <= chord * (1.0 + 1e-9) + 1e-12), "the loss must be convex"
+    at_kinks = [_moved_to(loss, ramp.kink, F, Y) for ramp in loss.ramps]
+    for point in (F, Y.copy(), np.zeros_like(F), *at_kinks):
+        _above_tangent(loss, point, loss.gradient(point, Y), Y, rng, "gradient")
+
+
+def _moved_to(loss: Loss, s: Any, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Move F along the gradient of s(F, Y), which is a straight line, to a given value of s."""
+    now = loss.variable(F, Y)
+    return F + _columns(s - now) * loss.lift(np.ones_like(now), F, Y)
+
+
+def _columns(s: np.ndarray) -> np.ndarray:
+    return s if s.ndim == 2 else s[:, None]
+
+
+def _smooth_rows(loss: Loss, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return the rows that are away from every kink."""
+    s = _columns(loss.variable(F, Y))
+    far = np.ones(len(F), dtype=bool)
+    for ramp in loss.ramps:
+        far &= np.all(np.abs(s - ramp.kink) > _NEAR, axis=1)
+    assert 2 * np.sum(far) > len(F), "most random points must be away from kinks"
+    return far
+
+
+def _quotients(
+    function: Callable[[np.ndarray], np.ndarray], F: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield for each output the backward and the forward difference quotient."""
+    middle = function(F)
+    for j in range(F.shape[1]):
+        nudge = np.zeros_like(F)
+        nudge[:, j] = _NUDGE
+        yield (middle - function(F - nudge)) / _NUDGE, (function(F + nudge) - middle) / _NUDGE
+
+
+def _check_gradient(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
+    far, gradient = _smooth_rows(loss, F, Y), loss.gradient(F, Y)
+    for j, (back, ahead) in enumerate(_quotients(lambda Q: loss.value(Q, Y), F)):
+        quotient = 0.5 * (back + ahead)
+        assert_allclose(
+            gradient[far, j], quotient[far], rtol=1e-4, atol=1e-4, err_msg="gradient of value"
+        )
+
+
+def _check_curvature(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """Compare diag(diagonal) + weight u u' with quotients of the gradient, where these agree."""
+    n, d = F.shape
+    for step in (0.0, 0.5) if loss.smooth else (0.5,):
+        curvature = loss.curvature(F, Y, step)
+        H = np.einsum("ij,jk->ijk", curvature.diagonal, np.eye(d))
+        if curvature.weight is not None and curvature.u is not None:
+            H += np.einsum("i,ij,ik->ijk", curvature.weight, curvature.u, curvature.u)
+        steady = np.ones(n, dtype=bool)
+        truth = np.empty((n, d, d))
+        gradient = functools.partial(loss.gradient, Y=Y, step=step)
+        for k, (back, ahead) in enumerate(_quotients(gradient, F)):
+            steady &= np.all(np.abs(ahead - back) < 1e-3, axis=1)  # else the curvature jumps
+            truth[:, :, k] = 0.5 * (back + ahead)
+        assert 2 * np.sum(steady) > n, "the gradient must have a derivative at most points"
+        name = f"curvature at step {step}"
+        assert_allclose(H[steady], truth[steady], rtol=1e-3, atol=1e-4, err_msg=name)
+        V = rng.standard_normal(F.shape)
+        assert_allclose(curvature @ V, np.einsum("ijk,ik->ij", H, V), atol=1e-9, err_msg=name)
+
+
+def _check_along(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """The change of s to first order, and its adjoint: <lift(g), dF> = g along(dF)."""
+    dF = rng.standard_normal(F.shape)
+    s = loss.variable(F, Y)
+    quotient = (loss.variable(F + _NUDGE * dF, Y) - loss.variable(F - _NUDGE * dF, Y)) / 2 / _NUDGE
+    away = (np.abs(s) > 0.1) | (s.ndim == 2)  # a norm bends near 0
+    along = loss.along(dF, F, Y)
+    assert_allclose(along[away], quotient[away], rtol=1e-4, atol=1e-4, err_msg="along")
+    g = rng.standard_normal(s.shape)
+    lifted = np.sum(loss.lift(g, F, Y) * dF, axis=1)
+    assert_allclose(lifted, _columns(g * along).sum(axis=1), atol=1e-9, err_msg="lift")
+
+
+def _check_prox(loss: Loss, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """(v - prox) / step must be a subgradient at prox, and the gradient of the envelope at v."""
+    for step in (1e-3, 0.3, 1.0, 30.0, 1e3):
+        V = Y + max(1.0, step) * rng.standard_normal(Y.shape)
+        P = loss.prox(V, Y, step)
+        G = (V - P) / step
+        _above_tangent(loss, P, G, Y, rng, f"prox of step {step}")
+        assert_allclose(loss.gradient(V, Y, step), G, rtol=1e-6, atol=1e-9, err_msg="envelope")
+
+
+def _check_conjugate(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """Fenchel and Young: loss(f) + loss*(g) >= <f, g>, and equal at g = loss'(f)."""
+    far, gradient = _smooth_rows(loss, F, Y), loss.gradient(F, Y)
+    size = 1.0 + loss.value(F, Y) + np.sum(np.abs(gradient * F), axis=1)
+    total = loss.value(F, Y) + loss.conjugate(gradient, Y) - np.sum(F * gradient, axis=1)
+    assert np.all(np.abs(total[far]) <= 1e-9 * size[far]), "value + conjugate = <f, gradient>"
+    for spread in (0.1, 1.0, 10.0):
+        G = spread * rng.standard_normal(F.shape)
+        inner = loss.clip(G, Y)
+        conjugate = loss.conjugate(inner, Y)
+        assert np.isfinite(conjugate).all(), "the conjugate must be finite where clip leads"
+        slack = loss.value(F, Y) + conjugate - np.sum(F * inner, axis=1)
+        assert np.all(slack >= -1e-9 * (1.0 + np.abs(conjugate))), "value + conjugate >= <f, g>"
+        moved = np.any(np.abs(G - inner) > 1e-6 * (1.0 + np.abs(G)), axis=1)
+        outside = loss.conjugate(G, Y)
+        assert np.isinf(outside[moved]).all(), "the conjugate must be inf outside its domain"
+        assert np.isfinite(outside[~moved]).all(), "clip must not move what is in the domain"
+    if np.isfinite(loss.lipschitz):
+        beyond = np.full_like(F, 1.01 * loss.lipschitz + 1e-6)
+        for G in (beyond, -beyond):
+            assert np.isinf(loss.conjugate(G, Y)).all(), "slopes beyond lipschitz cost inf"
+
+
+def _check_clip(loss: Loss, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """The domain holds what lies between 0 and any of its points, output by output."""
+    G = 3.0 * rng.standard_normal(Y.shape)
+    inner, other = loss.clip(G, Y), loss.clip(3.0 * rng.standard_normal(Y.shape), Y)
+    assert_allclose(loss.clip(inner, Y), inner, rtol=1e-12, err_msg="clip must be idempotent")
+    near, far = np.sum((G - inner) ** 2, axis=1), np.sum((G - other) ** 2, axis=1)
+    assert np.all(near <= far + 1e-12), "clip must lead to the nearest point"
+    for share in (0.0, rng.uniform(size=Y.shape)):
+        assert np.isfinite(loss.conjugate(share * inner, Y)).all(), "the domain shrinks towards 0"
+
+
+def _check_lipschitz(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
+    """|loss(f) - loss(q)| <= L ||f - q||; a sum over d outputs has sqrt(d) L. No less will do."""
+    if np.isinf(loss.lipschitz):
+        return
+    most = loss.lipschitz * (np.sqrt(F.shape[1]) if loss.variable(F, Y).ndim == 2 else 1.0)
+    for size in (1e-2, 1.0, 1e4):
+        Q = F + size * rng.standard_normal(F.shape)
+        change = np.abs(loss.value(Q, Y) - loss.value(F, Y))
+        distance = np.sqrt(np.sum((Q - F) ** 2, axis=1))
+        assert np.all(change <= most * distance * (1.0 + 1e-9) + 1e-9), "lipschitz is too small"
+    slopes = [np.abs(loss.gradient(Y + far, Y)).max() for far in (1e4, -1e4)]
+    if F.shape[1] == 1:
+        assert_allclose(max(slopes), loss.lipschitz, rtol=1e-6, err_msg="least lipschitz")
+
+
+def _check_ramps(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
+    """On both sides of each kink and far away, the slope is the sum of what the ramps say."""
+    assert bool(loss.ramps) != loss.smooth, "a loss is smooth or has ramps"
+    kinks = np.array([ramp.kink for ramp in loss.ramps])
+    near = np.concatenate([kinks - _NEAR, kinks + _NEAR])
+    for s in (*near, *(2.0 * near), -50.0, 50.0) if loss.ramps else ():
+        ends = [_moved_to(loss, s + side * _NUDGE, F, Y) for side in (-1.0, 1.0)]
+        found = (loss.value(ends[1], Y) - loss.value(ends[0], Y)) / 2.0 / _NUDGE
+        sides = [ramp.high if s > ramp.kink else ramp.low for ramp in loss.ramps]
+        told = np.zeros_like(loss.variable(F, Y)) + sum(sides)
+        assert_allclose(found, _columns(told).sum(axis=1), atol=1e-5, err_msg=f"slope at {s:g}")
 
 
 def check_decoder(decoder: Any, basis: KernelBasis, Y: Any, F: np.ndarray) -> None:

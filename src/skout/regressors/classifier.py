@@ -143,7 +143,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least two classes. Got one class only: {self.classes_[0]!r}."
+                f"y must have at least two classes. Got one class only: {self.classes_[0]}."
             )
         return codes
 

@@ -30,6 +30,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..coordinates import Coordinates
+from ..gram import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction
 
@@ -38,11 +39,15 @@ __all__ = ["Problem", "Solution", "solve_convex"]
 # Width of the smoothing: at first, in units of the spread of the residuals; its decrease, and the
 # least step length after which it decreases; the least width, in units of tol times the objective.
 _FIRST_WIDTH = 1.0
+_NEXT_WIDTH = 0.1  # from a start that was given
 _DECREASE = 0.4
 _GOOD_STEP = 0.6
 _LEAST_WIDTH = 0.1
-# Rows whose curvature is below this share of the largest are left out of a Newton step.
-_NEGLIGIBLE = 1e-4
+# Rows whose curvature is below this share of the mean are left out of a Newton step: all of them
+# together have less than this share of the total.
+_NEGLIGIBLE = 0.05
+# The dual is looked at when part of the gap, which costs no pass over Z, is below this times tol.
+_NEAR = 5.0
 # With more rows than this many times the unknowns, a sample of them finds where to start.
 _START_ROWS = 30
 
@@ -94,11 +99,15 @@ class Problem:
         loss = self.weights @ self.loss.value(F, self.Y)
         return float(loss + 0.5 * self.alpha * np.sum(theta * theta))
 
-    def dual(self, G: np.ndarray) -> float:
-        """Return D of any G in the domain of the conjugate."""
+    def pull(self, G: np.ndarray) -> np.ndarray:
+        """Return sum_i c_i z_i g_i' A', the gradient of sum_i c_i <g_i, f_i> in Theta."""
+        return self.unmix(self.Z.adjoint(self.weights[:, None] * G))
+
+    def dual(self, G: np.ndarray, R: np.ndarray | None = None) -> float:
+        """Return D of any G in the domain of the conjugate; R = pull(G), where it is known."""
         if self.fit_intercept:
-            G = balanced(G, self.weights)
-        R = self.unmix(self.Z.adjoint(self.weights[:, None] * G))
+            G, R = balanced(G, self.weights), None
+        R = self.pull(G) if R is None else R
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
         return float(-conjugate - 0.5 * np.sum(R * R) / self.alpha)
 
@@ -177,13 +186,13 @@ def solve_convex(
     """
     if start is None:
         start = _rough_solution(problem, max_iter)
-    newton = _Newton(problem, start, tol)
-    with tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
+    with held_blas(), tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
+        newton = _Newton(problem, start, tol)
         while newton.best.gap > tol and newton.best.n_iter < max_iter:
             newton.step()
             bar.update()
             bar.set_postfix(gap=f"{newton.best.gap:.1e}")
-    return newton.best
+        return newton.finish()
 
 
 def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
@@ -204,53 +213,70 @@ class _Newton:
         self.problem, self.tol = problem, tol
         self.smoothing = _Smoothing(problem.loss)
         if start is None:
-            self._begin()
+            d = problem.Y.shape[1]
+            self.theta = np.zeros(problem.shape)
+            self.intercept = problem.weights @ problem.Y if problem.fit_intercept else np.zeros(d)
+            self.F = np.tile(self.intercept, (len(problem.Y), 1))
         else:
-            self.theta, self.intercept = start.theta.copy(), start.intercept.copy()
+            self.theta, self.intercept = start.theta, start.intercept
             self.F = problem.predict(self.theta, self.intercept)
         self.best = Solution(self.theta, self.intercept)
-        self._observe(problem.loss.gradient(self.F, problem.Y))
-        spread = problem.weights @ (self.F - problem.Y) ** 2
-        self.width = 0.0 if problem.loss.smooth else _FIRST_WIDTH * float(np.sqrt(spread.max()))
-        if start is not None:
-            self.width *= 0.1
+        spread = float(np.sqrt(np.max(problem.weights @ (self.F - problem.Y) ** 2)))
+        self.width = spread * (_FIRST_WIDTH if start is None else _NEXT_WIDTH)
+        self.G, self.R = self._gradient()
+        self._observe(self.G, self.R)
 
-    def _begin(self) -> None:
-        """Start from the constant that the loss's own Newton step would leave: the mean."""
-        problem = self.problem
-        self.theta = np.zeros(problem.shape)
-        d = problem.Y.shape[1]
-        self.intercept = problem.weights @ problem.Y if problem.fit_intercept else np.zeros(d)
-        self.F = np.tile(self.intercept, (len(problem.Y), 1))
+    def _gradient(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient of the smoothed loss in F, and pulled back to Theta."""
+        G = self.smoothing.gradient(self.F, self.problem.Y, self.width)
+        return G, self.problem.pull(G)
 
     def step(self) -> None:
         """Make one Newton step, and certify where it leads."""
-        problem = self.problem
-        G, bend = self.smoothing.derivatives(self.F, problem.Y, self.width)
-        cG = problem.weights[:, None] * G
-        grad = problem.unmix(problem.Z.adjoint(cG)) + problem.alpha * self.theta
-        d_theta, d_b = newton_direction(problem, bend, grad, cG.sum(axis=0))
+        problem, smoothing = self.problem, self.smoothing
+        bend = smoothing.curvature(self.F, problem.Y, self.width)
+        grad = self.R + problem.alpha * self.theta
+        d_theta, d_b = newton_direction(problem, bend, grad, problem.weights @ self.G)
         dF = problem.predict(d_theta, d_b)
         length = self._line_search(dF, d_theta)
-        predicted = self.smoothing.predict(G, bend, dF, self.F, problem.Y)
+        predicted = smoothing.predict(self.G, bend, dF, self.F, problem.Y)
         self.theta = self.theta + length * d_theta
         self.intercept = self.intercept + length * d_b
         self.F = self.F + length * dF
         self.best.n_iter += 1
         if problem.loss.smooth:
-            predicted = problem.loss.gradient(self.F, problem.Y)
+            self.G, self.R = self._gradient()
+            self._observe(self.G, self.R)
+            return
         self._observe(predicted)
         if length > _GOOD_STEP:
             least = _LEAST_WIDTH * self.tol * self.best.primal
             self.width = max(_DECREASE * self.width, min(self.width, least))
+        if self.best.gap > self.tol:
+            self.G, self.R = self._gradient()
 
-    def _observe(self, G: np.ndarray) -> None:
-        """Keep the least P, and the largest D."""
-        primal = self.problem.primal(self.theta, self.F)
+    def _observe(self, G: np.ndarray, R: np.ndarray | None = None) -> None:
+        """Keep the least P and, where it can be near P, the largest D."""
+        problem = self.problem
+        primal = problem.primal(self.theta, self.F)
         if primal <= self.best.primal:
             self.best.primal = primal
             self.best.theta, self.best.intercept = self.theta, self.intercept
-        self.best.dual = max(self.best.dual, self.problem.dual(G))
+        # P - D = sum_i c_i (loss + loss* - <f, g>) + ...: the first part needs no pass over Z
+        self.G_seen = G
+        if R is not None or self._fenchel(G) <= _NEAR * self.tol * primal:
+            self.best.dual = max(self.best.dual, problem.dual(G, R))
+
+    def _fenchel(self, G: np.ndarray) -> float:
+        problem, F = self.problem, self.F
+        both = problem.loss.value(F, problem.Y) + problem.loss.conjugate(G, problem.Y)
+        return float(problem.weights @ (both - np.einsum("ij,ij->i", F, G)))
+
+    def finish(self) -> Solution:
+        """Return the best solution, certified by the last G at the least."""
+        if self.best.gap > self.tol:
+            self.best.dual = max(self.best.dual, self.problem.dual(self.G_seen))
+        return self.best
 
     def _line_search(self, dF: np.ndarray, d_theta: np.ndarray) -> float:
         """Return where the slope of the smoothed objective along the direction nearly vanishes."""
@@ -292,22 +318,20 @@ class _Smoothing:
             parts.append((slope, share, rho))
         return parts
 
-    def derivatives(
-        self, F: np.ndarray, Y: np.ndarray, width: float
-    ) -> tuple[np.ndarray, Curvature]:
-        """Return the gradient, and the curvature of the Newton step."""
+    def curvature(self, F: np.ndarray, Y: np.ndarray, width: float) -> Curvature:
+        """Return the curvature of the Newton step."""
         if self.loss.smooth:
-            return self.loss.gradient(F, Y), self.loss.curvature(F, Y)
+            return self.loss.curvature(F, Y)
         parts = self._ramps(self.loss.variable(F, Y), width)
         self.now = [slope for slope, _, _ in parts]
         lagged = self.now if self.slopes is None else self.slopes
         self.bends = []
         for ramp, (_, share, rho), g in zip(self.loss.ramps, parts, lagged, strict=True):
             half, middle = 0.5 * (ramp.high - ramp.low), 0.5 * (ramp.high + ramp.low)
-            bend = np.maximum(half - (g - middle) * share, 0.0) / rho
-            self.bends.append(np.where(bend > _NEGLIGIBLE * bend.max(), bend, 0.0))
-        slope, bend = _total(self.now), _total(self.bends)
-        return self.loss.lift(slope, F, Y), self.loss.lift_curvature(slope, bend, F, Y)
+            self.bends.append(np.maximum(half - (g - middle) * share, 0.0) / rho)
+        least = _NEGLIGIBLE * sum(float(bend.mean()) for bend in self.bends)
+        self.bends = [np.where(bend > least, bend, 0.0) for bend in self.bends]
+        return self.loss.lift_curvature(_total(self.now), _total(self.bends), F, Y)
 
     def predict(
         self, G: np.ndarray, bend: Curvature, dF: np.ndarray, F: np.ndarray, Y: np.ndarray

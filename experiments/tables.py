@@ -1,0 +1,152 @@
+"""Print the recorded results as markdown tables, the thesis's numbers beside ours.
+
+    python experiments/tables.py [figure_3_1] [table_3_3] [table_3_4] [table_3_4_folds]
+
+After ± stands the standard deviation over replicates; in the thesis's tables it is, as far as the
+authors' programs tell, half of that.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from common import mean_sd, read_record
+from table_3_3 import PAPER as PAPER_3_3
+from table_3_3 import PAPER_BEST
+from table_3_4 import PAPER as PAPER_3_4
+from table_3_4 import PAPER_RANGE
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a markdown table, text to the left and numbers to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def pair(value: Sequence[float | None] | None, digits: int) -> str:
+    """Return "mean ± deviation", or a dash."""
+    if value is None or value[0] is None:
+        return "-"
+    mean, spread = value
+    tail = f" ± {spread:.{digits}f}" if spread else ""
+    return f"{mean:.{digits}f}{tail}"
+
+
+def figure_3_1() -> None:
+    """Error and seconds of each sketch at three sizes; the solver against ADAM."""
+    record = read_record("figure_3_1")
+    for loss in ("huber", "epsilon"):
+        _sweep(loss, [row for row in record["results"] if row["what"] == "sweep"])
+    rows = [row for row in record["results"] if row["what"] == "adam"]
+    print("\nThe solver and ADAM (25 epochs, best learning rate) on the same coordinates\n")
+    head = ["loss, sketch, m", "optimiser", "seconds", "objective", "above ours", "test error"]
+    print(
+        markdown(
+            head,
+            [
+                [
+                    f"{row['loss']}, {row['method']}, {row['m']}",
+                    row["optimiser"] + (f", gap {row['gap']:.0e}" if "gap" in row else ""),
+                    f"{row['seconds']:.3f}",
+                    f"{row['objective']:.5g}",
+                    f"{100 * row['excess']:.2f} %" if "excess" in row else "-",
+                    f"{row['relative_mse']:.4f}",
+                ]
+                for row in rows
+            ],
+        )
+    )
+
+
+def _sweep(loss: str, rows: list[dict[str, Any]]) -> None:
+    mine = {(row["method"], row["m"]): row for row in rows if row["loss"] == loss}
+    sizes = sorted({m for _, m in mine})
+    sizes = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
+    print(f"\nFigure 3.1, {loss}: test MSE / (max y - min y), and seconds of the whole fit")
+    print("(thesis: p-SR reaches 0.05 or less in 5.6 to 6.6 seconds)\n")
+    head = ["sketch", *(f"error, m = {m}" for m in sizes), *(f"s, m = {m}" for m in sizes)]
+    table = [
+        [name]
+        + [pair(mean_sd(mine[name, m]["relative_mse"]), 4) for m in sizes]
+        + [pair(mean_sd(mine[name, m]["fit_seconds"]), 3) for m in sizes]
+        for name in dict.fromkeys(name for name, _ in mine)
+    ]
+    print(markdown(head, table))
+
+
+def table_3_3() -> None:
+    """Pinball loss, crossing loss and seconds of each method."""
+    record = read_record("table_3_3")
+    constant = pair(record["settings"]["constant_pinball"], 1)
+    print(f"\nTable 3.3, Boston, 100 x losses (constant quantiles: {constant})\n")
+    head = ["sketch, m = 50", "pinball, thesis", "ours", "ours, not sorted"]
+    head += ["crossing, thesis", "ours", "ours, not sorted", "s, thesis", "ours"]
+    paper: dict[str, Any] = dict(PAPER_3_3)
+    paper["best"] = ((PAPER_BEST[0], None), (PAPER_BEST[1], None), None)
+    rows = []
+    for row in record["results"]:
+        theirs = paper.get(row["method"], (None, None, None))
+        rows.append(
+            [
+                "best kernel (thesis: Sangnier et al.)"
+                if row["method"] == "best"
+                else row["method"],
+                pair(theirs[0], 2),
+                pair(row["pinball"], 2),
+                pair(row["pinball_unsorted"], 2),
+                pair(theirs[1], 2),
+                pair(row["crossing"], 2),
+                pair(row["crossing_unsorted"], 2),
+                pair(theirs[2], 2),
+                pair(row["seconds"], 3),
+            ]
+        )
+    print(markdown(head, rows))
+
+
+def table_3_4() -> None:
+    """The aRRMSE of each sketch and target on the official split."""
+    results = read_record("table_3_4_official")["results"]
+    names = list(results[0]["targets"])
+    rows = []
+    for row in results:
+        theirs = PAPER_3_4.get(row["sketch"]) if row["family"] == "gaussian" else None
+        error, spread, seconds = theirs or (None, None, None)
+        cells = [row["sketch"], row["kernel"], pair((error, spread), 4), pair(row["arrmse"], 4)]
+        cells += [pair((seconds, None), 2), pair(row["seconds"], 3)]
+        rows.append(cells + [f"{row['targets'][name][0]:.3f}" for name in names])
+    print("\nTable 3.4, rf1, official split, m = 100: aRRMSE, then each target\n")
+    head = ["sketch", "kernel", "thesis", "ours", "s, thesis", "ours"]
+    print(markdown(head + names, rows))
+
+
+def table_3_4_folds() -> None:
+    """The aRRMSE of random folds."""
+    results = read_record("table_3_4_folds")["results"]
+    names = list(results[0]["targets"])
+    rows = []
+    for sketch in dict.fromkeys(row["sketch"] for row in results):
+        mine = [row for row in results if row["sketch"] == sketch]
+        means = [np.mean([row["targets"][name] for row in mine]) for name in names]
+        cells = [f"{sketch}({mine[0]['size']})", pair(mean_sd(row["arrmse"] for row in mine), 4)]
+        rows.append(cells + [f"{mean:.3f}" for mean in means])
+    low, high = PAPER_RANGE
+    print(f"\nrf1, random 10-fold cross-validation (others, in the thesis: {low} to {high})\n")
+    print(markdown(["sketch", "aRRMSE", *names], rows))
+
+
+def main() -> None:
+    parts = {part.__name__: part for part in (figure_3_1, table_3_3, table_3_4, table_3_4_folds)}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="*", help=", ".join(parts), metavar="part")
+    for name in parser.parse_args().parts or parts:
+        if name not in parts:
+            parser.error(f"{name!r} is not one of {', '.join(parts)}")
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()

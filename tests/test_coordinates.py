@@ -1,0 +1,197 @@
+"""Coordinates, stored or streamed: three products, against the dense matrix."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import skout.coordinates as module
+from skout import KernelBasis, block_budget
+from skout.coordinates import Coordinates
+from skout.sketches import GaussianSketch, PSparsified, SubSample
+
+N, P, D = 50, 8, 3
+SKETCHES = [None, SubSample(P), GaussianSketch(P), PSparsified(P, p=0.2)]
+
+
+def rows(kind="float64"):
+    X = np.random.default_rng(0).standard_normal((N, 4))
+    if kind == "csr":
+        return sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    return X.astype(kind)
+
+
+def coordinates(X, sketch=None, stored=True, kernel="gaussian", **options):
+    """Coordinates, and the dense matrix that they stand for."""
+    basis = KernelBasis(kernel, sketch, random_state=0, **options).fit(X)
+    with block_budget(stored=2048.0 if stored else 0.0):
+        Z = Coordinates.of_basis(basis, X)
+    assert Z.is_stored == stored
+    return Z, basis.transform(X).astype(np.float64)
+
+
+def weights_of(kind):
+    rng = np.random.default_rng(1)
+    return {
+        "positive": rng.uniform(0.1, 2.0, N),
+        "some zero": rng.uniform(0.1, 2.0, N) * (np.arange(N) % 5 > 0),
+        "most zero": rng.uniform(0.1, 2.0, N) * (np.arange(N) % 5 == 0),
+        "negative": rng.standard_normal(N),
+        "negative and zero": rng.standard_normal(N) * (np.arange(N) % 3 == 0),
+        "zero": np.zeros(N),
+    }[kind]
+
+
+def gram(Z, weights):
+    """[Z, 1]' diag(w) [Z, 1], a row at a time."""
+    total = np.zeros((Z.shape[1] + 1, Z.shape[1] + 1))
+    for z, w in zip(Z, weights, strict=True):
+        total += w * np.outer(np.append(z, 1.0), np.append(z, 1.0))
+    return total
+
+
+stored_or_not = pytest.mark.parametrize("stored", [True, False], ids=["stored", "streamed"])
+every_sketch = pytest.mark.parametrize("sketch", SKETCHES, ids=lambda s: type(s).__name__)
+WEIGHTS = ["positive", "some zero", "most zero", "negative", "negative and zero", "zero"]
+
+
+@stored_or_not
+@every_sketch
+@pytest.mark.parametrize("kind", ["float64", "csr"])
+@pytest.mark.parametrize("size", [7, 8192], ids=["blocks", "one-block"])
+def test_products_are_those_of_the_matrix(kind, sketch, stored, size):
+    Z, dense = coordinates(rows(kind), sketch, stored)
+    rng = np.random.default_rng(2)
+    B, G = rng.standard_normal((Z.shape[1], D)), rng.standard_normal((N, D))
+    assert Z.shape == dense.shape
+    with block_budget(rows=size):
+        assert_allclose(Z.product(B), dense @ B, atol=1e-9)
+        assert_allclose(Z.adjoint(G), dense.T @ G, atol=1e-9)
+        for name in WEIGHTS:
+            w = weights_of(name)
+            assert_allclose(Z.gram(w), gram(dense, w), atol=1e-9, err_msg=name)
+
+
+@stored_or_not
+@pytest.mark.parametrize("sketch", [SubSample(P), GaussianSketch(P)], ids=repr)
+def test_single_precision(sketch, stored):
+    Z, dense = coordinates(rows("float32"), sketch, stored)
+    rng = np.random.default_rng(2)
+    B, G = rng.standard_normal((Z.shape[1], D)), rng.standard_normal((N, D))
+    size = np.abs(dense).max()
+    results = [
+        (Z.product(B), dense @ B),
+        (Z.adjoint(G), dense.T @ G),
+        *((Z.gram(weights_of(name)), gram(dense, weights_of(name))) for name in WEIGHTS),
+    ]
+    for found, truth in results:
+        assert found.dtype == np.float64
+        assert_allclose(found, truth, atol=1e-4 * max(1.0, size**2))
+
+
+@stored_or_not
+@pytest.mark.parametrize("kind", ["float64", "float32", "csr"])
+def test_take_holds_some_rows(kind, stored):
+    Z, dense = coordinates(rows(kind), SubSample(P), stored)
+    index = np.array([3, 0, 41, 3])
+    some = Z.take(index)
+    assert some.is_stored
+    assert some.shape == (4, Z.shape[1])
+    tol = 1e-3 if kind == "float32" else 1e-9
+    assert_allclose(some.product(np.eye(Z.shape[1])), dense[index], atol=tol)
+    w = np.array([1.0, 2.0, 0.0, -1.0])
+    assert_allclose(some.gram(w), gram(dense[index], w), atol=10 * tol)
+    assert_allclose(some.take(np.array([1])).product(np.eye(Z.shape[1])), dense[[0]], atol=tol)
+
+
+@stored_or_not
+def test_an_eigenbasis(stored):
+    Z, dense = coordinates(rows(), SubSample(P), stored, whiten="eigh")
+    assert_allclose(Z.product(np.eye(P)), dense, atol=1e-9)
+    assert_allclose(Z.adjoint(np.ones((N, 1))), dense.sum(axis=0)[:, None], atol=1e-9)
+    assert_allclose(Z.gram(np.ones(N)), gram(dense, np.ones(N)), atol=1e-9)
+
+
+@stored_or_not
+def test_a_kernel_of_low_rank(stored):
+    Z, dense = coordinates(rows(), None, stored, kernel="linear")
+    assert Z.shape == (N, 4)
+    assert_allclose(Z.gram(np.ones(N)), gram(dense, np.ones(N)), atol=1e-9)
+
+
+def test_what_fits_the_budget_is_stored():
+    X = rows()
+    basis = KernelBasis("gaussian", SubSample(P), random_state=0).fit(X)
+    megabytes = N * basis.rank_ * 8 / 2**20
+    with block_budget(stored=megabytes * 1.01):
+        assert Coordinates.of_basis(basis, X).is_stored
+    with block_budget(stored=megabytes * 0.99):
+        assert not Coordinates.of_basis(basis, X).is_stored
+        assert Coordinates.of_basis(basis, X.astype(np.float32)).is_stored  # half as large
+
+
+def test_an_array_is_not_copied():
+    array = np.ones((5, 2))
+    Z = Coordinates.of_array(array)
+    assert Z.is_stored
+    assert Z.shape == (5, 2)
+    array[:] = 2.0
+    assert_array_equal(Z.product(np.eye(2)), 2.0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_do_not_change_the_result(n_jobs):
+    X = rows()
+    first = coordinates(X, SubSample(P), False, n_jobs=1)[0]
+    other = coordinates(X, SubSample(P), False, n_jobs=n_jobs)[0]
+    w, G = weights_of("negative"), np.ones((N, 2))
+    with block_budget(rows=7):
+        assert_array_equal(first.gram(w), other.gram(w))
+        assert_array_equal(first.adjoint(G), other.adjoint(G))
+        assert_array_equal(first.product(np.ones((P, 2))), other.product(np.ones((P, 2))))
+
+
+def test_rows_of_weight_zero_are_not_computed():
+    seen = []
+
+    def block(some):
+        seen.append(some)
+        return np.ones((len(np.arange(N)[some]), 2))
+
+    w = np.zeros(N)
+    w[[4, 9]] = 1.0
+    assert_allclose(Coordinates((N, 2), block).gram(w), np.full((3, 3), 2.0))
+    assert_array_equal(np.concatenate(seen), [4, 9])
+
+
+def test_arguments_are_left_alone():
+    for stored in (True, False):
+        Z, _ = coordinates(rows(), SubSample(P), stored)
+        for method, array in ((Z.gram, weights_of("negative")), (Z.adjoint, np.ones((N, 2)))):
+            array.flags.writeable = False
+            method(array)
+        B = np.ones((P, 2))
+        B.flags.writeable = False
+        Z.product(B)
+
+
+@given(
+    Z=hnp.arrays(np.float64, (9, 2), elements=st.floats(-10, 10)),
+    w=hnp.arrays(np.float64, 9, elements=st.one_of(st.just(0.0), st.floats(-10, 10))),
+    size=st.integers(1, 9),
+)
+def test_gram_of_any_weights_in_any_blocks(Z, w, size):
+    with block_budget(rows=size):
+        assert_allclose(Coordinates.of_array(Z).gram(w), gram(Z, w), atol=1e-9)
+
+
+def test_blocks_of_a_large_matrix(monkeypatch):
+    monkeypatch.setattr(module, "_GRAM_ROWS", 6)
+    Z = np.random.default_rng(0).standard_normal((N, 2))
+    for name in WEIGHTS:
+        found = Coordinates.of_array(Z).gram(weights_of(name))
+        assert_allclose(found, gram(Z, weights_of(name)), atol=1e-9, err_msg=name)
+        assert_allclose(found, found.T, atol=1e-12)

@@ -1,0 +1,54 @@
+"""Every example of the gallery runs to its end, in a process of its own, without a warning."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = sorted(FOLDER.glob("plot_*.py"))
+
+needs_matplotlib = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None,
+    reason="the examples draw with matplotlib: pip install skout[plot]",
+)
+
+
+@pytest.mark.skipif(not FOLDER.exists(), reason="a source distribution has no examples")
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 3
+
+
+@needs_matplotlib
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path, tmp_path):
+    environment = {**os.environ, "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(tmp_path)}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # other tests run beside this one
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip(), "an example prints what it found"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_has_the_form_of_the_gallery(path):
+    text = path.read_text(encoding="utf-8")
+    title = re.match(r'"""\n(.+)\n(=+)\n\n\S', text)
+    assert title, "starts with a docstring: a title, underlined with =, and prose"
+    assert len(title[1]) == len(title[2])
+    cells = text.split("\n# %%\n")[1:]
+    assert len(cells) >= 3
+    assert all(cell.startswith("# ") for cell in cells), "each cell starts with prose"
+    assert text.rstrip().endswith("plt.show()")
+    assert not re.search(r"[\"'](/|~|[A-Z]:\\)", text), "no absolute paths"
