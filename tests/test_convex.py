@@ -18,10 +18,10 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 import skout.solvers.newton as newton
 from skout import KernelBasis, block_budget
 from skout.coordinates import Coordinates
-from skout.losses import LOSSES, MarginLoss
+from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
-from skout.solvers.convex import balanced
+from skout.solvers.problem import balanced
 
 
 def kind_of(name, **params):
@@ -343,6 +343,35 @@ def test_arguments_are_left_alone():
 COUPLED = {"huber", "epsilon_insensitive", "squared_epsilon_insensitive"}
 
 # Paths of the computation ------------------------------------------------------------------------
+
+
+@every_shape
+@with_intercept
+@pytest.mark.parametrize("coupled", [False, True], ids=["", "coupled"])
+@pytest.mark.parametrize("dense", [False, True], ids=["cg", "dense"])
+def test_newton_direction_solves_its_system(shape, fit_intercept, coupled, dense, monkeypatch):
+    """(sum_i c_i J_i' K_i J_i + alpha P) x = -gradient, written out."""
+    case = instance(KINDS[0], shape, fit_intercept, weighted=True)
+    rng = np.random.default_rng(0)
+    n, d = case.Y.shape
+    bend = Curvature(rng.uniform(0.5, 2.0, (n, d)))
+    K = np.einsum("ij,jk->ijk", bend.diagonal, np.eye(d))
+    if coupled:
+        bend = Curvature(bend.diagonal, rng.uniform(-0.1, 1.0, n), rng.uniform(-1, 1, (n, d)))
+        K += np.einsum("i,ij,ik->ijk", bend.weight, bend.u, bend.u)
+    J = case.jacobian()
+    size, rest = case.Z.shape[1] * len(case.A), d * fit_intercept
+    H = np.einsum("i,iab,iac,icd->bd", case.c, J, K, J)
+    H += np.diag(np.append(np.full(size, case.alpha), np.zeros(rest)))
+    grad, grad_b = rng.standard_normal((case.Z.shape[1], len(case.A))), rng.standard_normal(d)
+    truth = np.linalg.solve(H, -np.append(grad.ravel(), grad_b[:rest]))
+    if not dense:
+        monkeypatch.setattr(newton, "_DENSE", 0)
+        monkeypatch.setattr(newton, "_CG_TOL", 1e-9)
+    d_theta, d_b = newton.newton_direction(problem(case), bend, grad, grad_b)
+    expected_theta, expected_b = case.split(truth)
+    assert_allclose(d_theta, expected_theta, rtol=1e-6, atol=1e-8)
+    assert_allclose(d_b, expected_b, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", FIRST, ids=name_of)

@@ -402,6 +402,19 @@ def test_weights_are_repetitions(name, fit_intercept):
     assert np.abs(model.fit(X, Y).predict(X_te) - weighted).max() > 1e-2
 
 
+def test_weights_count_where_the_width_is_found():
+    X, Y, X_te = data()
+    weights = np.where(X[:, 0] > 0.5, 20, 1)
+    kept = np.repeat(np.arange(30), weights)
+    model = KernelMachine("gaussian", None, "squared")
+    weighted = model.fit(X, Y, weights)
+    gamma = weighted.kernel_.gamma
+    assert_allclose(clone(model).fit(X[kept], Y[kept]).kernel_.gamma, gamma)
+    assert abs(clone(model).fit(X, Y).kernel_.gamma - gamma) > 0.01
+    repeated = clone(model).fit(X[kept], Y[kept])
+    assert_allclose(repeated.predict(X_te), weighted.predict(X_te), rtol=1e-6)
+
+
 @pytest.mark.parametrize("sketch", [None, *SKETCHED], ids=str)
 def test_weight_zero_is_removal(sketch):
     X, Y, X_te = data()

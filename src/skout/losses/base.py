@@ -92,6 +92,11 @@ class Loss(BaseEstimator, ABC):
         """The kinks of h, for a piecewise linear h; none if it is smooth."""
         return ()
 
+    @property
+    def limit(self) -> tuple[Loss, float] | None:
+        """A loss l and a number a with a l near this loss, seen from far: where solvers may start."""
+        return None
+
     # What follows --------------------------------------------------------------------------
 
     def value(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:

@@ -141,8 +141,10 @@ def _logistic_prox(s: np.ndarray, t: float) -> np.ndarray:
         return s
     low, high = s, s + t
     q = s + t * expit(-s) / (1.0 + t * expit(s) * expit(-s))
-    for _ in range(60):
-        q = np.where((q > low) & (q < high), q, 0.5 * (low + high))
+    for k in range(120):
+        # every third step halves the bracket: Newton's method alone may run in circles
+        inside = (q > low) & (q < high) & (k % 3 != 2)
+        q = np.where(inside, q, 0.5 * (low + high))
         excess = q - t * expit(-q) - s
         low, high = np.where(excess < 0.0, q, low), np.where(excess > 0.0, q, high)
         move = excess / (1.0 + t * expit(q) * expit(-q))

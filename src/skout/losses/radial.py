@@ -130,6 +130,10 @@ class Huber(RadialLoss):
     def lipschitz(self) -> float:
         return float(self.kappa)
 
+    @property
+    def limit(self) -> tuple[Loss, float]:
+        return EpsilonInsensitive(0.0), float(self.kappa)
+
 
 class EpsilonInsensitive(RadialLoss):
     """max(||f - y|| - epsilon, 0), that of support vector regression (392).

@@ -1,6 +1,7 @@
 """Pure functions: ridge regression from moments, and any convex loss with a certificate."""
 
-from .convex import Problem, Solution, solve_convex
+from .convex import Solution, solve_convex
+from .problem import Problem
 from .ridge import dual_ridge, ridge, ridge_errors, ridge_paths
 
 __all__ = [

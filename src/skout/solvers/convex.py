@@ -1,13 +1,4 @@
-"""Any convex loss in coordinates, solved to a certificate.
-
-    P(Theta, b) = sum_i c_i loss(f_i, y_i) + alpha/2 ||Theta||^2,   f_i = A' Theta' z_i + b   (3.11)
-
-with weights c_i that sum to one and A'A = M, the matrix of a decomposable kernel k M. Its dual is
-
-    D(G) = - sum_i c_i loss*(g_i, y_i) - ||sum_i c_i z_i g_i' A'||^2 / 2 alpha,
-
-where sum_i c_i g_i = 0 if there is an intercept. Any G with a finite conjugate bounds the optimum
-from below (3.12), so P - D bounds how far a solution is above it.
+"""Any convex loss in coordinates, solved to a certificate; the problem is in `problem.py`.
 
 The method is Newton's, with an exact line search, which costs no pass over Z. A loss with kinks is
 smoothed: each rise of its slope from a to b at a kink k becomes
@@ -29,10 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..coordinates import Coordinates
 from ..gram import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction
+from .problem import Problem
 
 __all__ = ["Problem", "Solution", "solve_convex"]
 
@@ -46,88 +37,16 @@ _LEAST_WIDTH = 0.1
 # Rows whose curvature is below this share of the mean are left out of a Newton step: all of them
 # together have less than this share of the total.
 _NEGLIGIBLE = 0.05
+_MANY_ROWS = 10  # for each coordinate, for this to be safe
 # The dual is looked at when part of the gap, which costs no pass over Z, is below this times tol.
 _NEAR = 5.0
+# P - D is taken for 0 below this times the loss of predicting 0.
+_ROUNDING = 1e-14
+# A smooth problem that takes more steps than this starts again, more carefully.
+_PATIENCE = 30
+_PATH_LENGTH, _PATH_RATIO = 18, 3.0
 # With more rows than this many times the unknowns, a sample of them finds where to start.
 _START_ROWS = 30
-
-
-@dataclass
-class Problem:
-    """What is minimised.
-
-    Attributes
-    ----------
-    Z : Coordinates, shape (n, p)
-    Y : ndarray of shape (n, d)
-    weights : ndarray of shape (n,)
-        Summing to one.
-    loss : Loss
-    alpha : float
-    root : ndarray of shape (r, d), optional
-        A, with orthogonal rows and A'A = M; None is the identity.
-    fit_intercept : bool
-    """
-
-    Z: Coordinates
-    Y: np.ndarray
-    weights: np.ndarray
-    loss: Loss
-    alpha: float
-    root: np.ndarray | None = None
-    fit_intercept: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of Theta."""
-        return self.Z.shape[1], self.Y.shape[1] if self.root is None else len(self.root)
-
-    def mix(self, B: np.ndarray) -> np.ndarray:
-        """Return B A."""
-        return B if self.root is None else B @ self.root
-
-    def unmix(self, B: np.ndarray) -> np.ndarray:
-        """Return B A'."""
-        return B if self.root is None else B @ self.root.T
-
-    def predict(self, theta: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return F = Z Theta A + b."""
-        return self.mix(self.Z.product(theta)) + intercept
-
-    def primal(self, theta: np.ndarray, F: np.ndarray) -> float:
-        """Return P, given F."""
-        loss = self.weights @ self.loss.value(F, self.Y)
-        return float(loss + 0.5 * self.alpha * np.sum(theta * theta))
-
-    def pull(self, G: np.ndarray) -> np.ndarray:
-        """Return sum_i c_i z_i g_i' A', the gradient of sum_i c_i <g_i, f_i> in Theta."""
-        return self.unmix(self.Z.adjoint(self.weights[:, None] * G))
-
-    def dual(self, G: np.ndarray, R: np.ndarray | None = None) -> float:
-        """Return D of any G in the domain of the conjugate; R = pull(G), where it is known."""
-        if self.fit_intercept:
-            G, R = balanced(G, self.weights), None
-        R = self.pull(G) if R is None else R
-        conjugate = self.weights @ self.loss.conjugate(G, self.Y)
-        return float(-conjugate - 0.5 * np.sum(R * R) / self.alpha)
-
-    def take(self, index: np.ndarray) -> Problem:
-        """Return the problem of some of the rows."""
-        weights = self.weights[index] / self.weights[index].sum()
-        return replace(self, Z=self.Z.take(index), Y=self.Y[index], weights=weights)
-
-
-def balanced(G: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Scale the positive or the negative entries of each column down until its sum is zero.
-
-    The domains of the conjugates contain 0 and, with a point, all that lie between it and 0.
-    """
-    up = weights @ np.maximum(G, 0.0)
-    down = weights @ np.maximum(-G, 0.0)
-    least = np.minimum(up, down)
-    shrink_up = np.divide(least, up, out=np.ones_like(up), where=up > 0.0)
-    shrink_down = np.divide(least, down, out=np.ones_like(up), where=down > 0.0)
-    return np.where(G > 0.0, G * shrink_up, G * shrink_down)
 
 
 @dataclass
@@ -140,6 +59,8 @@ class Solution:
     intercept : ndarray of shape (d,)
     primal, dual : float
         The optimum lies between them.
+    floor : float
+        A difference of the two that cannot be told from rounding.
     n_iter : int
         Newton steps.
     """
@@ -147,14 +68,15 @@ class Solution:
     theta: np.ndarray
     intercept: np.ndarray
     primal: float = float("inf")
-    dual: float = float("-inf")
+    dual: float = 0.0  # no loss is negative
+    floor: float = 0.0
     n_iter: int = 0
 
     @property
     def gap(self) -> float:
-        """(P - D) / D: a bound on how far P is above the optimum, relative to it."""
+        """(P - D) / D, a bound on how far P is above the optimum, relative to it; 0 at rounding."""
         gap = max(self.primal - self.dual, 0.0)
-        if gap == 0.0:
+        if gap <= self.floor:
             return 0.0
         return gap / self.dual if self.dual > 0.0 else float("inf")
 
@@ -186,6 +108,22 @@ def solve_convex(
     """
     if start is None:
         start = _rough_solution(problem, max_iter)
+    patience = min(max_iter, _PATIENCE) if problem.loss.smooth else max_iter
+    solution = _iterate(problem, tol, patience, start, verbose)
+    left = max_iter - solution.n_iter
+    if solution.gap > tol and left > 0:
+        start = _careful_start(problem, left)
+        again = _iterate(problem, tol, max(1, left - start.n_iter), start, verbose)
+        again.dual = max(again.dual, solution.dual)
+        again.n_iter += solution.n_iter + start.n_iter
+        solution = min(solution, again, key=lambda one: one.primal)
+        solution.dual, solution.n_iter = again.dual, again.n_iter
+    return solution
+
+
+def _iterate(
+    problem: Problem, tol: float, max_iter: int, start: Solution | None, verbose: bool = False
+) -> Solution:
     with held_blas(), tqdm(total=max_iter, desc="newton", disable=not verbose) as bar:
         newton = _Newton(problem, start, tol)
         while newton.best.gap > tol and newton.best.n_iter < max_iter:
@@ -201,9 +139,27 @@ def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
     few = _START_ROWS * (p + 1)
     if n < 3 * few:
         return None
-    index = np.arange(0, n, n // few)
-    sample = problem.take(index)
-    return solve_convex(sample, tol=0.03, max_iter=min(max_iter, 30))
+    used = np.flatnonzero(problem.weights)
+    sample = problem.take(used[:: max(1, len(used) // few)])
+    return _iterate(sample, 0.03, min(max_iter, 30), None)
+
+
+def _careful_start(problem: Problem, max_iter: int) -> Solution:
+    """Come near a smooth problem that resists: by the loss's limit, or by a path of alpha."""
+    limit = problem.loss.limit
+    if limit is not None:
+        loss, slope = limit
+        rough = replace(problem, loss=loss, alpha=problem.alpha / slope)
+        return _iterate(rough, 1e-3, max_iter, None)
+    solution: Solution | None = None
+    n_iter = 0
+    for k in range(_PATH_LENGTH, 0, -1):
+        part = replace(problem, alpha=problem.alpha * _PATH_RATIO**k)
+        solution = _iterate(part, 0.1, max(1, min(10, max_iter - n_iter)), solution)
+        n_iter += solution.n_iter
+    assert solution is not None
+    solution.n_iter = n_iter
+    return solution
 
 
 class _Newton:
@@ -212,6 +168,7 @@ class _Newton:
     def __init__(self, problem: Problem, start: Solution | None, tol: float) -> None:
         self.problem, self.tol = problem, tol
         self.smoothing = _Smoothing(problem.loss)
+        self.many = len(problem.Y) > _MANY_ROWS * problem.Z.shape[1]
         if start is None:
             d = problem.Y.shape[1]
             self.theta = np.zeros(problem.shape)
@@ -220,8 +177,10 @@ class _Newton:
         else:
             self.theta, self.intercept = start.theta, start.intercept
             self.F = problem.predict(self.theta, self.intercept)
-        self.best = Solution(self.theta, self.intercept)
+        zero = problem.weights @ problem.loss.value(np.zeros_like(problem.Y), problem.Y)
+        self.best = Solution(self.theta, self.intercept, floor=_ROUNDING * float(zero))
         spread = float(np.sqrt(np.max(problem.weights @ (self.F - problem.Y) ** 2)))
+        spread = max(spread, float(np.finfo(np.float64).tiny) ** 0.5)  # 0 where F = Y
         self.width = spread * (_FIRST_WIDTH if start is None else _NEXT_WIDTH)
         self.G, self.R = self._gradient()
         self._observe(self.G, self.R)
@@ -249,7 +208,9 @@ class _Newton:
             self._observe(self.G, self.R)
             return
         self._observe(predicted)
-        if length > _GOOD_STEP:
+        smoothing.thin = self.many and length > _GOOD_STEP
+        # a step far below the width says nothing by its length
+        if length > _GOOD_STEP or np.abs(dF).max() <= 0.01 * self.width:
             least = _LEAST_WIDTH * self.tol * self.best.primal
             self.width = max(_DECREASE * self.width, min(self.width, least))
         if self.best.gap > self.tol:
@@ -298,6 +259,7 @@ class _Smoothing:
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
         self.slopes: list[np.ndarray] | None = None  # of each kink, predicted
+        self.thin = False  # whether to leave out rows of next to no curvature
 
     def gradient(self, F: np.ndarray, Y: np.ndarray, width: float) -> np.ndarray:
         """Return the gradient of the smoothed loss."""
@@ -329,8 +291,9 @@ class _Smoothing:
         for ramp, (_, share, rho), g in zip(self.loss.ramps, parts, lagged, strict=True):
             half, middle = 0.5 * (ramp.high - ramp.low), 0.5 * (ramp.high + ramp.low)
             self.bends.append(np.maximum(half - (g - middle) * share, 0.0) / rho)
-        least = _NEGLIGIBLE * sum(float(bend.mean()) for bend in self.bends)
-        self.bends = [np.where(bend > least, bend, 0.0) for bend in self.bends]
+        if self.thin:
+            least = _NEGLIGIBLE * _total([bend.mean(axis=0) for bend in self.bends])
+            self.bends = [np.where(bend > least, bend, 0.0) for bend in self.bends]
         return self.loss.lift_curvature(_total(self.now), _total(self.bends), F, Y)
 
     def predict(
@@ -364,7 +327,7 @@ def _zero_of_increasing(slope: Callable[[float], float], share: float = 0.1) -> 
         s_high = slope(high)
     t, s = high, s_high
     for _ in range(60):
-        if abs(s) <= goal:
+        if abs(s) <= goal or s_low == s_high:
             break
         t = low + (high - low) * min(max(s_low / (s_low - s_high), 0.1), 0.9)
         s = slope(t)

@@ -5,15 +5,13 @@ J_i maps (Theta, b) to f_i = A' Theta' z_i + b, K_i is the curvature of row i, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from .._linalg import positive_solver
 from ..losses import Curvature
-
-if TYPE_CHECKING:
-    from .convex import Problem
+from .problem import Problem
 
 __all__ = ["newton_direction"]
 
@@ -136,7 +134,7 @@ def _conjugate_gradients(
     return x
 
 
-def _mean_curvature_solver(problem: Problem, bend: Curvature):  # type: ignore[no-untyped-def]
+def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair], Pair]:
     """Return the inverse of the system in which each K_i is a multiple of the identity.
 
     In the eigenvectors V of M = V L V' that system has one block an output.
