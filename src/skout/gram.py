@@ -52,6 +52,8 @@ _STORED: ContextVar[int] = ContextVar("stored", default=2**31)
 _CACHE_BYTES = 2**21
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
 _FEW_OUTPUTS = 64
+# Rows of a block of W K W': few, since a row costs many kernel values.
+_MIXED_ROWS = 256
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 
@@ -246,7 +248,8 @@ class KernelMatrix:
             np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
         else:
             K = np.zeros((features.m, features.m))
-            blocks = list(row_slices(n_rows(rows), block_rows(n_rows(rows), 8 * features.m)))
+            size = min(_MIXED_ROWS, block_rows(n_rows(rows), 8 * features.m))
+            blocks = list(row_slices(n_rows(rows), size))
 
             def part(some: slice) -> np.ndarray:
                 return weights[:, some] @ features(take(rows, some))

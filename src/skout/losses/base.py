@@ -94,7 +94,7 @@ class Loss(BaseEstimator, ABC):
 
     @property
     def limit(self) -> tuple[Loss, float] | None:
-        """A loss l and a number a with a l near this loss, seen from far: where solvers may start."""
+        """A loss l and a number a: from far, this loss is like a l. Solvers may start there."""
         return None
 
     # What follows --------------------------------------------------------------------------

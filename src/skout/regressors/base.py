@@ -59,17 +59,15 @@ class KernelMachineBase(BaseEstimator):
         weights: np.ndarray | None,
         loss: Loss,
         task_matrix: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
     ) -> None:
-        """Find the coordinates, choose alpha if there are several, and solve."""
+        """Find the coordinates, choose alpha if there are several, and solve.
+
+        `labels`, where there are any, stratify the folds.
+        """
         alphas = check_alphas(self.alpha, strict=True)
-        if weights is not None and not np.all(weights > 0.0):
-            used = np.flatnonzero(weights)
-            rows, Y, weights = take(rows, used), Y[used], weights[used]
         loss.check_outputs(Y.shape[1])
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
-        rng = check_rng(self.random_state)
-        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
-        self.kernel_ = self.basis_.kernel_
+        self._fit_basis(rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)
@@ -78,7 +76,7 @@ class KernelMachineBase(BaseEstimator):
             Z, Y.astype(np.float64), shares, loss, alphas[0], root, self.fit_intercept
         )
         self.__dict__.pop("cv_results_", None)
-        self.alpha_ = self._choose(problem, alphas) if len(alphas) > 1 else alphas[0]
+        self.alpha_ = self._choose(problem, alphas, labels) if len(alphas) > 1 else alphas[0]
         solution = solve_convex(
             replace(problem, alpha=self.alpha_),
             tol=self.tol,
@@ -92,10 +90,26 @@ class KernelMachineBase(BaseEstimator):
         self.n_iter_ = solution.n_iter
         self._warn_if_stopped(solution, float_dtype(rows))
 
-    def _choose(self, problem: Problem, alphas: list[float]) -> float:
+    def _fit_basis(self, rows: Any, weights: np.ndarray | None) -> None:
+        """Fit the basis on the rows of positive weight, as if there were no others."""
+        if weights is not None and not np.all(weights > 0.0):
+            used = np.flatnonzero(weights)
+            rows, weights = take(rows, used), weights[used]
+        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
+        rng = check_rng(self.random_state)
+        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
+        self.kernel_ = self.basis_.kernel_
+
+    def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""
         order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
-        splits = list(check_cv(self.cv).split(np.zeros((len(problem.Y), 1)), problem.Y))
+        cv = check_cv(self.cv, labels, classifier=labels is not None)
+        splits = list(cv.split(np.zeros((len(problem.Y), 1)), labels))
+        splits = [
+            split for split in splits if all(problem.weights[part].sum() > 0.0 for part in split)
+        ]
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} has no split with rows of positive weight.")
         table = np.empty((len(splits), len(alphas)))
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
             part, held = problem.take(train), problem.take(test)

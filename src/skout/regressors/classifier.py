@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -118,21 +119,31 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         rows, weights = self._rows(X, sample_weight)
         codes = self._codes(y, n_rows(rows))
         if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, self.classes_[codes])
-            weights = by_class if weights is None else weights * by_class
+            weights = self._class_weights(codes, weights)
         if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("Without the rows of weight 0, y has one class only.")
         if len(self.classes_) == 2:
             signs = np.where(codes == 1, 1.0, -1.0)[:, None]
         else:
             signs = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        self._learn(rows, signs, weights, loss)
+        self._learn(rows, signs, weights, loss, labels=self.classes_[codes])
         return self
+
+    def _class_weights(self, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """Multiply the weights of the rows by those of their classes."""
+        weights = np.ones(len(codes)) if weights is None else weights
+        if self.class_weight == "balanced":
+            totals = np.bincount(codes, weights)
+            totals[totals == 0.0] = np.inf
+            return weights * (weights.sum() / len(totals) / totals)[codes]
+        return weights * compute_sample_weight(self.class_weight, self.classes_[codes])
 
     def _codes(self, y: Any, n: int) -> np.ndarray:
         """Find the classes, and return the number of each row's."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
+        if np.asarray(y).dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         if len(y) != n:

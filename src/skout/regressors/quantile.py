@@ -118,6 +118,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
             )
         y = column_or_1d(y, warn=True)
         self.quantiles_ = levels
+        self._is_vector = np.ndim(self.quantiles) == 0
         Y = np.repeat(y.reshape(-1, 1), len(levels), axis=1)
         M = quantile_task_matrix(levels, self.gamma_quantiles) if len(levels) > 1 else None
         self._learn(rows, Y, weights, Pinball(levels), M)
@@ -138,7 +139,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         F = self._decision(X)
         if self.non_crossing:
             F[:, np.argsort(self.quantiles_)] = np.sort(F, axis=1)
-        return F if np.ndim(self.quantiles) else F[:, 0]
+        return F[:, 0] if self._is_vector else F
 
     def predict_interval(self, X: Any, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
@@ -194,5 +195,5 @@ def _between(F: np.ndarray, levels: np.ndarray, k: int, level: float) -> np.ndar
     """Interpolate the column of a level between columns k - 1 and k."""
     if len(levels) == 1:
         return F[:, 0]
-    share = (level - levels[k - 1]) / (levels[k] - levels[k - 1])
+    share = float((level - levels[k - 1]) / (levels[k] - levels[k - 1]))
     return (1.0 - share) * F[:, k - 1] + share * F[:, k]

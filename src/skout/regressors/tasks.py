@@ -80,6 +80,5 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         raise ValueError(f"adjacency must not be negative. Got {W.min():g} instead.")
     if check_number(mu, "mu") > 1.0:
         raise ValueError(f"mu must lie between 0 and 1. Got {mu!r} instead.")
-    W = W - np.diag(np.diagonal(W))
     laplacian = np.diag(W.sum(axis=1)) - W
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))

@@ -274,8 +274,9 @@ class _Smoothing:
         """Return for each kink the smoothed slope, (s - k)/rho and rho."""
         parts = []
         for ramp in self.loss.ramps:
-            rho = np.hypot(s - ramp.kink, width)
-            share = (s - ramp.kink) / rho
+            distance = s - ramp.kink
+            rho = np.sqrt(distance * distance + width * width)
+            share = distance / rho
             slope = 0.5 * (ramp.high + ramp.low) + 0.5 * (ramp.high - ramp.low) * share
             parts.append((slope, share, rho))
         return parts
