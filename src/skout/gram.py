@@ -211,7 +211,8 @@ class LandmarkFeatures:
             return
         out[...] = 0.0
         for block, W in zip(self._blocks, self._weights, strict=True):
-            K = block(rows)  # (b, chunk)
+            # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
+            K = block(rows, np.empty((W.shape[1], len(out)), dtype=out.dtype).T)
             out += (W.astype(K.dtype, copy=False) @ K.T).T
 
 
