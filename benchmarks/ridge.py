@@ -23,8 +23,9 @@ from sklearn.pipeline import make_pipeline
 from tqdm import tqdm
 
 from skout import KernelRidge
-from skout.gram import Sample, project
+from skout.gram import project
 from skout.kernels import Gaussian
+from skout.moments import Sample
 from skout.sketches import PSparsified, SubSample
 
 GAMMA, ALPHA, SEED = 0.01, 1e-5, 0

@@ -138,11 +138,23 @@ def table_3_4_folds() -> None:
     print(markdown(["sketch", "aRRMSE", *names], rows))
 
 
+HEADING = """# Results of the experiments
+
+Made by `python experiments/tables.py > experiments/RESULTS.md` from the files in
+[records](records), which name seeds, versions, settings and hardware. ± is one standard deviation
+over draws or splits.
+Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figure_3_1_epsilon.png).
+"""
+
+
 def main() -> None:
     parts = {part.__name__: part for part in (figure_3_1, table_3_3, table_3_4, table_3_4_folds)}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", help=", ".join(parts), metavar="part")
-    for name in parser.parse_args().parts or parts:
+    chosen = parser.parse_args().parts
+    if not chosen:
+        print(HEADING)
+    for name in chosen or parts:
         if name not in parts:
             parser.error(f"{name!r} is not one of {', '.join(parts)}")
         parts[name]()

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 LAYERS = [
     ["_arrays", "_linalg", "_validation"],
     ["kernels", "sketches", "losses", "metrics"],
-    ["gram", "basis", "coordinates", "solvers"],
+    ["gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     ["selection", "diagnostics", "datasets", "persistence", "plotting", "testing"],

@@ -18,14 +18,11 @@ from skout import KernelRidge, block_budget, gram
 from skout.gram import (
     KernelMatrix,
     LandmarkFeatures,
-    Moments,
-    Sample,
-    accumulate,
     map_blocks,
     project,
-    sum_moments,
 )
 from skout.kernels import Gaussian, Linear
+from skout.moments import Moments, Sample, accumulate, sum_moments
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from skout._linalg import ridge_solve
-from skout.gram import Moments
+from skout.moments import Moments
 from skout.solvers import dual_ridge, ridge, ridge_errors, ridge_paths
 
 

@@ -22,8 +22,9 @@ from ._linalg import (
     triangular_inverse,
 )
 from ._validation import check_choice, check_rng, check_rows
-from .gram import KernelMatrix, LandmarkFeatures, Moments, Sample, accumulate, project
+from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
+from .moments import Moments, Sample, accumulate
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]

@@ -22,8 +22,9 @@ from .._validation import (
     check_weights,
 )
 from ..basis import KernelBasis
-from ..gram import KernelMatrix, LandmarkFeatures, Moments, Sample, map_blocks, project, sum_moments
+from ..gram import KernelMatrix, LandmarkFeatures, map_blocks, project
 from ..kernels import as_kernel
+from ..moments import Moments, Sample, sum_moments
 from ..solvers import dual_ridge, ridge, ridge_errors, ridge_paths
 
 __all__ = ["KernelRidge"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._linalg import ridge_path, ridge_solve
-from ..gram import Moments
+from ..moments import Moments
 
 __all__ = ["dual_ridge", "ridge", "ridge_errors", "ridge_paths"]
 

@@ -1,0 +1,232 @@
+"""Moments: the sufficient statistics of ridge regression, which add up over blocks of rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ._arrays import float_dtype, n_rows, row_slices, take
+from ._linalg import congruence
+from .gram import LandmarkFeatures, block_rows, map_blocks
+
+__all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
+
+# With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
+_FEW_OUTPUTS = 64
+
+
+@dataclass
+class Moments:
+    """The sufficient statistics of ridge regression of T on Z; they add and subtract.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the sample weights, n when there are none.
+    zz : ndarray of shape (p, p)
+        Z'Z.
+    zt : ndarray of shape (p, d)
+        Z'T.
+    tt : ndarray of shape (d,)
+        The diagonal of T'T, all that a squared error needs.
+    z_sum, t_sum : ndarray of shape (p,) and (d,)
+        Sums of the rows of Z and of T.
+    """
+
+    weight: float
+    zz: np.ndarray
+    zt: np.ndarray
+    tt: np.ndarray
+    z_sum: np.ndarray
+    t_sum: np.ndarray
+
+    @classmethod
+    def zeros(cls, p: int, d: int) -> Moments:
+        """Return the moments of no rows."""
+        return cls(0.0, np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p), np.zeros(d))
+
+    @classmethod
+    def of_block(
+        cls,
+        Z: np.ndarray,
+        T: np.ndarray,
+        weights: np.ndarray | None,
+        wide: np.ndarray | None = None,
+    ) -> Moments:
+        """Return the moments of one block.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (b, p)
+            Scaled in place when there are weights.
+        T : ndarray of shape (b, d)
+            In float64.
+        weights : ndarray of shape (b,), optional
+        wide : ndarray of shape (b, p + d + 1), optional
+            An array that begins with Z: its other columns take T, and all products are one.
+        """
+        p, root = Z.shape[1], np.ones(len(T)) if weights is None else np.sqrt(weights)
+        if weights is not None:
+            Z *= root[:, None].astype(Z.dtype)
+        T = T * root[:, None]
+        right = np.column_stack([T, root])
+        if wide is None:
+            zz, cross = Z.T @ Z, (right.astype(Z.dtype, copy=False).T @ Z).T
+        else:
+            wide[:, p:] = right
+            products = wide.T @ wide  # NumPy sees the symmetry and does half the work
+            zz, cross = products[:p, :p], products[:p, p:]
+        cross = cross.astype(np.float64)
+        squares = np.einsum("ij,ij->j", T, T)
+        return cls(float(root @ root), zz, cross[:, :-1], squares, cross[:, -1], T.T @ root)
+
+    def add(self, other: Moments) -> None:
+        """Add other moments in place, in float64."""
+        self.weight += other.weight
+        for name in ("zz", "zt", "tt", "z_sum", "t_sum"):
+            total = getattr(self, name)
+            total += getattr(other, name)
+
+    def __add__(self, other: Moments) -> Moments:
+        return self._combine(other, 1.0)
+
+    def __sub__(self, other: Moments) -> Moments:
+        return self._combine(other, -1.0)
+
+    def _combine(self, other: Moments, sign: float) -> Moments:
+        return Moments(
+            self.weight + sign * other.weight,
+            self.zz + sign * other.zz,
+            self.zt + sign * other.zt,
+            self.tt + sign * other.tt,
+            self.z_sum + sign * other.z_sum,
+            self.t_sum + sign * other.t_sum,
+        )
+
+    def map(self, M: np.ndarray) -> Moments:
+        """Return the moments of Z M', for a lower triangular M."""
+        zz = congruence(M, self.zz)
+        return Moments(self.weight, zz, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum)
+
+    def shifted(self, v: np.ndarray) -> Moments:
+        """Return the moments of Z + 1 v'."""
+        zz = self.zz + np.outer(self.z_sum, v) + np.outer(v, self.z_sum + self.weight * v)
+        zt = self.zt + np.outer(v, self.t_sum)
+        return Moments(self.weight, zz, zt, self.tt, self.z_sum + self.weight * v, self.t_sum)
+
+
+def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
+    """Return the sum of the chosen parts, in their order."""
+    picked = [part for part, take_it in zip(parts, chosen, strict=True) if take_it]
+    if len(picked) == 1:
+        return picked[0]
+    total = Moments.zeros(*parts[0].zt.shape)
+    for part in picked:
+        total.add(part)
+    return total
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows with their targets, as the moments want them.
+
+    Attributes
+    ----------
+    rows : encoded rows, n of them
+    targets : ndarray of shape (n, d)
+    weights : ndarray of shape (n,), optional
+    groups : ndarray of int, shape (n,), optional
+        Group of each row, 0 to n_groups - 1: each group gets moments of its own.
+    n_groups : int
+    origin : ndarray of shape (d,), optional
+        Subtracted from the targets: what is far from zero would lose its last digits in products.
+    """
+
+    rows: Any
+    targets: np.ndarray
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    n_groups: int = 1
+    origin: np.ndarray | None = None
+
+    def blocks(self, row_bytes: int) -> Iterator[tuple[int, slice | np.ndarray]]:
+        """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
+        n = n_rows(self.rows)
+        if self.groups is None:
+            for some in row_slices(n, block_rows(n, row_bytes)):
+                yield 0, some
+            return
+        for group in range(self.n_groups):
+            index = np.flatnonzero(self.groups == group)
+            for some in row_slices(len(index), block_rows(len(index), row_bytes)):
+                part = index[some]
+                contiguous = part[-1] - part[0] == len(part) - 1
+                yield group, slice(part[0], part[-1] + 1) if contiguous else part
+
+
+def accumulate(
+    features: LandmarkFeatures,
+    sample: Sample,
+    *,
+    prepare: Callable[[np.ndarray], np.ndarray],
+    p: int,
+    dtype: Any = np.float64,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> list[Moments]:
+    """Return the moments of (prepare(features(rows)), targets), one `Moments` a group.
+
+    Parameters
+    ----------
+    features : LandmarkFeatures
+    sample : Sample
+    prepare : callable
+        Maps a block of features (b, m) to coordinates (b, p); it may work in place.
+    p : int
+    dtype : numpy dtype, default float64
+        Precision of the products within a block; sums over blocks are always float64.
+    n_jobs, verbose
+        Threads, and whether to show a progress bar.
+    """
+    source, dtype = float_dtype(sample.rows), np.dtype(dtype)
+    blocks = list(sample.blocks(dtype.itemsize * features.m))
+    scratch = threading.local()
+
+    n_outputs = sample.targets.shape[1]
+    width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
+    in_place = dtype == source and p == features.m
+
+    def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
+        group, some = block
+        rows = take(sample.rows, some)
+        T = sample.targets[some].astype(np.float64)
+        if sample.origin is not None:
+            T -= sample.origin
+        wide = _scratch(scratch, dtype, len(T), width)
+        Z = wide[:, :p]
+        for few in row_slices(len(Z), features.cache_rows(dtype)):
+            room = Z[few] if in_place else None
+            coordinates = prepare(features(take(rows, few), room).astype(dtype, copy=False))
+            if coordinates is not room:
+                Z[few] = coordinates
+        weights = None if sample.weights is None else sample.weights[some]
+        return group, Moments.of_block(Z, T, weights, wide if width > p else None)
+
+    totals = [Moments.zeros(p, sample.targets.shape[1]) for _ in range(sample.n_groups)]
+    with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
+        for group, part in map_blocks(moments, blocks, n_jobs=n_jobs):
+            totals[group].add(part)
+            bar.update()
+    return totals
+
+
+def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
+    """Return this thread's (b, m) buffer: fresh memory for each block costs page faults."""
+    if getattr(store, "buffer", None) is None or len(store.buffer) < b:
+        store.buffer = np.empty((b, m), dtype=dtype)
+    return store.buffer[:b]
