@@ -97,11 +97,9 @@ def gemm_rate(dtype: Any, size: int = 4096) -> float:
     return 2.0 * size**3 / fastest(lambda: A @ A)
 
 
-def write_record(name: str, settings: dict[str, Any], results: list[dict[str, Any]]) -> Path:
-    """Write settings, versions, hardware and results as JSON; return the path."""
-    record = {
-        "benchmark": name,
-        "settings": settings,
+def surroundings() -> dict[str, Any]:
+    """Return versions, hardware and date, for a record."""
+    return {
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
@@ -116,8 +114,12 @@ def write_record(name: str, settings: dict[str, Any], results: list[dict[str, An
             "blas": [f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()],
         },
         "date": time.strftime("%Y-%m-%d"),
-        "results": results,
     }
+
+
+def write_record(name: str, settings: dict[str, Any], results: list[dict[str, Any]]) -> Path:
+    """Write settings, versions, hardware and results as JSON; return the path."""
+    record = {"benchmark": name, "settings": settings} | surroundings() | {"results": results}
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
-import scipy
-import sklearn
-from threadpoolctl import threadpool_info
-
-import skout
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "benchmarks"))
 
-from measure import fastest, gemm_rate, print_table  # noqa: E402
+from measure import fastest, gemm_rate, print_table, surroundings  # noqa: E402
 
 RECORDS, FIGURES = HERE / "records", HERE / "figures"
 
@@ -88,29 +81,9 @@ def write_record(
     name: str, settings: dict[str, Any], results: Sequence[dict[str, Any]], seed: int = 0
 ) -> Path:
     """Write seed, versions, settings, hardware, date and results as JSON; return the path."""
-    record = {
-        "experiment": name,
-        "date": time.strftime("%Y-%m-%d"),
-        "seed": seed,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-            "skout": skout.__version__,
-        },
-        "hardware": {
-            "machine": platform.machine(),
-            "cores": psutil.cpu_count(),
-            "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-            "blas": sorted(
-                {f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()}
-            ),
-            "gemm_gflops": round(gemm_rate(np.float64, 2048) / 1e9, 1),
-        },
-        "settings": settings,
-        "results": list(results),
-    }
+    record = {"experiment": name, "seed": seed} | surroundings()
+    record["hardware"]["gemm_gflops"] = round(gemm_rate(np.float64, 2048) / 1e9, 1)
+    record |= {"settings": settings, "results": list(results)}
     RECORDS.mkdir(exist_ok=True)
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(record, indent=1, default=_plain) + "\n")
