@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class Coordinates:
         def fill(some: slice) -> None:
             out[some] = Z[some] @ B
 
-        for _ in self._map(fill, row_slices(self.shape[0], _BLOCK_ROWS)):
+        for _ in self._map(fill, self._slices()):
             pass
         return out
 
@@ -93,9 +93,12 @@ class Coordinates:
             Z = self._block(some)
             return G[some].T.astype(Z.dtype) @ Z
 
-        for piece in self._map(part, row_slices(self.shape[0], _BLOCK_ROWS)):
+        for piece in self._map(part, self._slices()):
             total += piece
         return total.T
+
+    def _slices(self) -> Iterator[slice]:
+        return row_slices(self.shape[0], block_rows(self.shape[0], 8 * self.shape[1], _BLOCK_ROWS))
 
     def gram(self, weights: np.ndarray) -> np.ndarray:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
@@ -116,7 +119,7 @@ class Coordinates:
             return wide.T @ (wide * np.sign(w)[:, None] if signed else wide)
 
         n = self.shape[0] if dense else len(index)
-        for piece in self._map(part, row_slices(n, min(_GRAM_ROWS, block_rows(n, 8 * p)))):
+        for piece in self._map(part, row_slices(n, block_rows(n, 8 * p, _GRAM_ROWS))):
             total += piece
         return total
 

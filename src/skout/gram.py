@@ -90,14 +90,14 @@ def stored_bytes() -> int:
     return _STORED.get()
 
 
-def block_rows(n: int, row_bytes: int) -> int:
+def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     """Return the number of rows of the blocks that n rows, of `row_bytes` each, are cut into.
 
     The number of blocks is a multiple of a power of two, so that threads finish together whatever
     their number, which the blocks must not depend on.
     """
     rows, budget = _BLOCK.get()
-    most = max(1, min(rows, budget // max(1, row_bytes)))
+    most = max(1, min(rows, budget // max(1, row_bytes), limit or rows))
     n_blocks = max(1, math.ceil(n / most))
     unit = 2 ** (n_blocks.bit_length() // 2)
     return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
@@ -240,7 +240,7 @@ class KernelMatrix:
             np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
         else:
             K = np.zeros((features.m, features.m))
-            size = min(_MIXED_ROWS, block_rows(n_rows(rows), 8 * features.m))
+            size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
             blocks = list(row_slices(n_rows(rows), size))
 
             def part(some: slice) -> np.ndarray:
