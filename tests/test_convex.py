@@ -727,3 +727,14 @@ def test_squared_tube_that_holds_all_rows(n, p, alpha, fit_intercept):
     case = Instance(Z, Y, "squared_epsilon_insensitive", alpha, fit_intercept=fit_intercept)
     solution = solve_convex(problem(case), tol=1e-6, max_iter=200)
     assert solution.gap <= 1e-6
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("max_iter", [29, 30, 31, 45, 60])
+def test_a_second_start_keeps_to_max_iter(loss, max_iter):
+    Z, Y = plain(np.random.default_rng(1), 10, 40, 3)
+    case = Instance(Z, 1e6 * Y if loss == "huber" else Y, loss, 1e-9)
+    solution = solve_convex(problem(case), tol=1e-9, max_iter=max_iter)
+    assert 1 <= solution.n_iter <= max_iter
+    assert np.isfinite(solution.primal)
+    assert solution.dual <= solution.primal

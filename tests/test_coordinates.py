@@ -195,3 +195,17 @@ def test_blocks_of_a_large_matrix(monkeypatch):
         found = Coordinates.of_array(Z).gram(weights_of(name))
         assert_allclose(found, gram(Z, weights_of(name)), atol=1e-9, err_msg=name)
         assert_allclose(found, found.T, atol=1e-12)
+
+
+def test_rows_taken_from_streamed_coordinates_obey_the_budget():
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    basis = KernelBasis("gaussian", SubSample(20), random_state=0, n_jobs=1).fit(X)
+    with block_budget(stored=0.01):  # 65 rows of 20 coordinates
+        Z = Coordinates.of_basis(basis, X)
+        many, few = Z.take(np.arange(300)), Z.take(np.arange(50))
+    assert not Z.is_stored
+    assert not many.is_stored
+    assert few.is_stored
+    assert Z.n_jobs == many.n_jobs == few.n_jobs == few.take(np.arange(5)).n_jobs == 1
+    B = np.ones((20, 2))
+    assert_allclose(many.product(B), basis.transform(X[:300]) @ B, rtol=1e-10, atol=1e-12)

@@ -32,31 +32,33 @@ class Coordinates:
         Z: np.ndarray | None = None,
         basis: KernelBasis | None = None,
         rows: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.shape = shape
+        self.n_jobs = n_jobs
         self._block = block  # rows, as a slice or indices -> their coordinates
         self._Z = Z
         self._basis = basis
         self._rows = rows
 
     @classmethod
-    def of_array(cls, Z: np.ndarray) -> Coordinates:
+    def of_array(cls, Z: np.ndarray, n_jobs: int | None = None) -> Coordinates:
         """Wrap an array of shape (n, p)."""
-        return cls(Z.shape, lambda some: Z[some], Z=Z)
+        return cls(Z.shape, lambda some: Z[some], Z=Z, n_jobs=n_jobs)
 
     @classmethod
     def of_basis(cls, basis: KernelBasis, rows: Any) -> Coordinates:
         """Return the coordinates of encoded rows under a fitted basis."""
         shape = (n_rows(rows), basis.rank_)
         if shape[0] * shape[1] * float_dtype(rows).itemsize <= stored_bytes():
-            return cls.of_array(basis._coordinates(rows))
+            return cls.of_array(basis._coordinates(rows), basis.n_jobs)
         features = basis._features()
 
         def block(some: Any) -> np.ndarray:
             F = features(take(rows, some)).astype(np.float64, copy=False)
             return F @ basis.components_.T
 
-        return cls(shape, block, basis=basis, rows=rows)
+        return cls(shape, block, basis=basis, rows=rows, n_jobs=basis.n_jobs)
 
     @property
     def is_stored(self) -> bool:
@@ -64,16 +66,17 @@ class Coordinates:
         return self._Z is not None
 
     def take(self, index: np.ndarray) -> Coordinates:
-        """Return the coordinates of some of the rows, held in memory."""
-        return Coordinates.of_array(self._block(index))
+        """Return the coordinates of some of the rows; of streamed ones, held if they fit."""
+        if self._basis is not None:
+            return Coordinates.of_basis(self._basis, take(self._rows, index))
+        return Coordinates.of_array(self._block(index), self.n_jobs)
 
     def product(self, B: np.ndarray) -> np.ndarray:
         """Return Z B, in float64."""
         if self._Z is None:
             assert self._basis is not None
             matrix = self._basis.components_.T @ B
-            features, n_jobs = self._basis._features(), self._basis.n_jobs
-            F = project(features, self._rows, matrix, n_jobs=n_jobs)
+            F = project(self._basis._features(), self._rows, matrix, n_jobs=self.n_jobs)
             return F.astype(np.float64, copy=False)
         Z, B = self._Z, B.astype(self._Z.dtype)
         out = np.empty((self.shape[0], B.shape[1]))
@@ -124,4 +127,4 @@ class Coordinates:
         return total
 
     def _map(self, part: Callable[[slice], Any], slices: Any) -> Any:
-        return map_blocks(part, slices, n_jobs=None if self._basis is None else self._basis.n_jobs)
+        return map_blocks(part, slices, n_jobs=self.n_jobs)

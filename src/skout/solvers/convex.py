@@ -110,15 +110,14 @@ def solve_convex(
         start = _rough_solution(problem, max_iter)
     patience = min(max_iter, _PATIENCE) if problem.loss.smooth else max_iter
     solution = _iterate(problem, tol, patience, start, verbose)
-    left = max_iter - solution.n_iter
-    if solution.gap > tol and left > 0:
-        start = _careful_start(problem, left)
-        again = _iterate(problem, tol, max(1, left - start.n_iter), start, verbose)
-        again.dual = max(again.dual, solution.dual)
-        again.n_iter += solution.n_iter + start.n_iter
-        solution = min(solution, again, key=lambda one: one.primal)
-        solution.dual, solution.n_iter = again.dual, again.n_iter
-    return solution
+    if solution.gap <= tol or solution.n_iter >= max_iter:
+        return solution
+    near = _careful_start(problem, max_iter - solution.n_iter)
+    n_iter = solution.n_iter + near.n_iter
+    again = _iterate(problem, tol, max_iter - n_iter, near, verbose)
+    best = min(solution, again, key=lambda one: one.primal)
+    best.dual, best.n_iter = max(solution.dual, again.dual), n_iter + again.n_iter
+    return best
 
 
 def _iterate(
@@ -155,7 +154,7 @@ def _careful_start(problem: Problem, max_iter: int) -> Solution:
     n_iter = 0
     for k in range(_PATH_LENGTH, 0, -1):
         part = replace(problem, alpha=problem.alpha * _PATH_RATIO**k)
-        solution = _iterate(part, 0.1, max(1, min(10, max_iter - n_iter)), solution)
+        solution = _iterate(part, 0.1, min(10, max_iter - n_iter), solution)
         n_iter += solution.n_iter
     assert solution is not None
     solution.n_iter = n_iter
