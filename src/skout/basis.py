@@ -179,6 +179,26 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _features(self) -> LandmarkFeatures:
         return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
 
+    def combine(self, values: Any) -> np.ndarray:
+        """Return the sums over landmarks that the basis functions are, of `values` instead.
+
+        With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = phi(landmarks_), these
+        are the basis functions as vectors: coordinates f stand for the vector f @ combine(values).
+
+        Parameters
+        ----------
+        values : array or CSR matrix of shape (m', q)
+            One row a landmark.
+
+        Returns
+        -------
+        sums : ndarray of shape (p, q)
+        """
+        check_is_fitted(self)
+        mixed = values if self.weights_ is None else self.weights_ @ values
+        mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
+        return self.components_ @ mixed
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

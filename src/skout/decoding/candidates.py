@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import n_rows, row_slices, take, unique
 from .._validation import check_number
 from ..basis import KernelBasis
 from ..gram import block_rows, map_blocks
+from .base import Decoder
 
 __all__ = ["CandidateDecoder", "top_k"]
 
@@ -19,7 +19,7 @@ __all__ = ["CandidateDecoder", "top_k"]
 _CANDIDATE_BLOCK = 8192
 
 
-class CandidateDecoder(BaseEstimator):
+class CandidateDecoder(Decoder):
     """Find the objects whose features are nearest to predicted coordinates, in one shared pool.
 
     ||h(x) - psi(c)||^2 = const - (2 <f(x), z(c)> - k(c, c)) when h(x) lies in the span of the
