@@ -79,6 +79,32 @@ def overlap(a, b):
     return math.fsum(min(float(x), float(y)) for x, y in zip(a, b, strict=True))
 
 
+def kendall(a, b):
+    """The pairs in the same order minus those in opposite orders, over all; one item is alike."""
+    pairs = [(i, j) for j in range(len(a)) for i in range(j)]
+    signs = [np.sign(a[j] - a[i]) * np.sign(b[j] - b[i]) for i, j in pairs]
+    return math.fsum(signs) / len(pairs) if pairs else 1.0
+
+
+def rank_hamming(a, b):
+    """The share of the items that have the same rank."""
+    return sum(x == y for x, y in zip(a, b, strict=True)) / len(a)
+
+
+def lehmer(a, b):
+    """Codes minus their mean, over their total variance, digit j being uniform on 0..j."""
+    if len(a) == 1:
+        return 1.0
+    mean = [j / 2.0 for j in range(len(a))]
+    variance = math.fsum(((j + 1) ** 2 - 1) / 12.0 for j in range(len(a)))
+    left, right = (np.subtract(lehmer_code(x), mean) for x in (a, b))
+    return dot(left, right) / variance
+
+
+def lehmer_code(a):
+    return [sum(a[i] > a[j] for i in range(j)) for j in range(len(a))]
+
+
 # Algebra -----------------------------------------------------------------------------------------
 
 

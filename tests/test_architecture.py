@@ -24,7 +24,7 @@ LAYERS = [
     ["gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
-    ["selection", "diagnostics", "datasets", "persistence", "plotting", "testing"],
+    ["conformal", "selection", "diagnostics", "datasets", "persistence", "plotting", "testing"],
     ["__init__"],
     ["cli", "demo", "__main__"],
 ]

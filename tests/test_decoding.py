@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skout import KernelBasis, block_budget
-from skout.decoding import DECODERS, CandidateDecoder, candidates
-from skout.decoding.candidates import top_k
-from skout.kernels import Gaussian, Linear, Polynomial
+from skout.decoding import DECODERS, CandidateDecoder, search
+from skout.decoding.search import top_k
+from skout.kernels import F1, Gaussian, Kendall, Lehmer, Linear, Polynomial, RankHamming
 from skout.sketches import PSparsified, SubSample
 from skout.testing import check_decoder
 
@@ -19,11 +19,33 @@ def outputs(n=25, seed=0):
     return np.random.default_rng(seed).standard_normal((n, 3))
 
 
+def label_sets(n=25, seed=0):
+    return (np.random.default_rng(seed).uniform(size=(n, 6)) < 0.4).astype(int)
+
+
+def rankings(n=25, seed=0):
+    return np.random.default_rng(seed).permuted(np.tile(np.arange(5), (n, 1)), axis=1)
+
+
+# What each registered decoder is tried on; those that choose among candidates take any kernel.
+PROBLEMS = [
+    *[("candidates", kernel, outputs) for kernel in (Gaussian(0.5), Linear(), Polynomial(2))],
+    ("candidates", F1(), label_sets),
+    ("label_sets", F1(), label_sets),
+    *[("rankings", kernel, rankings) for kernel in (Kendall(), RankHamming(), Lehmer())],
+]
+
+
+def test_every_decoder_is_tried():
+    assert {name for name, _, _ in PROBLEMS} == set(DECODERS)
+
+
 @pytest.mark.parametrize("sketch", [None, SubSample(10), PSparsified(8)], ids=str)
-@pytest.mark.parametrize("kernel", [Gaussian(0.5), Linear(), Polynomial(degree=2)], ids=str)
-@pytest.mark.parametrize("name", DECODERS)
-def test_conformance(name, kernel, sketch):
-    Y = outputs()
+@pytest.mark.parametrize(
+    ("name", "kernel", "objects"), PROBLEMS, ids=lambda x: getattr(x, "__name__", str(x))
+)
+def test_conformance(name, kernel, objects, sketch):
+    Y = objects()
     Y[5:10] = Y[0]
     basis = KernelBasis(kernel, sketch, random_state=0).fit(Y)
     F = np.random.default_rng(1).standard_normal((9, basis.rank_))
@@ -96,7 +118,7 @@ def test_top_k_is_a_stable_sort(n, c, share, spread, rows, width, n_jobs, seed):
     A, B = integers(np.random.default_rng(seed), n, c, spread)
     k = max(1, round(share * c))
     with pytest.MonkeyPatch.context() as patch, block_budget(rows=rows):
-        patch.setattr(candidates, "_CANDIDATE_BLOCK", width)
+        patch.setattr(search, "_CANDIDATE_BLOCK", width)
         indices, scores = top_k(A, B, k, n_jobs=n_jobs)
     assert_array_equal(indices, oracle.top_k(A @ B.T, k))
     assert_array_equal(scores, np.take_along_axis(A @ B.T, indices, axis=1))
@@ -112,7 +134,7 @@ def test_top_k_with_many_ties(k, spread):
 
 @pytest.mark.parametrize(("rows", "megabytes"), [(1, 1.0), (7, 64.0), (4096, 0.01), (4096, 64.0)])
 def test_top_k_does_not_depend_on_blocks(rows, megabytes, monkeypatch):
-    monkeypatch.setattr(candidates, "_CANDIDATE_BLOCK", 100)
+    monkeypatch.setattr(search, "_CANDIDATE_BLOCK", 100)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((33, 5)), rng.standard_normal((1234, 5))
     with block_budget(rows=rows, megabytes=megabytes):

@@ -22,14 +22,17 @@ from skout.kernels import (
     KERNELS,
     Cosine,
     Gaussian,
+    Kendall,
     Kernel,
     Laplacian,
+    Lehmer,
     Linear,
     Matern,
     Normalized,
     PairwiseFunction,
     Polynomial,
     Product,
+    RankHamming,
     Scaled,
     Sum,
     Tanimoto,
@@ -83,6 +86,19 @@ CASES = {
 }
 each_case = pytest.mark.parametrize(("kernel", "oracle", "kind"), CASES.values(), ids=list(CASES))
 
+# Kernels that take dense rows of one kind alone, see also test_rankings.py.
+RANKING_CASES = {
+    "kendall": (Kendall(), oracles.kendall, "ranks"),
+    "kendall-ties": (Kendall(ties=True), oracles.kendall, "counts"),
+    "rank-hamming": (RankHamming(), oracles.rank_hamming, "ranks"),
+    "lehmer": (Lehmer(), oracles.lehmer, "ranks"),
+}
+ALL_CASES = CASES | RANKING_CASES
+every_case = pytest.mark.parametrize(
+    ("kernel", "oracle", "kind"), ALL_CASES.values(), ids=list(ALL_CASES)
+)
+RANKINGS = (Kendall, RankHamming, Lehmer)
+
 GAMMA_KERNELS = [Polynomial, Gaussian, Laplacian, Matern]
 VECTOR_KERNELS = [case[0] for case in CASES.values()]
 each_kernel = pytest.mark.parametrize("kernel", VECTOR_KERNELS, ids=list(CASES))
@@ -99,6 +115,8 @@ FORMATS = {
 def make_data(kind: str, n: int, seed: int = 0) -> np.ndarray:
     """Vectors with many zeros, the first of them all zero: the empty set, the zero vector."""
     rng = np.random.default_rng(seed)
+    if kind == "ranks":
+        return rng.permuted(np.tile(np.arange(6.0), (n, 1)), axis=1)
     if kind == "bits":
         X = rng.integers(0, 2, size=(n, 6)).astype(np.float64)
     elif kind == "counts":
@@ -127,13 +145,13 @@ def non_canonical_csr() -> tuple[sparse.csr_matrix, np.ndarray]:
 # The formulas ------------------------------------------------------------------------------------
 
 
-@each_case
+@every_case
 def test_block_equals_double_loop(kernel, oracle, kind):
     A, B = make_data(kind, 9, seed=1), make_data(kind, 7, seed=2)
     assert_allclose(kernel(A, B), oracles.gram(oracle, A, B), rtol=1e-10, atol=1e-10)
 
 
-@each_case
+@every_case
 def test_float32_block(kernel, oracle, kind):
     A, B = make_data(kind, 9, seed=1).astype(np.float32), make_data(kind, 7, seed=2)
     K = kernel(A, B.astype(np.float32))
@@ -143,7 +161,7 @@ def test_float32_block(kernel, oracle, kind):
     assert_allclose(K, expected, rtol=1e-4, atol=atol * np.abs(expected).max())
 
 
-@each_case
+@every_case
 def test_gram_of_one_data_set(kernel, oracle, kind):
     A = make_data(kind, 9, seed=1)
     expected = oracles.gram(oracle, A, A)
@@ -163,7 +181,7 @@ def test_diag_and_paired(kernel, oracle, kind):
     assert_allclose(kernel.paired(A, B), pairs, rtol=1e-10, atol=atol)
 
 
-@each_case
+@every_case
 def test_normalized_says_whether_the_diagonal_is_one(kernel, oracle, kind):
     diag = np.array([oracle(a, a) for a in make_data(kind, 9)])
     assert kernel.normalized == bool(np.all(np.abs(diag - 1.0) < 1e-12))
@@ -261,6 +279,10 @@ CONFORMANCE_DATA = {
     "counts-csr-f32": sparse.csr_array(make_data("counts", 20).astype(np.float32)),
     "duplicates": np.repeat(make_data("bits", 5), 4, axis=0),
     "one-feature": make_data("counts", 20)[:, :1],
+    "ranks": np.repeat(make_data("ranks", 10), 2, axis=0),
+    "ranks-f32": make_data("ranks", 20).astype(np.float32),
+    "ranks-from-1": make_data("ranks", 20).astype(int) + 1,
+    "one-item": np.ones((20, 1)),
 }
 
 
@@ -269,6 +291,9 @@ CONFORMANCE_DATA = {
 def test_registered_kernels_conform(name, data):
     if data.startswith("real") and KERNELS[name] in (Tanimoto, F1):
         with pytest.raises(ValueError, match="must be >= 0"):
+            check_kernel(name, CONFORMANCE_DATA[data])
+    elif KERNELS[name] in RANKINGS and not data.startswith(("ranks", "one-item")):
+        with pytest.raises((TypeError, ValueError), match=r"Sparse data|takes rankings"):
             check_kernel(name, CONFORMANCE_DATA[data])
     else:
         check_kernel(name, CONFORMANCE_DATA[data])
@@ -360,7 +385,9 @@ def assert_kernel_matrix(K: np.ndarray) -> None:
     assert lowest >= -1e-6 * size
 
 
-@pytest.mark.parametrize("name", [n for n in KERNELS if n not in ("tanimoto", "f1")])
+@pytest.mark.parametrize(
+    "name", [n for n in KERNELS if KERNELS[n] not in (Tanimoto, F1, *RANKINGS)]
+)
 @quick
 @given(X=real_matrices, gamma=st.sampled_from([0.0, 0.01, 1.0, 50.0]))
 def test_kernels_of_reals_are_positive_semi_definite(name, X, gamma):

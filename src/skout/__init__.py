@@ -1,7 +1,9 @@
 """skout: structured prediction with kernels, scaled by sketching."""
 
-from . import decoding, kernels, losses, metrics, sketches
+from . import decoding, diagnostics, kernels, losses, metrics, selection, sketches
 from .basis import KernelBasis
+from .conformal import ConformalSets
+from .decoding import CandidateSets
 from .gram import block_budget
 from .predictor import StructuredPredictor, iokr, sisokr
 from .regressors import (
@@ -14,6 +16,8 @@ from .regressors import (
 )
 
 __all__ = [
+    "CandidateSets",
+    "ConformalSets",
     "JointQuantileRegressor",
     "KernelBasis",
     "KernelClassifier",
@@ -22,12 +26,14 @@ __all__ = [
     "StructuredPredictor",
     "block_budget",
     "decoding",
+    "diagnostics",
     "graph_task_matrix",
     "iokr",
     "kernels",
     "losses",
     "metrics",
     "quantile_task_matrix",
+    "selection",
     "sisokr",
     "sketches",
 ]

@@ -12,6 +12,7 @@ __all__ = [
     "as_objects",
     "astype",
     "float_dtype",
+    "match",
     "multiply",
     "n_rows",
     "right_operand",
@@ -113,6 +114,13 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
             first.append(i)
         inverse[i] = j
     return np.asarray(first, dtype=np.intp), inverse
+
+
+def match(rows: Any, pool: Any) -> np.ndarray:
+    """Return for each row the position in `pool` of a row equal to it, -1 where there is none."""
+    number = {key: j for j, key in enumerate(_row_keys(pool))}
+    keys = _row_keys(rows)
+    return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
 def _row_keys(rows: Any) -> list[Any]:

@@ -31,6 +31,7 @@ __all__ = [
     "ridge_path",
     "ridge_solve",
     "square_root",
+    "symmetric_eigen",
     "symmetric_eigenvalues",
     "top_centred",
     "top_eigenvalue",
@@ -82,6 +83,12 @@ def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nda
 def symmetric_eigenvalues(K: np.ndarray) -> np.ndarray:
     """Return the eigenvalues of a symmetric matrix, largest first."""
     return eigh(K, eigvals_only=True)[::-1]
+
+
+def symmetric_eigen(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return D and U of a symmetric matrix K = U D U', largest first."""
+    values, vectors = eigh(K, driver="evd")
+    return values[::-1], vectors[:, ::-1]
 
 
 def triangular_inverse(L: np.ndarray) -> np.ndarray:

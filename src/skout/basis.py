@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import float_dtype, n_rows, row_slices, take, unique
+from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
 from ._linalg import (
     eigen_whitening,
     inverse_gram_product,
@@ -110,6 +110,32 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if n_rows(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the coordinates of X.
+
+        Without a sketch they are rows of the Cholesky factor, so this costs no more than `fit`.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : ignored
+
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+        """
+        self.fit(X)
+        rows = check_rows(self, self.kernel_, X, reset=False)
+        if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
+            return self._coordinates(rows)
+        # z of landmark i is row i of L: z(l_i) . z(l_j) = k(l_i, l_j)
+        position = match(rows, self.landmarks_)
+        Z = triangular_inverse(self.components_)[position].astype(float_dtype(rows), copy=False)
+        others = np.flatnonzero(position < 0)  # rows that depend on the landmarks
+        if len(others):
+            Z[others] = self._coordinates(take(rows, others))
+        return Z
 
     def _fit_rows(
         self,

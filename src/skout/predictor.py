@@ -13,12 +13,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
 from ._validation import resolve
 from .basis import KernelBasis
-from .decoding import DECODERS, CandidateDecoder
+from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
 from .metrics import kernel_similarity
 from .regressors import KernelRidge
 
@@ -69,7 +76,8 @@ class StructuredPredictor(BaseEstimator):
         X : what the regressor takes, n rows
         Y : objects that the output kernel encodes, n of them
         **fit_params
-            Passed to the regressor's fit, e.g. sample_weight.
+            Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
+            routing, those that it requests.
 
         Returns
         -------
@@ -77,11 +85,13 @@ class StructuredPredictor(BaseEstimator):
         """
         if n_rows(X) != n_rows(Y):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
-        self.output_basis_ = clone(self.output_basis).fit(Y)
-        T = self.output_basis_.transform(Y)
-        T = T[:, 0] if T.shape[1] == 1 else T  # as scikit-learn's regressors want a single output
-        self.regressor_ = clone(self.regressor).fit(X, T, **fit_params)
-        self.decoder_ = self._decoder().fit(self.output_basis_, Y)
+        if _routing_enabled():
+            fit_params = process_routing(self, "fit", **fit_params).regressor.fit
+        self.output_basis_ = clone(self.output_basis)
+        T = self.output_basis_.fit_transform(Y)
+        targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
+        self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
         return self
 
     def _decoder(self) -> Any:
@@ -90,6 +100,17 @@ class StructuredPredictor(BaseEstimator):
         if isinstance(self.decoder, str):
             return resolve(self.decoder, DECODERS, "decoder")()
         return clone(self.decoder)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who takes which metadata: the regressor in fit, this object `candidates`."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(regressor=self.regressor, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.regressor).input_tags
+        return tags
 
     def predict_coordinates(self, X: Any) -> np.ndarray:
         """Return the predicted coordinates f(x) in the output basis.
@@ -111,8 +132,9 @@ class StructuredPredictor(BaseEstimator):
         Parameters
         ----------
         X : what the regressor takes, n rows
-        candidates : objects, optional
-            The pool to choose from; default the distinct training outputs.
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+            What to choose from: one pool for all rows, or one set for each; default the distinct
+            training outputs.
 
         Returns
         -------
@@ -127,35 +149,82 @@ class StructuredPredictor(BaseEstimator):
         Parameters
         ----------
         X : what the regressor takes, n rows
-        candidates : objects, optional
-            The pool to choose from; default the distinct training outputs, `decoder_.pool_`.
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+            Default the distinct training outputs, `decoder_.pool_`.
         k : int, default 10
             How many to return.
 
         Returns
         -------
         indices : ndarray of int, shape (n, k)
-            Positions in the pool, best first.
+            Positions in the pool, or in the row's own set, best first. A set of fewer than k
+            candidates is padded with -1.
         scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c).
+            2 <f(x), z(c)> - k(c, c), padded with -inf.
         """
         F = self.predict_coordinates(X)
         return self.decoder_.rank(F, candidates, k=k)
 
-    def score(self, X: Any, Y: Any) -> float:
+    def embed(self, candidates: Any) -> EmbeddedPool:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+
+        Returns
+        -------
+        pool : EmbeddedPool
+        """
+        check_is_fitted(self)
+        return self._candidate_decoder("embed").embed(candidates)
+
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+        ties : "average", "worst" or "best", default "average"
+            With "average" a constant score gets no credit.
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+        F = self.predict_coordinates(X)
+        return self._candidate_decoder("truth_ranks").truth_ranks(F, Y, candidates, ties=ties)
+
+    def _candidate_decoder(self, method: str) -> CandidateDecoder:
+        if not isinstance(self.decoder_, CandidateDecoder):
+            raise TypeError(
+                f"{method} needs candidates, and {type(self.decoder_).__name__} has none. "
+                'Fit the model with decoder="candidates".'
+            )
+        return self.decoder_
+
+    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
         """Return the mean normalised kernel similarity of prediction and truth; 1 is perfect.
 
         Parameters
         ----------
         X : what the regressor takes, n rows
         Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
 
         Returns
         -------
         score : float
         """
         check_is_fitted(self)
-        return kernel_similarity(self.output_basis_.kernel_, Y, self.predict(X))
+        return kernel_similarity(self.output_basis_.kernel_, Y, self.predict(X, candidates))
 
 
 def iokr(

@@ -3,9 +3,30 @@
 from typing import Any
 
 from .base import Decoder
-from .candidates import CandidateDecoder
+from .candidates import CandidateDecoder, EmbeddedPool
+from .index import FaissIndex, index_recall
+from .labels import LabelSetDecoder
+from .local import LocalSearchDecoder
+from .rankings import RankingDecoder, kemeny
+from .sets import CandidateSets
 
-__all__ = ["DECODERS", "CandidateDecoder", "Decoder"]
+__all__ = [
+    "DECODERS",
+    "CandidateDecoder",
+    "CandidateSets",
+    "Decoder",
+    "EmbeddedPool",
+    "FaissIndex",
+    "LabelSetDecoder",
+    "LocalSearchDecoder",
+    "RankingDecoder",
+    "index_recall",
+    "kemeny",
+]
 
 #: Names accepted wherever a decoder is: each stands for the default-constructed class.
-DECODERS: dict[str, Any] = {"candidates": CandidateDecoder}
+DECODERS: dict[str, Any] = {
+    "candidates": CandidateDecoder,
+    "label_sets": LabelSetDecoder,
+    "rankings": RankingDecoder,
+}

@@ -21,8 +21,11 @@ class Decoder(ABC, BaseEstimator):
     """
 
     @abstractmethod
-    def fit(self, basis: KernelBasis, Y: Any) -> Decoder:
-        """Prepare to decode coordinates of a fitted basis; `Y` are the training outputs."""
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Decoder:
+        """Prepare to decode coordinates of a fitted basis.
+
+        `Y` are the training outputs, `coordinates` theirs, shape (n, p), where they are known.
+        """
 
     @abstractmethod
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:

@@ -13,6 +13,7 @@ from .base import (
     as_kernel,
 )
 from .bits import F1, Tanimoto
+from .rankings import Kendall, Lehmer, RankHamming
 from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial
 
 __all__ = [
@@ -20,14 +21,17 @@ __all__ = [
     "KERNELS",
     "Cosine",
     "Gaussian",
+    "Kendall",
     "Kernel",
     "Laplacian",
+    "Lehmer",
     "Linear",
     "Matern",
     "Normalized",
     "PairwiseFunction",
     "Polynomial",
     "Product",
+    "RankHamming",
     "Scaled",
     "Sum",
     "Tanimoto",
@@ -44,5 +48,8 @@ KERNELS.update(
         "cosine": Cosine,
         "tanimoto": Tanimoto,
         "f1": F1,
+        "kendall": Kendall,
+        "rank_hamming": RankHamming,
+        "lehmer": Lehmer,
     }
 )

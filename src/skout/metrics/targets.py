@@ -1,4 +1,4 @@
-"""How good is a prediction: an object, quantiles, several targets, an interval?"""
+"""Numbers: quantiles, several targets, intervals."""
 
 from __future__ import annotations
 
@@ -6,146 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import n_rows
-from ._validation import check_choice
-from .kernels import as_kernel
+from .._validation import check_choice
+from ._checks import check_numbers, check_same_shape, check_vectors, weighted_mean
 
 __all__ = [
     "arrmse",
     "coverage",
     "crossing_loss",
     "interval_width",
-    "kernel_loss",
-    "kernel_similarity",
     "pinball_loss",
     "relative_mse",
     "rrmse",
 ]
-
-
-# Objects, by a kernel --------------------------------------------------------------------------
-
-
-def _three_kernels(
-    kernel: Any, Y_true: Any, Y_pred: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return k(y, y'), k(y, y) and k(y', y') for each pair."""
-    kernel = as_kernel(kernel)
-    true, pred = kernel.encode(Y_true), kernel.encode(Y_pred)
-    if n_rows(true) == 0:
-        raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
-    return kernel.paired(true, pred), kernel.diag(true), kernel.diag(pred)
-
-
-def kernel_loss(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return the mean of k(y, y) - 2 k(y, y') + k(y', y'), the squared distance of the features.
-
-    Parameters
-    ----------
-    kernel : kernel, str or callable
-        With numeric parameters.
-    Y_true, Y_pred : objects, n of each
-
-    Examples
-    --------
-    >>> from skout.metrics import kernel_loss
-    >>> kernel_loss("tanimoto", [[1, 1, 0]], [[0, 1, 0]])
-    1.0
-    """
-    cross, true, pred = _three_kernels(kernel, Y_true, Y_pred)
-    return float(np.mean(true - 2.0 * cross + pred))
-
-
-def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return the mean of k(y, y') / sqrt(k(y, y) k(y', y')); 1 is perfect.
-
-    Parameters
-    ----------
-    kernel : kernel, str or callable
-        With numeric parameters.
-    Y_true, Y_pred : objects, n of each
-
-    Examples
-    --------
-    >>> from skout.metrics import kernel_similarity
-    >>> kernel_similarity("tanimoto", [[1, 1, 0]], [[0, 1, 0]])
-    0.5
-    """
-    cross, true, pred = _three_kernels(kernel, Y_true, Y_pred)
-    norm = np.sqrt(true * pred)
-    both_zero = (true == 0) & (pred == 0)
-    return float(np.mean(np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)))
-
-
-# Arguments that are arrays of numbers ----------------------------------------------------------
-
-
-def _numbers(values: Any, name: str, *shapes: str) -> np.ndarray:
-    """Return finite float64 numbers; each of `shapes`, like "(n, d)", has a letter for an axis."""
-    expected = f"{name} must be an array of finite numbers of shape {' or '.join(shapes)}."
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiubO":
-            raise TypeError(f"{array.dtype} is no type of real numbers.")
-        array = array.astype(np.float64)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise TypeError(f"{expected} Got {type(values).__name__} instead: {error}") from error
-    if array.ndim not in {sum(map(str.isalpha, shape)) for shape in shapes}:
-        raise ValueError(f"{expected} Got shape {array.shape} instead.")
-    if array.size == 0:
-        raise ValueError(f"{expected} Got an empty array of shape {array.shape} instead.")
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = tuple(bad[0].tolist())
-        raise ValueError(f"{expected} Got {array[where]} at index {where} instead.")
-    return array
-
-
-def _same_shape(first: np.ndarray, second: np.ndarray, names: tuple[str, str]) -> None:
-    """Raise unless two arguments have one shape."""
-    if first.shape != second.shape:
-        raise ValueError(
-            f"{names[0]} and {names[1]} must have the same shape. "
-            f"Got {first.shape} and {second.shape} instead."
-        )
-
-
-def _vectors(first: Any, second: Any, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arguments of the same shape (n,)."""
-    a, b = _numbers(first, names[0], "(n,)"), _numbers(second, names[1], "(n,)")
-    _same_shape(a, b, names)
-    return a, b
-
-
-def _levels(quantiles: Any, q: int) -> np.ndarray:
-    """Return the levels of the q columns of y_pred."""
-    levels = _numbers(quantiles, "quantiles", "()", "(q,)").ravel()
-    if not np.all((levels > 0.0) & (levels < 1.0)):
-        raise ValueError(f"quantiles must lie strictly between 0 and 1. Got {quantiles!r} instead.")
-    if levels.size != q:
-        raise ValueError(
-            "quantiles must have one level for each column of y_pred. "
-            f"Got {levels.size} and {q} columns instead."
-        )
-    return levels
-
-
-def _mean(rows: np.ndarray, sample_weight: Any) -> float:
-    """Return the weighted mean of one number a row."""
-    if sample_weight is None:
-        return float(np.mean(rows))
-    weights = _numbers(sample_weight, "sample_weight", "(n,)")
-    if len(weights) != len(rows):
-        raise ValueError(
-            "sample_weight must have one number for each row. "
-            f"Got {len(weights)} and {len(rows)} rows instead."
-        )
-    if weights.min() < 0.0 or weights.max() == 0.0:
-        raise ValueError(
-            "sample_weight must hold no negative number, and a positive one. "
-            f"Got numbers from {weights.min():g} to {weights.max():g} instead."
-        )
-    return float(np.average(rows, weights=weights))
 
 
 # Quantiles -------------------------------------------------------------------------------------
@@ -177,8 +49,8 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     >>> pinball_loss([1.0, 2.0], [[0.0, 1.0], [2.0, 4.0]], [0.25, 0.75])
     0.375
     """
-    y = _numbers(y_true, "y_true", "(n,)")
-    F = _numbers(y_pred, "y_pred", "(n, q)", "(n,)")
+    y = check_numbers(y_true, "y_true", "(n,)")
+    F = check_numbers(y_pred, "y_pred", "(n, q)", "(n,)")
     if len(y) != len(F):
         raise ValueError(
             "y_true and y_pred must have the same number of rows. "
@@ -187,7 +59,7 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     F = F.reshape(len(F), -1)  # (n, q)
     tau = _levels(quantiles, F.shape[1])
     above, below = np.maximum(y[:, None] - F, 0.0), np.maximum(F - y[:, None], 0.0)  # (n, q)
-    return _mean(above @ tau + below @ (1.0 - tau), sample_weight)
+    return weighted_mean(above @ tau + below @ (1.0 - tau), sample_weight)
 
 
 def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None) -> float:
@@ -220,13 +92,26 @@ def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None)
     >>> crossing_loss([[3.0, 1.0], [5.0, 2.0]], quantiles=[0.9, 0.1])
     0.0
     """
-    F = _numbers(y_pred, "y_pred", "(n, q)")
+    F = check_numbers(y_pred, "y_pred", "(n, q)")
     if quantiles is not None:
         levels = _levels(quantiles, F.shape[1])
         if len(np.unique(levels)) < len(levels):
             raise ValueError(f"quantiles must all be different. Got {quantiles!r} instead.")
         F = F[:, np.argsort(levels)]
-    return _mean(np.maximum(F[:, :-1] - F[:, 1:], 0.0).sum(axis=1), sample_weight)
+    return weighted_mean(np.maximum(F[:, :-1] - F[:, 1:], 0.0).sum(axis=1), sample_weight)
+
+
+def _levels(quantiles: Any, q: int) -> np.ndarray:
+    """Return the levels of the q columns of y_pred."""
+    levels = check_numbers(quantiles, "quantiles", "()", "(q,)").ravel()
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise ValueError(f"quantiles must lie strictly between 0 and 1. Got {quantiles!r} instead.")
+    if levels.size != q:
+        raise ValueError(
+            "quantiles must have one level for each column of y_pred. "
+            f"Got {levels.size} and {q} columns instead."
+        )
+    return levels
 
 
 # Several targets -------------------------------------------------------------------------------
@@ -259,9 +144,9 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
     >>> rrmse([[0.0, 1.0], [2.0, 5.0]], [[0.0, 2.0], [2.0, 4.0]], train_mean=[1.0, 4.0])
     array([0.        , 0.4472136])
     """
-    Y = _numbers(Y_true, "Y_true", "(n, d)", "(n,)")
-    F = _numbers(Y_pred, "Y_pred", "(n, d)", "(n,)")
-    _same_shape(Y, F, ("Y_true", "Y_pred"))
+    Y = check_numbers(Y_true, "Y_true", "(n, d)", "(n,)")
+    F = check_numbers(Y_pred, "Y_pred", "(n, d)", "(n,)")
+    check_same_shape(Y, F, ("Y_true", "Y_pred"))
     Y, F = Y.reshape(len(Y), -1), F.reshape(len(F), -1)  # (n, d)
     mean = Y.mean(axis=0) if train_mean is None else _train_mean(train_mean, Y.shape[1])  # (d,)
     total = np.sum((Y - mean) ** 2, axis=0)
@@ -278,7 +163,7 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
 
 def _train_mean(train_mean: Any, d: int) -> np.ndarray:
     """Return one mean for each of d targets."""
-    mean = _numbers(train_mean, "train_mean", "()", "(d,)").ravel()
+    mean = check_numbers(train_mean, "train_mean", "()", "(d,)").ravel()
     if mean.size != d:
         raise ValueError(
             "train_mean must have one number for each column of Y_true. "
@@ -331,7 +216,7 @@ def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
     0.125
     """
     check_choice(power, "power", (1, 2))
-    y, f = _vectors(y_true, y_pred, ("y_true", "y_pred"))
+    y, f = check_vectors(y_true, y_pred, ("y_true", "y_pred"))
     spread = np.ptp(y)
     if spread == 0.0:
         raise ValueError(
@@ -360,10 +245,10 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     >>> coverage([1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 0.0, 5.0], [2.0, 3.0, 1.0, 6.0])
     0.5
     """
-    y = _numbers(y_true, "y_true", "(n,)")
-    low, high = _vectors(lower, upper, ("lower", "upper"))
-    _same_shape(y, low, ("y_true", "lower"))
-    return _mean((low <= y) & (y <= high), sample_weight)
+    y = check_numbers(y_true, "y_true", "(n,)")
+    low, high = check_vectors(lower, upper, ("lower", "upper"))
+    check_same_shape(y, low, ("y_true", "lower"))
+    return weighted_mean((low <= y) & (y <= high), sample_weight)
 
 
 def interval_width(lower: Any, upper: Any) -> float:
@@ -381,5 +266,5 @@ def interval_width(lower: Any, upper: Any) -> float:
     >>> interval_width([0.0, 1.0], [2.0, 2.0])
     1.5
     """
-    low, high = _vectors(lower, upper, ("lower", "upper"))
+    low, high = check_vectors(lower, upper, ("lower", "upper"))
     return float(np.mean(np.maximum(high - low, 0.0)))

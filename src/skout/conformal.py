@@ -1,0 +1,163 @@
+"""Prediction sets with a promise: the truth is among the candidates of a set nine times in ten."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ._arrays import n_rows
+from .decoding import CandidateDecoder, CandidateSets
+
+__all__ = ["ConformalSets"]
+
+
+class ConformalSets(BaseEstimator):
+    """Sets of candidates that hold the truth with a given probability (split conformal).
+
+    A candidate is in the set when it scores within q of the best one. On calibration data, which
+    the model must not have seen, q is the ceil((n + 1) coverage)-th smallest gap between the best
+    score and the truth's; if new data are exchangeable with these, P(truth in set) >= coverage,
+    and no set is empty.
+
+    Parameters
+    ----------
+    model : StructuredPredictor
+        Fitted, with a decoder that ranks candidates.
+
+    Attributes
+    ----------
+    gaps_ : ndarray of shape (n,)
+        Gaps on the calibration data, increasing; infinite where the truth was no candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import ConformalSets, iokr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (300, 1))
+    >>> Y = np.eye(4)[np.clip(np.round(X[:, 0] + rng.normal(0, 0.5, 300)) + 1, 0, 3).astype(int)]
+    >>> model = iokr("gaussian", "linear", alpha=1e-2).fit(X[:100], Y[:100])
+    >>> sets = ConformalSets(model).calibrate(X[100:200], Y[100:200]).predict(X[200:])
+    >>> covered = [
+    ...     bool((candidates == y).all(axis=1).any()) for candidates, y in zip(sets, Y[200:])
+    ... ]
+    >>> float(np.mean(covered)), float(sets.sizes.mean())
+    (0.92, 1.75)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def calibrate(self, X: Any, Y: Any, candidates: Any = None) -> ConformalSets:
+        """Measure by how much the truth falls short of the best candidate on held-out data.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets or list of lists, optional
+            As they will be at prediction; default the distinct training outputs.
+
+        Returns
+        -------
+        self : ConformalSets
+        """
+        if n_rows(X) != n_rows(Y):
+            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
+        if n_rows(X) == 0:
+            raise ValueError("calibrate needs at least one row. Got none.")
+        F = self.model.predict_coordinates(X)
+        self.gaps_ = np.sort(self._decoder().gaps(F, Y, candidates))
+        return self
+
+    def predict(self, X: Any, candidates: Any = None, coverage: float = 0.9) -> CandidateSets:
+        """Return a set of candidates for each row of X, best first.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+        candidates : objects, CandidateSets or list of lists, optional
+        coverage : float, default 0.9
+            Probability that the truth is in the set, between 0 and 1.
+
+        Returns
+        -------
+        sets : CandidateSets
+            `sets[i]` are the objects of row i, `sets.sizes` how many they are.
+        """
+        gap = self.threshold(coverage)
+        F = self.model.predict_coordinates(X)
+        return self._decoder().within(F, gap, candidates)
+
+    def threshold(self, coverage: float = 0.9) -> float:
+        """Return the gap within which candidates are in the set.
+
+        Parameters
+        ----------
+        coverage : float, default 0.9
+
+        Returns
+        -------
+        gap : float
+            Infinite where the calibration data are too few, or too many truths were no candidate:
+            then sets hold every candidate.
+        """
+        if not hasattr(self, "gaps_"):
+            raise NotFittedError("ConformalSets is not calibrated yet: call `calibrate` first.")
+        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r}.")
+        n = len(self.gaps_)
+        place = math.ceil((n + 1) * coverage)
+        if place > n:
+            warnings.warn(
+                f"A coverage of {coverage:g} needs {math.ceil(coverage / (1 - coverage))} "
+                f"calibration rows or more. Got {n}: the sets hold every candidate.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return math.inf
+        return float(self.gaps_[place - 1])
+
+    def evaluate(
+        self, X: Any, Y: Any, candidates: Any = None, coverage: float = 0.9
+    ) -> dict[str, float]:
+        """Return how often the sets hold the truth, and how large they are.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets or list of lists, optional
+        coverage : float, default 0.9
+
+        Returns
+        -------
+        result : dict
+            "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate.
+        """
+        gap = self.threshold(coverage)
+        F = self.model.predict_coordinates(X)
+        covered = self._decoder().gaps(F, Y, candidates) <= gap
+        sizes = self._decoder().within(F, gap, candidates).sizes
+        return {
+            "coverage": float(np.mean(covered)),
+            "mean_size": float(np.mean(sizes)),
+            "median_size": float(np.median(sizes)),
+            "share_of_one": float(np.mean(sizes == 1)),
+        }
+
+    def _decoder(self) -> CandidateDecoder:
+        check_is_fitted(self.model)
+        if not isinstance(self.model.decoder_, CandidateDecoder):
+            raise TypeError(
+                "ConformalSets needs a model that ranks candidates. Fit it with "
+                f'decoder="candidates", not with {type(self.model.decoder_).__name__}.'
+            )
+        return self.model.decoder_

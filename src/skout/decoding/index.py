@@ -1,0 +1,145 @@
+"""Indices of very large pools, from faiss: exact by default, approximate on request."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from .._arrays import row_slices
+from .._validation import check_number, resolve
+from .search import Found, top_k
+
+__all__ = ["FaissIndex", "as_index", "index_recall"]
+
+_ADDED = 2**16
+
+
+class PoolIndex(Protocol):
+    """What a decoder asks of an index."""
+
+    def build(self, embedding: np.ndarray) -> PoolIndex: ...
+
+    def search(self, queries: np.ndarray, k: int) -> Found: ...
+
+
+class FaissIndex(BaseEstimator):
+    """Maximum inner product search by faiss (`pip install skout[ann]`).
+
+    faiss works in float32. Somewhat more than k candidates are taken from it and scored again in
+    float64, so that with the default factory the result is exact but for candidates that float32
+    cannot tell apart.
+
+    Parameters
+    ----------
+    factory : str, default "Flat"
+        As faiss.index_factory takes it. "Flat" compares with every candidate; others, such as
+        "IVF1024,Flat" or "HNSW32", visit a part of the pool: see `index_recall`.
+    n_probe : int, optional
+        Cells that an IVF index visits for each query; default its own, 1.
+    n_more : int, default 32
+        Candidates beyond k that are scored again.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (c, p)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.decoding import FaissIndex
+    >>> E = np.random.default_rng(0).standard_normal((1000, 8))
+    >>> index = FaissIndex().build(E)  # doctest: +SKIP
+    >>> indices, scores = index.search(E[:3], 5)  # doctest: +SKIP
+    """
+
+    def __init__(self, factory: str = "Flat", n_probe: int | None = None, n_more: int = 32) -> None:
+        self.factory = factory
+        self.n_probe = n_probe
+        self.n_more = n_more
+
+    def build(self, embedding: np.ndarray) -> FaissIndex:
+        """Index the rows of `embedding`, shape (c, p)."""
+        faiss = _faiss()
+        check_number(self.n_more, "n_more", integer=True)
+        p = embedding.shape[1]
+        index = faiss.index_factory(p, self.factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index.train(np.ascontiguousarray(embedding, dtype=np.float32))
+        for some in row_slices(len(embedding), _ADDED):
+            index.add(np.ascontiguousarray(embedding[some], dtype=np.float32))
+        if self.n_probe is not None:
+            check_number(self.n_probe, "n_probe", low=1, integer=True)
+            faiss.ParameterSpace().set_index_parameter(index, "nprobe", self.n_probe)
+        self._index = index
+        self.embedding_ = embedding
+        return self
+
+    def search(self, queries: np.ndarray, k: int) -> Found:
+        """Return positions and inner products of the k best candidates, shape (n, k)."""
+        some = min(len(self.embedding_), k + self.n_more)
+        _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), some)
+        found = np.sort(found, axis=1)  # so that ties go to the lower position; -1: nothing found
+        scores = np.einsum("ij,ikj->ik", queries, self.embedding_[found])
+        scores[found < 0] = -np.inf
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if "_index" in state:  # a pointer into faiss: kept as its bytes
+            state = {**state, "_index": _faiss().serialize_index(state["_index"])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_index" in state:
+            state = {**state, "_index": _faiss().deserialize_index(state["_index"])}
+        super().__setstate__(state)
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("FaissIndex needs faiss: pip install skout[ann]") from error
+    return faiss
+
+
+_INDICES: dict[str, Any] = {"faiss": FaissIndex}
+
+
+def as_index(spec: Any) -> Any:
+    """Return a fresh index from an index, a name or None."""
+    if spec is None:
+        return None
+    if isinstance(spec, str):
+        return resolve(spec, _INDICES, "index")()
+    if not (hasattr(spec, "build") and hasattr(spec, "search")):
+        raise TypeError(
+            f'index must be None, "faiss" or an object with build and search. Got {spec!r}.'
+        )
+    return clone(spec)
+
+
+def index_recall(index: Any, embedding: np.ndarray, queries: np.ndarray, k: int = 10) -> float:
+    """Return the share of the true k best candidates that an index finds.
+
+    Parameters
+    ----------
+    index : FaissIndex, or any object with `build` and `search`
+        Built on `embedding` already, or not.
+    embedding : ndarray of shape (c, p)
+    queries : ndarray of shape (n, p)
+        A sample: each is compared with every candidate.
+    k : int, default 10
+
+    Returns
+    -------
+    recall : float
+        1 is exact.
+    """
+    built = index if getattr(index, "embedding_", None) is embedding else index.build(embedding)
+    found, _ = built.search(queries, k)
+    truth, _ = top_k(queries, embedding, k)
+    return float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, found, strict=True)]))

@@ -1,0 +1,205 @@
+"""Decode label sets without candidates, from expected values of what their losses are made of.
+
+Predicted coordinates f(x) estimate E[z(Y) | x]. For any function g of a label set that is linear
+in z, g(y) = z(y) . B, this gives E[g(Y) | x] = f(x) . B, and a few such functions are enough to
+find the label set of least expected loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import row_slices
+from .._linalg import positive_solver
+from .._validation import check_choice, check_number
+from ..basis import KernelBasis
+from ..gram import block_rows, map_blocks
+from ..kernels import F1
+from .base import Decoder
+
+__all__ = ["LabelSetDecoder"]
+
+# Relative to the mean square of a coordinate: keeps the least squares of a read-out stable.
+_READ_OUT_PENALTY = 1e-9
+
+
+class LabelSetDecoder(Decoder):
+    """Find the label set of greatest expected utility, among all label sets.
+
+    "f1": E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = E[2 Y_j / (|c| + |Y|) | x],
+    so that for each size the best set has the labels of greatest w_j: exact over all sets of at
+    most `max_size` labels. With the F1 kernel this is arg max of 2 <f(x), z(c)> - k(c, c).
+
+    "hamming": the labels with E[Y_j | x] above `threshold`.
+
+    Parameters
+    ----------
+    utility : "f1" or "hamming", default "f1"
+    max_size : int, optional
+        Largest label set; default that of the training outputs. Used by "f1".
+    threshold : float, default 0.5
+        Used by "hamming", whose expected loss 0.5 makes least; less than that finds more labels.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+
+    Attributes
+    ----------
+    label_map_ : ndarray of shape (p, L)
+        E[Y | x] = f(x) @ label_map_.
+
+    Notes
+    -----
+    B comes from the landmarks where g is in the space of the kernel by its formula (F1 kernel and
+    utility), else from least squares of g(y) on z(y) over the training outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelBasis
+    >>> from skout.decoding import LabelSetDecoder
+    >>> Y = np.array([[1, 1, 0], [1, 0, 1]])
+    >>> basis = KernelBasis("f1").fit(Y)
+    >>> decoder = LabelSetDecoder(max_size=3).fit(basis, Y)
+    >>> decoder.decode(basis.transform(Y).mean(axis=0, keepdims=True))  # one or the other
+    array([[1, 1, 1]])
+    """
+
+    def __init__(
+        self,
+        utility: str = "f1",
+        max_size: int | None = None,
+        threshold: float = 0.5,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.utility = utility
+        self.max_size = max_size
+        self.threshold = threshold
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
+    ) -> LabelSetDecoder:
+        """Find the read-outs.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs.
+        Y : array or CSR matrix of 0 and 1, shape (n, L)
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+
+        Returns
+        -------
+        self : LabelSetDecoder
+        """
+        check_choice(self.utility, "utility", ("f1", "hamming"))
+        check_number(self.threshold, "threshold", low=-np.inf)
+        if self.max_size is not None:
+            check_number(self.max_size, "max_size", low=1, integer=True)
+        labels = _label_matrix(Y)
+        self.basis_ = basis
+        self._is_sparse = sparse.issparse(Y)
+        self._dtype = getattr(Y, "dtype", labels.dtype)
+        T = basis.transform(Y) if coordinates is None else coordinates
+        read_out = _least_squares(np.asarray(T, dtype=np.float64))
+        self.label_map_ = read_out(labels)
+        if self.utility == "f1":
+            if isinstance(basis.kernel_, F1):
+                labels, read_out = _label_matrix(basis.landmarks_), basis.combine
+            self._size_maps, self._empty_map = self._f1_maps(labels, read_out, _sizes(Y).max())
+        return self
+
+    def _f1_maps(
+        self, labels: sparse.csr_matrix, read_out: Any, largest: float
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return the maps f -> w of each size, shape (p, L), and f -> P(Y is empty | x), (p, 1).
+
+        w_j = E[2 Y_j / (s + |Y|)] = sum_t 2 / (s + t) E[Y_j, |Y| = t]: one read-out for each t.
+        """
+        sizes = _sizes(labels)
+        present = np.unique(sizes[sizes > 0])
+        parts = [read_out(sparse.diags_array((sizes == t).astype(float)) @ labels) for t in present]
+        n_labels = labels.shape[1]
+        most = min(n_labels, int(max(largest, 1)) if self.max_size is None else self.max_size)
+        maps = []
+        for s in range(1, most + 1):
+            total = np.zeros((self.basis_.rank_, n_labels))
+            for t, part in zip(present, parts, strict=True):
+                total += 2.0 / (s + t) * part
+            maps.append(total)
+        return maps, read_out((sizes == 0).astype(float)[:, None])
+
+    def label_scores(self, F: np.ndarray) -> np.ndarray:
+        """Return the expected labels E[Y | x], shape (n, L)."""
+        check_is_fitted(self)
+        return F @ self.label_map_
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return the label set of greatest expected utility for each predicted row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+        candidates : None
+
+        Returns
+        -------
+        labels : array of 0 and 1, shape (n, L), or a CSR matrix where the training outputs were
+        """
+        check_is_fitted(self)
+        self._refuse(candidates)
+        n_labels = self.label_map_.shape[1]
+        blocks = row_slices(len(F), block_rows(len(F), 24 * n_labels))
+        choose = self._best_f1 if self.utility == "f1" else self._above
+        chosen = list(map_blocks(lambda some: choose(F[some]), blocks, n_jobs=self.n_jobs))
+        if self._is_sparse:
+            parts = [sparse.csr_matrix(part, dtype=self._dtype) for part in chosen]
+            empty = sparse.csr_matrix((0, n_labels), dtype=self._dtype)
+            return sparse.vstack([*parts, empty], format="csr")
+        return np.concatenate([*chosen, np.empty((0, n_labels), dtype=bool)]).astype(self._dtype)
+
+    def _above(self, F: np.ndarray) -> np.ndarray:
+        return self.label_scores(F) > self.threshold
+
+    def _best_f1(self, F: np.ndarray) -> np.ndarray:
+        """Compare the best set of each size, and the empty one; ties go to the smaller set."""
+        best = (F @ self._empty_map)[:, 0]  # F1 of two empty sets is 1
+        chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
+        for size, label_map in enumerate(self._size_maps, start=1):
+            w = F @ label_map  # (n, L)
+            top = np.argpartition(-w, size - 1, axis=1)[:, :size]
+            value = np.take_along_axis(w, top, axis=1).sum(axis=1)
+            better = np.flatnonzero(value > best)
+            best[better] = value[better]
+            chosen[better] = False
+            chosen[better[:, None], top[better]] = True
+        return chosen
+
+
+def _label_matrix(Y: Any) -> sparse.csr_matrix:
+    """Return label sets as a CSR matrix of 0 and 1."""
+    labels = sparse.csr_matrix(Y.to_numpy() if hasattr(Y, "to_numpy") else Y, dtype=np.float64)
+    labels.eliminate_zeros()
+    if not np.all(labels.data == 1.0):
+        odd = labels.data[labels.data != 1.0][0]
+        raise ValueError(f"Label sets must be rows of 0 and 1. Got {odd:g} instead.")
+    return labels
+
+
+def _sizes(Y: Any) -> np.ndarray:
+    """Return the number of labels of each row."""
+    return np.asarray(_label_matrix(Y).sum(axis=1)).ravel()
+
+
+def _least_squares(T: np.ndarray) -> Any:
+    """Return the function g -> B of least sum_i ||z(y_i) B - g(y_i)||^2, with a tiny penalty."""
+    gram = T.T @ T
+    gram[np.diag_indices_from(gram)] += _READ_OUT_PENALTY * np.trace(gram) / len(gram)
+    solve = positive_solver(gram)
+    return lambda values: solve(np.asarray((values.T @ T).T))

@@ -1,0 +1,143 @@
+"""Decode by local search: any objects whose neighbours the user can name, such as strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import take
+from .._validation import check_number
+from ..basis import KernelBasis
+from .base import Decoder
+from .candidates import CandidateDecoder
+from .sets import CandidateSets
+
+__all__ = ["LocalSearchDecoder"]
+
+
+class LocalSearchDecoder(Decoder):
+    """Climb from the best training outputs, or candidates, to better objects beside them.
+
+    In each round the neighbours of the `beam` best objects of every query are embedded, each
+    distinct one once, and the best are kept, until no query gets better.
+
+    Parameters
+    ----------
+    neighbours : callable
+        From an object to a sequence of objects: edits of a string, a molecule, a label set.
+    beam : int, default 4
+        Objects kept for each query.
+    n_rounds : int, default 20
+        At most.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+
+    Attributes
+    ----------
+    start_ : CandidateDecoder
+        Where the search starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelBasis
+    >>> from skout.decoding import LocalSearchDecoder
+    >>> def flips(y):
+    ...     return [np.where(np.arange(len(y)) == j, 1 - y, y) for j in range(len(y))]
+    >>> Y = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    >>> basis = KernelBasis("linear").fit(Y)
+    >>> decoder = LocalSearchDecoder(flips).fit(basis, Y)
+    >>> decoder.decode(np.array([[0.9, 0.1, 0.8]]))  # not among the training outputs
+    array([[1, 0, 1]])
+    """
+
+    def __init__(
+        self,
+        neighbours: Callable[[Any], Sequence[Any]],
+        beam: int = 4,
+        n_rounds: int = 20,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.neighbours = neighbours
+        self.beam = beam
+        self.n_rounds = n_rounds
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
+    ) -> LocalSearchDecoder:
+        """Keep the distinct training outputs as starting points.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+        Y : objects
+        coordinates : ndarray of shape (n, p), optional
+
+        Returns
+        -------
+        self : LocalSearchDecoder
+        """
+        if not callable(self.neighbours):
+            raise TypeError(
+                "neighbours must be a function from an object to a sequence of objects. "
+                f"Got {self.neighbours!r} instead."
+            )
+        check_number(self.beam, "beam", low=1, integer=True)
+        check_number(self.n_rounds, "n_rounds", integer=True)
+        self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
+        self._is_array = isinstance(Y, np.ndarray)
+        return self
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return the best object found for each predicted row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+        candidates : optional
+            Where to start; default the distinct training outputs.
+
+        Returns
+        -------
+        objects : n of them, an array where the training outputs were one, else a list
+        """
+        check_is_fitted(self)
+        pool = self.start_.embed(candidates)
+        beams, scores = self._kept(F, pool)
+        active = np.arange(len(F))
+        for _ in range(self.n_rounds):
+            if len(active) == 0:
+                break
+            around = [
+                [*beams[i], *(o for b in beams[i] for o in self.neighbours(b))] for i in active
+            ]
+            found, reached = self._kept(F[active], CandidateSets.from_lists(around))
+            for i, objects in zip(active, found, strict=True):
+                beams[i] = objects
+            better = reached > scores[active]
+            scores[active] = reached
+            active = active[better]
+        best = [beam[0] for beam in beams]
+        return np.array(best) if self._is_array else best
+
+    def _kept(self, F: np.ndarray, candidates: Any) -> tuple[list[list[Any]], np.ndarray]:
+        """Return the best few objects of each query, and the score of the first."""
+        pool = self.start_.embed(candidates)
+        sizes = pool.objects.sizes if pool.is_per_query else [len(pool)]
+        index, scores = self.start_.rank(F, pool, k=min(self.beam, max(sizes)))
+        beams = []
+        for i, row in enumerate(index):
+            positions = row[row >= 0]
+            if pool.is_per_query:
+                positions = pool.objects.positions(i)[positions]
+            beams.append([_one(pool.pool, j) for j in positions])
+        return beams, scores[:, 0]
+
+
+def _one(objects: Any, j: int) -> Any:
+    """Return a single object."""
+    return take(objects, [j])[0]

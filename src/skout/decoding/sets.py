@@ -1,0 +1,179 @@
+"""One set of candidates for each query, out of one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._arrays import n_rows, row_slices, take
+from ..gram import map_blocks
+from .search import Found
+
+__all__ = ["CandidateSets", "set_scores"]
+
+# Candidates whose coordinates are gathered at a time.
+_GATHERED = 512
+
+
+class CandidateSets:
+    """One set of candidates for each query: set i is pool[indices[indptr[i]:indptr[i + 1]]].
+
+    Sets overlap at no cost: a member of the pool is encoded and embedded once, whatever the
+    number of sets that it is in. Positions in a set, as `rank` returns them, count within that
+    set: `sets[i][j]` is candidate j of query i.
+
+    Parameters
+    ----------
+    pool : objects
+    indptr : array of int, shape (n + 1,)
+        From 0 to len(indices), increasing.
+    indices : array of int
+        Positions in the pool.
+
+    Examples
+    --------
+    >>> from skout.decoding import CandidateSets
+    >>> sets = CandidateSets(["CO", "CCO", "CN"], [0, 2, 3], [0, 1, 2])
+    >>> len(sets), sets.sizes.tolist(), sets[0]
+    (2, [2, 1], ['CO', 'CCO'])
+    >>> CandidateSets.from_lists([["CO", "CCO"], ["CO"]]).pool
+    ['CO', 'CCO']
+    """
+
+    def __init__(self, pool: Any, indptr: Any, indices: Any) -> None:
+        self.pool = pool
+        self.indptr = _integers(indptr, "indptr")
+        self.indices = _integers(indices, "indices")
+        ends = (self.indptr[0], self.indptr[-1]) if len(self.indptr) else (0, 0)
+        if ends != (0, len(self.indices)) or np.any(np.diff(self.indptr) < 0):
+            raise ValueError(
+                f"indptr must increase from 0 to len(indices)={len(self.indices)}. "
+                f"Got {len(self.indptr)} numbers from {ends[0]} to {ends[1]} instead."
+            )
+        outside = (self.indices < 0) | (self.indices >= n_rows(pool))
+        if outside.any():
+            raise ValueError(
+                f"indices must be positions in the pool, 0 to {n_rows(pool) - 1}. "
+                f"Got {self.indices[outside][0]} instead."
+            )
+
+    @classmethod
+    def from_lists(cls, lists: Sequence[Any]) -> CandidateSets:
+        """Make the sets from one list, array or CSR matrix of candidates a query.
+
+        Parameters
+        ----------
+        lists : sequence of n lists of objects, or of n arrays with a row a candidate
+        """
+        sizes = np.array([n_rows(some) for some in lists], dtype=np.intp)
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        filled = [some for some, size in zip(lists, sizes, strict=True) if size]
+        if filled and all(sparse.issparse(some) for some in filled):
+            pool: Any = sparse.vstack(filled, format="csr")
+        elif filled and all(getattr(some, "ndim", 1) == 2 for some in filled):
+            pool = np.concatenate([np.asarray(some) for some in filled])
+        else:
+            pool, indices = _distinct(item for some in filled for item in some)
+            return cls(pool, indptr, indices)
+        return cls(pool, indptr, np.arange(indptr[-1]))
+
+    def __len__(self) -> int:
+        return max(0, len(self.indptr) - 1)
+
+    def __getitem__(self, i: int) -> Any:
+        """Return the candidates of query i."""
+        i = range(len(self))[i]
+        return take(self.pool, self.positions(i))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<CandidateSets: {len(self)} sets, {n_rows(self.pool)} objects in the pool>"
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of candidates of each query."""
+        return np.diff(self.indptr)
+
+    def positions(self, i: int) -> np.ndarray:
+        """Return the positions in the pool of the candidates of query i."""
+        return self.indices[self.indptr[i] : self.indptr[i + 1]]
+
+
+def _integers(values: Any, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name} must be a 1-D array of integers. "
+            f"Got {array.dtype} of shape {array.shape} instead."
+        )
+    return array.astype(np.intp)
+
+
+def _distinct(items: Iterator[Any]) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct objects, and the position of each among them."""
+    pool: list[Any] = []
+    number: dict[Any, int] = {}
+    indices = []
+    for item in items:
+        try:
+            j = number.setdefault(item, len(pool))
+        except TypeError:  # what cannot be hashed counts as distinct
+            j = len(pool)
+        if j == len(pool):
+            pool.append(item)
+        indices.append(j)
+    return pool, np.array(indices, dtype=np.intp)
+
+
+def set_scores(
+    queries: np.ndarray,
+    embedding: np.ndarray,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    *,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Return the inner product of each query with each of its candidates, one set after another.
+
+    Equal candidates get equal scores to the last bit, wherever they stand.
+    """
+    out = np.empty(len(indices))
+
+    def fill(some: slice) -> None:
+        buffer = np.empty((_GATHERED, embedding.shape[1]))  # stays in cache
+        for i in range(some.start, some.stop):
+            for start in range(indptr[i], indptr[i + 1], _GATHERED):
+                rows = slice(start, min(start + _GATHERED, indptr[i + 1]))
+                part = buffer[: rows.stop - rows.start]
+                np.take(embedding, indices[rows], axis=0, out=part, mode="clip")
+                np.einsum("ij,j->i", part, queries[i], out=out[rows])
+
+    size = max(1, min(256, -(-len(queries) // 16)))
+    for _ in map_blocks(fill, row_slices(len(queries), size), n_jobs=n_jobs):
+        pass
+    return out
+
+
+def top_k_of_sets(scores: np.ndarray, indptr: np.ndarray, k: int) -> Found:
+    """Return the k best of each set: positions in the set, padded with -1, and scores, -inf."""
+    n = len(indptr) - 1
+    index = np.full((n, k), -1, dtype=np.intp)
+    best = np.full((n, k), -np.inf)
+    for i, (a, b) in enumerate(pairwise(indptr)):
+        s, room = scores[a:b], min(k, b - a)
+        if k == 1:
+            order = np.array([s.argmax()])
+        elif len(s) > 8 * k:
+            mark = np.partition(s, len(s) - k)[len(s) - k]
+            some = np.flatnonzero(s >= mark)
+            order = some[np.argsort(-s[some], kind="stable")[:k]]
+        else:
+            order = np.argsort(-s, kind="stable")[:k]
+        index[i, :room], best[i, :room] = order, s[order]
+    return index, best

@@ -1,0 +1,38 @@
+"""How good is a prediction: an object, a label set, a ranking, a retrieved candidate, numbers?"""
+
+from __future__ import annotations
+
+from .labels import example_f1, hamming_loss, subset_accuracy
+from .objects import kernel_loss, kernel_similarity
+from .rankings import kendall_tau
+from .retrieval import hits_at_k, mean_rank, mean_reciprocal_rank, top_k_accuracy, truth_ranks
+from .targets import (
+    arrmse,
+    coverage,
+    crossing_loss,
+    interval_width,
+    pinball_loss,
+    relative_mse,
+    rrmse,
+)
+
+__all__ = [
+    "arrmse",
+    "coverage",
+    "crossing_loss",
+    "example_f1",
+    "hamming_loss",
+    "hits_at_k",
+    "interval_width",
+    "kendall_tau",
+    "kernel_loss",
+    "kernel_similarity",
+    "mean_rank",
+    "mean_reciprocal_rank",
+    "pinball_loss",
+    "relative_mse",
+    "rrmse",
+    "subset_accuracy",
+    "top_k_accuracy",
+    "truth_ranks",
+]

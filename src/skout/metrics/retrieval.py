@@ -1,0 +1,299 @@
+"""Retrieval: candidates are scored for each query, and one of them is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._validation import check_choice, check_number
+from ._checks import as_real, check_rows_given
+
+__all__ = ["hits_at_k", "mean_rank", "mean_reciprocal_rank", "top_k_accuracy", "truth_ranks"]
+
+_TIED_SHARE = {"average": 0.5, "worst": 1.0, "best": 0.0}
+
+
+def truth_ranks(
+    scores: Any, truth: Any, *, groups: Any = None, ties: str = "average"
+) -> np.ndarray:
+    """Return the rank of the truth among the candidates of each query; 1 is best.
+
+    That is 1 + #above + #tied / 2, where the candidates with a higher and with an equal score are
+    counted. So a scorer that gives the same score to all c candidates has rank (c + 1) / 2.
+
+    Parameters
+    ----------
+    scores : array of shape (n, c), or sequence of n arrays of shape (c_i,)
+        Scores of the candidates of each query, the higher the better: of a shared pool, or of each
+        query's own candidates. They may be infinite.
+    truth : sequence of n
+        For each query the position of the true candidate in its scores, or a collection of
+        positions where several are right: the best of them counts, and they do not compete with
+        each other. -1, None or an empty collection says that the truth is not a candidate; in a
+        collection -1 is left out, so a matrix of positions may be padded with it.
+    groups : sequence of c labels, or sequence of n lists or arrays of c_i labels, optional
+        Candidates of a query with equal labels are copies of one object. An object counts once,
+        with its best score, and copies of the truth are right too. Labels are hashable, like
+        strings, integers and tuples.
+    ties : {"average", "worst", "best"}, default "average"
+        Where the truth comes among objects of equal score: in the middle, last or first. "best"
+        flatters: a constant scorer has rank 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        inf where the truth is not among the candidates.
+
+    Examples
+    --------
+    >>> from skout.metrics import truth_ranks
+    >>> truth_ranks([[0.9, 0.5, 0.1], [0.2, 0.2, 0.2]], [1, 0])
+    array([2., 2.])
+
+    Each query has its own candidates, and the last truth is not one of them.
+
+    >>> truth_ranks([[3.0, 2.0, 2.0, 1.0], [1.0, 5.0]], [3, None])
+    array([ 4., inf])
+
+    The candidates "b" are one object.
+
+    >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"])
+    array([3.])
+    """
+    check_choice(ties, "ties", tuple(_TIED_SHARE))
+    rows = [_check_scores(row, i) for i, row in enumerate(_sequence(scores, "scores"))]
+    truths = _sequence(truth, "truth")
+    if not rows:
+        raise ValueError("scores must hold at least one query. Got none instead.")
+    _check_length(len(truths), len(rows), "truth")
+    rights = [
+        _positions(t, len(row), i) for i, (t, row) in enumerate(zip(truths, rows, strict=True))
+    ]
+    copies = [None] * len(rows) if groups is None else _copies(groups, rows)
+    ranks = np.empty(len(rows))
+    for i, (row, right, copy) in enumerate(zip(rows, rights, copies, strict=True)):
+        if copy is not None:
+            row, right = copy.best(row), copy.codes[right]
+        ranks[i] = _rank(row, np.unique(right), _TIED_SHARE[ties])
+    return ranks
+
+
+def top_k_accuracy(
+    scores: Any, truth: Any, k: int, *, groups: Any = None, ties: str = "average"
+) -> float:
+    """Return the share of queries with the truth among the k best candidates.
+
+    That is ``hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties), k)``.
+
+    Parameters
+    ----------
+    scores, truth, groups, ties
+        See `truth_ranks`.
+    k : int
+        At least 1.
+
+    Examples
+    --------
+    >>> from skout.metrics import top_k_accuracy
+    >>> top_k_accuracy([[0.9, 0.5, 0.1], [0.1, 0.2, 0.3]], [1, 0], k=2)
+    0.5
+    """
+    return hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties), k)
+
+
+def hits_at_k(ranks: Any, k: int) -> float:
+    """Return the share of ranks that are at most k.
+
+    Parameters
+    ----------
+    ranks : array of shape (n,)
+        From `truth_ranks`; inf is never a hit, nor is 1.5, a tie for the first place, with k = 1.
+    k : int
+        At least 1.
+
+    Examples
+    --------
+    >>> from skout.metrics import hits_at_k
+    >>> hits_at_k([1.0, 3.0, 1.5, float("inf")], k=2)
+    0.5
+    """
+    check_number(k, "k", low=1, integer=True)
+    return float(np.mean(_check_ranks(ranks) <= k))
+
+
+def mean_reciprocal_rank(ranks: Any) -> float:
+    """Return the mean of 1 / rank; 1 is perfect, and a rank of inf contributes 0.
+
+    Parameters
+    ----------
+    ranks : array of shape (n,)
+        From `truth_ranks`.
+
+    Examples
+    --------
+    >>> from skout.metrics import mean_reciprocal_rank
+    >>> mean_reciprocal_rank([1.0, 2.0, 4.0, float("inf")])
+    0.4375
+    """
+    return float(np.mean(1.0 / _check_ranks(ranks)))
+
+
+def mean_rank(ranks: Any, *, missing: float | None = None) -> float:
+    """Return the mean of the ranks; 1 is perfect.
+
+    Parameters
+    ----------
+    ranks : array of shape (n,)
+        From `truth_ranks`.
+    missing : float, optional
+        What a rank of inf, a truth that is not among the candidates, counts as. By default such
+        ranks are an error: their mean has no value.
+
+    Examples
+    --------
+    >>> from skout.metrics import mean_rank
+    >>> mean_rank([1.0, 2.5, 4.0])
+    2.5
+    >>> mean_rank([1.0, float("inf")], missing=101)
+    51.0
+    """
+    found = _check_ranks(ranks)
+    absent = np.isinf(found)
+    if missing is not None:
+        found = np.where(absent, check_number(missing, "missing", low=1), found)
+    elif absent.any():
+        raise ValueError(
+            f"{np.count_nonzero(absent)} of {len(found)} truths were not among the candidates: "
+            "their rank is inf. Pass missing, the rank that they count as, or leave them out."
+        )
+    return float(np.mean(found))
+
+
+# One query ---------------------------------------------------------------------------------------
+
+
+def _rank(scores: np.ndarray, right: np.ndarray, tied_share: float) -> float:
+    """Return the rank of the best of the distinct positions `right`."""
+    if not len(right):
+        return np.inf
+    best = scores[right].max()
+    above = np.count_nonzero(scores > best)
+    tied = np.count_nonzero(scores == best) - np.count_nonzero(scores[right] == best)
+    return 1.0 + above + tied_share * tied
+
+
+class _Copies(NamedTuple):
+    """Which object each candidate is a copy of."""
+
+    codes: np.ndarray  # (c,), the number of its object
+    order: np.ndarray  # (c,), candidates sorted by object
+    starts: np.ndarray  # (n_objects,), where an object begins in `order`
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Return the best score of each object."""
+        return np.maximum.reduceat(scores[self.order], self.starts)
+
+
+# Arguments ---------------------------------------------------------------------------------------
+
+
+def _sequence(values: Any, name: str, one_for: str = "query") -> list[Any]:
+    """Return the entries, or rows, of an argument that has one for each query or candidate."""
+    if hasattr(values, "shape"):
+        values = np.asarray(values)  # a data frame would list its columns
+    if isinstance(values, str) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
+        raise TypeError(
+            f"{name} must be a sequence with one entry for each {one_for}. "
+            f"Got {type(values).__name__} instead."
+        )
+    return list(values)
+
+
+def _check_length(found: int, expected: int, name: str) -> None:
+    if found != expected:
+        raise ValueError(
+            f"{name} must have one entry for each query. Got {found} and {expected} queries "
+            "instead."
+        )
+
+
+def _check_scores(row: Any, query: int) -> np.ndarray:
+    """Return the scores of one query, of shape (c,)."""
+    expected = f"The scores of query {query} must be an array of numbers of shape (c,)."
+    scores = as_real(row, expected)
+    if scores.ndim != 1:
+        raise ValueError(f"{expected} Got shape {scores.shape} instead.")
+    bad = np.flatnonzero(np.isnan(scores))
+    if len(bad):
+        raise ValueError(f"{expected} Got nan at index {bad[0]} instead.")
+    return scores
+
+
+def _positions(truth: Any, c: int, query: int) -> np.ndarray:
+    """Return the positions of the right candidates of one query; none where it has none."""
+    expected = (
+        f"The truth of query {query} must be the position of one of its {c} candidates, or several "
+        "positions, or -1 or None where it is not a candidate."
+    )
+    many = isinstance(truth, Iterable) and getattr(truth, "ndim", 1) > 0
+    items = [] if truth is None else list(truth) if many else [truth]
+    for item in items:
+        if not isinstance(item, int | np.integer) or isinstance(item, bool):
+            raise TypeError(f"{expected} Got {item!r} instead.")
+        if not -1 <= item < c:
+            raise ValueError(f"{expected} Got {item} instead.")
+    right = np.array([item for item in items if item >= 0], dtype=np.intp)
+    if len(np.unique(right)) < len(right):
+        raise ValueError(
+            f"{expected} Got a position twice instead; of a 0/1 mask pass np.flatnonzero(mask)."
+        )
+    return right
+
+
+def _copies(groups: Any, rows: list[np.ndarray]) -> list[_Copies]:
+    """Return the copies among the candidates of each query."""
+    entries = _sequence(groups, "groups")
+    if not entries or _is_label(entries[0]):
+        copies = [_group(entries)] * len(rows)
+    else:
+        _check_length(len(entries), len(rows), "groups")
+        copies = [_group(_sequence(labels, "groups", "candidate")) for labels in entries]
+    for i, (row, copy) in enumerate(zip(rows, copies, strict=True)):
+        if len(copy.codes) != len(row):
+            raise ValueError(
+                f"groups must have one label for each candidate. Got {len(copy.codes)} labels and "
+                f"{len(row)} candidates of query {i} instead."
+            )
+    return copies
+
+
+def _is_label(entry: Any) -> bool:
+    """Tell a label from the labels of a query, a list or an array."""
+    return isinstance(entry, Hashable) and getattr(entry, "ndim", 0) == 0
+
+
+def _group(labels: list[Any]) -> _Copies:
+    """Number the distinct labels."""
+    try:
+        number = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+        missing = any(label is None or bool(label != label) for label in number)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"groups must hold labels that can be hashed. {error}.") from error
+    if missing:
+        raise ValueError("groups must have a label for each candidate. Got None or nan instead.")
+    codes = np.array([number[label] for label in labels], dtype=np.intp)
+    order = np.argsort(codes, kind="stable")
+    return _Copies(codes, order, np.searchsorted(codes[order], np.arange(len(number))))
+
+
+def _check_ranks(ranks: Any) -> np.ndarray:
+    """Return ranks of shape (n,), at least 1 and perhaps infinite."""
+    expected = "ranks must be an array of numbers >= 1, inf where there is none, of shape (n,)."
+    found = as_real(ranks, expected)
+    check_rows_given(found.shape, {1}, expected)
+    bad = np.flatnonzero(~(found >= 1))
+    if len(bad):
+        raise ValueError(f"{expected} Got {found[bad[0]]} at index {bad[0]} instead.")
+    return found
