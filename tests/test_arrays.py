@@ -10,12 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skout._arrays import (
+    RightOperand,
     as_objects,
     astype,
     float_dtype,
-    multiply,
     n_rows,
-    right_operand,
     row_slices,
     take,
     unique,
@@ -175,26 +174,24 @@ def test_astype_casts_numbers_only():
     assert astype(words, np.float64) is words
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("chunk", [2, 128])
 @pytest.mark.parametrize("limit", [0, 2**26], ids=["sparse-right", "dense-right"])
 @pytest.mark.parametrize("right", [np.asarray, sparse.csr_matrix, sparse.csr_array])
 @pytest.mark.parametrize("left", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-def test_multiply(left, right, limit, monkeypatch):
+def test_right_operand(left, right, limit, chunk, dtype, monkeypatch):
     monkeypatch.setattr("skout._arrays._DENSE_LIMIT", limit)
+    monkeypatch.setattr("skout._arrays._CHUNK", chunk)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
-    operand = right_operand(right(B))
-    assert sparse.issparse(operand) == (right is not np.asarray and limit == 0)
-    product = multiply(left(A), operand)
+    operand, tol = RightOperand(right(B)), 1e-12 if dtype == np.float64 else 1e-5
+    product = operand.product(left(A.astype(dtype)))
     assert type(product) is np.ndarray
-    assert_allclose(product, A @ B.T, rtol=1e-12)
-    out = np.full((6, 3), np.nan)
-    assert multiply(left(A), operand, out) is out
-    assert_allclose(out, A @ B.T, rtol=1e-12)
-
-
-def test_right_operand_is_contiguous():
-    assert right_operand(ROWS).flags.c_contiguous
-    assert right_operand(sparse.csr_matrix(ROWS)).flags.c_contiguous
+    assert product.dtype == dtype
+    assert_allclose(product, A @ B.T, rtol=tol, atol=tol)
+    out = np.full((6, 3), np.nan, dtype=dtype)
+    assert operand.product(left(A.astype(dtype)), out) is out
+    assert_allclose(out, A @ B.T, rtol=tol, atol=tol)
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (7, 3), (7, 100), (5, 1)])

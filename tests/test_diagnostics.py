@@ -149,7 +149,7 @@ def test_a_spectrum_may_be_given_in_three_ways():
         (np.ones((2, 3)), r"K must be a square Gram matrix. Got shape \(2, 3\)"),
         (np.array([[1.0, 2.0], [0.0, 1.0]]), "K must be a symmetric Gram matrix"),
         (np.array([[0.0, 1.0], [1.0, 0.0]]), "eigenvalues of a kernel matrix must be >= 0"),
-        (("gausian", np.eye(2)), "Did you mean 'gaussian'"),
+        (("gaussiann", np.eye(2)), "Did you mean 'gaussian'"),
         (("linear", np.empty((0, 2))), r"0 sample\(s\)"),
     ],
 )
@@ -266,7 +266,7 @@ def test_decay_of_the_sobolev_kernel():
     assert decay.mu < 0.05
 
 
-@pytest.mark.parametrize("n", [20, 100, 300])
+@pytest.mark.parametrize("n", [20, 100])
 def test_finite_rank_has_gamma_0_and_a_flat_spectrum_1(n):
     for d in (1, 3):
         decay = eigen_decay(("linear", rows(n, d)))
@@ -295,7 +295,7 @@ def test_embedding_exponent_is_0_if_all_objects_are_alike():
     assert_allclose(decay.gamma, 0.5, atol=0.05)
 
 
-@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("n", [100, 200])
 def test_embedding_exponent_of_a_rare_object(n):
     # n - 1 objects alike, one by itself: its N(z, t) is 1 / (1/n + t), the mean is nearly constant
     K = np.ones((n, n))

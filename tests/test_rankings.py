@@ -233,6 +233,17 @@ def test_conformance_check_can_fail():
         check_decoder(Worst(), basis, Y, basis.transform(Y))
 
 
+@pytest.mark.parametrize("max_exact", [0, 10])
+def test_decoding_with_kendall_is_kemeny_of_weighted_voters(max_exact):
+    Y = rankings(30, 9)
+    basis, decoder = fitted(Kendall(), Y, max_exact=max_exact)
+    weights = np.random.default_rng(0).standard_normal((40, 30))
+    P = np.einsum("bn,nij->bij", weights, Y[:, :, None] < Y[:, None, :])
+    found = decoder.decode(weights @ basis.transform(Y))
+    assert_array_equal(found, kemeny(P, max_exact))
+    assert max_exact == 10 or (found != kemeny(P)).any()
+
+
 @given(kernel=st.sampled_from(list(KERNELS.values())), d=st.integers(1, 12), seed=seeds)
 def test_decoding_what_was_transformed_gives_it_back(kernel, d, seed):
     Y = rankings(8, d, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,13 +10,12 @@ import numpy as np
 from scipy import sparse
 
 __all__ = [
+    "RightOperand",
     "as_objects",
     "astype",
     "float_dtype",
     "match",
-    "multiply",
     "n_rows",
-    "right_operand",
     "row_slices",
     "take",
     "unique",
@@ -23,6 +23,8 @@ __all__ = [
 
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
 _DENSE_LIMIT = 2**26
+# Columns of a right operand that a CSR matrix is multiplied with at a time.
+_CHUNK = 128
 
 
 def n_rows(rows: Any) -> int:
@@ -67,25 +69,51 @@ def astype(rows: Any, dtype: Any) -> Any:
     return rows
 
 
-def right_operand(B: Any) -> Any:
-    """Return B' once, in the form that `multiply` is fastest with."""
-    if sparse.issparse(B):
-        if B.shape[0] * B.shape[1] > _DENSE_LIMIT:
-            return B.T.tocsr()
-        B = B.toarray()
-    return np.ascontiguousarray(B.T)
+class RightOperand:
+    """B', prepared once for products A B' with many blocks of rows A, dense or CSR.
 
+    Parameters
+    ----------
+    B : ndarray or CSR matrix of shape (m, d)
+    """
 
-def multiply(A: Any, right: Any, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the dense product A B' of a block of rows with `right_operand(B)`."""
-    if isinstance(A, np.ndarray) and isinstance(right, np.ndarray):
-        return np.matmul(A, right, out=out)
-    product = A @ right if sparse.issparse(A) else (right.T @ A.T).T
-    product = product.toarray() if sparse.issparse(product) else product
-    if out is None:
-        return np.asarray(product)
-    out[...] = product
-    return out
+    def __init__(self, B: Any) -> None:
+        self._B = B
+
+    @functools.cached_property
+    def _transposed(self) -> Any:
+        B = self._B
+        if sparse.issparse(B):
+            if B.shape[0] * B.shape[1] > _DENSE_LIMIT:
+                return B.T.tocsr()
+            B = B.toarray()
+        return np.ascontiguousarray(B.T)
+
+    @functools.cached_property
+    def _chunks(self) -> list[tuple[slice, np.ndarray]]:
+        """Columns of B' in parts that stay in cache while the rows of a CSR matrix visit them."""
+        parts = row_slices(self._B.shape[0], _CHUNK)
+        return [(some, np.ascontiguousarray(self._transposed[:, some])) for some in parts]
+
+    @functools.cached_property
+    def _single(self) -> RightOperand:
+        return RightOperand(self._B.astype(np.float32))
+
+    def product(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the dense product A B', in the precision of A."""
+        if float_dtype(A) == np.float32 and self._B.dtype != np.float32:
+            return self._single.product(A, out)
+        if isinstance(A, np.ndarray) and isinstance(self._transposed, np.ndarray):
+            return np.matmul(A, self._transposed, out=out)
+        out = np.empty((n_rows(A), self._B.shape[0]), dtype=float_dtype(A)) if out is None else out
+        if isinstance(self._transposed, np.ndarray):
+            for some, part in self._chunks:
+                out[:, some] = A @ part
+        elif sparse.issparse(A):
+            out[...] = (A @ self._transposed).toarray()
+        else:
+            out[...] = (self._B @ A.T).T
+        return out
 
 
 def row_slices(n: int, size: int) -> Iterator[slice]:

@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
+# Columns of a triangle that are multiplied at a time.
+_TRIANGLE = 256
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -267,7 +269,13 @@ def partial_whitening(
     p = len(C)
     finish = np.eye(p)
     finish[size:, size:] = C[size:, size:]
-    right = np.ascontiguousarray(C[:size, :size].T, dtype=dtype)
+    ends = [*range(_TRIANGLE, size, _TRIANGLE), size] if size else []
+    starts = [0, *ends[:-1]]
+    # columns of C' without the zeros below; the last first, as each needs those before it
+    steps = [
+        (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
+        for a, b in zip(starts, ends, strict=False)
+    ][::-1]
     share = np.empty((size, p - size), dtype=dtype)
     if 0 < size < p:
         columns = solve_triangular(C, np.eye(p, size), lower=True)  # of L: A and B
@@ -280,7 +288,8 @@ def partial_whitening(
             if len(getattr(memory, "product", ())) < len(F):
                 memory.product = np.empty((len(F), p - size), dtype=dtype)
             product = memory.product[: len(F)]
-            F[:, :size] = F[:, :size] @ right
+            for some, right in steps:
+                F[:, some] = F[:, : some.stop] @ right
             F[:, size:] -= np.matmul(F[:, :size], share, out=product)
         return F
 

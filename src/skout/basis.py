@@ -273,7 +273,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         else:
             may_centre = self.weights_ is None
             shift = self._n_effective * alpha
-            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre)
+            n = n_rows(sample.rows)
+            plan = accuracy_plan(
+                self.components_, shift, float_dtype(sample.rows), may_centre, n
+            )
             apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
         mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         parts = accumulate(
@@ -296,7 +299,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 # Ranks below which whitening every row costs little; pivots that may be whitened row by row.
 _SMALL_RANK = 256
-_WHITENED = (32, 64, 128, 256)
+_WHITENED = (32, 64, 128, 256, 512)
 # Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
 # bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
 _SINGLE_LOSS = 2e-3
@@ -311,7 +314,9 @@ class Plan(NamedTuple):
     dtype: np.dtype  # precision of the products
 
 
-def accuracy_plan(C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool) -> Plan:
+def accuracy_plan(
+    C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool, n: float = np.inf
+) -> Plan:
     """Choose how far to whiten the features in each block, and the precision of the products.
 
     The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
@@ -319,13 +324,15 @@ def accuracy_plan(C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool
     Relative to the smallest eigenvalue mu of K~ the noise becomes noise / (mu (mu + shift)) in Z'Z
     and between that and noise / (mu + shift)^2 in predictions, as measured. The cheapest choice
     that keeps the geometric mean of the two small is taken; float32 rows get float32 products
-    where that is enough.
+    where that is enough. `n` is the number of rows that will be seen.
     """
     p = len(C)
     if p < _SMALL_RANK:
         return Plan(p, False, np.dtype(np.float64))
     choices = [(0, False)] + [(0, True)] * may_centre
-    choices += [(size, False) for size in _WHITENED if size < p]
+    # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
+    sizes = [size for size in _WHITENED if size < p]
+    choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
     squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre))
     mu = C[-1, -1] ** -2.0  # the last pivot, squared
     # float32 products err at random and average out; sums over blocks are float64 in any case

@@ -115,8 +115,6 @@ class RankingDecoder(Decoder):
         check_is_fitted(self)
         self._refuse(candidates)
         d, max_exact = self.n_items_, self.max_exact
-        if d == 1:
-            return np.zeros((len(F), 1), dtype=np.int64)
 
         def decode(some: slice) -> np.ndarray:
             G = F[some] @ self.directions_  # (b, q)
@@ -204,7 +202,7 @@ def _nearest_code(codes: np.ndarray) -> np.ndarray:
 
 
 def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
-    """Return W (b, d, d) whose entries above the diagonal are the rows of G."""
+    """Return W (b, d, d) whose entries above the diagonal, if any, are the rows of G."""
     first, second = np.triu_indices(d, k=1)
     W = np.zeros((len(G), d, d))
     W[:, first, second] = G

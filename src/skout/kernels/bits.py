@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import multiply, n_rows, right_operand
+from .._arrays import RightOperand, n_rows
 from .base import Block
 from .vectors import VectorKernel, block_buffer
 
@@ -75,14 +75,14 @@ def _overlap_with(B: Any) -> Block:
     levels = values[values > 0]
     if len(levels) > _MAX_LEVELS:
         return _overlap_by_column(B)
-    indicators = [right_operand(_indicator(B, level)) for level in levels]
+    indicators = [RightOperand(_indicator(B, level)) for level in levels]
     lower = np.concatenate([[0.0], levels])[:-1]
 
     def overlap(A: Any, out: np.ndarray) -> np.ndarray:
         out[...] = 0.0
         for low, high, right in zip(lower, levels, indicators, strict=True):
             share = _share(A, low, high)
-            out += multiply(share, right.astype(out.dtype, copy=False))
+            out += right.product(share)
         return out
 
     return overlap

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics.pairwise import manhattan_distances
 
-from .._arrays import float_dtype, multiply, n_rows, right_operand, row_slices
+from .._arrays import RightOperand, float_dtype, n_rows, row_slices
 from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 
@@ -61,7 +61,7 @@ class _SquaredDistances:
         self.sparse = sparse.issparse(B)
         self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
         if self.sparse:
-            self.right = right_operand(B)
+            self.operand = RightOperand(B)
             self.norms = _squared_norms(B)
             return
         B = B.astype(np.float64)
@@ -97,7 +97,7 @@ class _SquaredDistances:
         """Fill `out` and return the squared norms of A."""
         if self.sparse:
             norms = _squared_norms(A)
-            multiply(A, self.right, out)
+            self.operand.product(A, out)
             out *= out.dtype.type(-2.0 * self.factor)
             out += (self.factor * norms)[:, None].astype(out.dtype)
             out += (self.factor * self.norms).astype(out.dtype)
@@ -211,10 +211,10 @@ class Linear(VectorKernel):
     """
 
     def against(self, B: Any) -> Block:
-        right = right_operand(B)
+        right = RightOperand(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            return multiply(A, right.astype(float_dtype(A), copy=False), out)
+            return right.product(A, out)
 
         return block
 
