@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "benchmarks"))
@@ -27,6 +28,7 @@ __all__ = [
     "data_file",
     "fastest",
     "load_boston",
+    "load_labels",
     "load_rf1",
     "mean_sd",
     "print_table",
@@ -60,6 +62,18 @@ def load_rf1() -> tuple[np.ndarray, np.ndarray, int, list[str]]:
     with np.load(data_file("mtr_rf1.npz")) as file:
         names = [str(name).split("_")[0].lower() for name in file["target_names"]]
         return file["X"], file["Y"], int(file["n_train"]), names
+
+
+def load_labels(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Return training inputs (CSR) and label sets (0/1), then those of the official test part."""
+    with np.load(data_file(f"ml_{name}.npz")) as file:
+        n, shape = int(file["n_train"]), tuple(file["X_shape"])
+        parts = (file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"])
+        X = sparse.csr_matrix(parts, shape=shape)
+        labels = file["Y_indices"].astype(np.int32)
+        ones = (np.ones(len(labels)), labels, file["Y_indptr"])
+        Y = sparse.csr_matrix(ones, shape=tuple(file["Y_shape"])).toarray()
+    return X[:n], Y[:n], X[n:], Y[n:]
 
 
 class Scaler:

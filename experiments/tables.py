@@ -1,6 +1,7 @@
 """Print the recorded results as markdown tables, the thesis's numbers beside ours.
 
     python experiments/tables.py [figure_3_1] [table_3_3] [table_3_4] [table_3_4_folds]
+                                 [label_ranking]
 
 After ± stands the standard deviation over replicates; in the thesis's tables it is, as far as the
 authors' programs tell, half of that.
@@ -9,11 +10,15 @@ authors' programs tell, half of that.
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from common import mean_sd, read_record
+from common import RECORDS, mean_sd, read_record
+from label_ranking import METHODS as RANKERS
+from label_ranking import OURS, summary
+from multilabel import DATA as MULTILABEL
 from table_3_3 import PAPER as PAPER_3_3
 from table_3_3 import PAPER_BEST
 from table_3_4 import PAPER as PAPER_3_4
@@ -138,6 +143,104 @@ def table_3_4_folds() -> None:
     print(markdown(["sketch", "aRRMSE", *names], rows))
 
 
+def label_ranking() -> None:
+    """Kendall's tau of each data set and method, and how often ours are the best."""
+    record = read_record("label_ranking")
+    table = summary(record["results"])
+    means = {name: {key: cell[0] for key, cell in row.items()} for name, row in table.items()}
+    folds = record["settings"]["folds"]
+    print(f"\nLabel ranking: Kendall's tau, {folds} folds; skout to the left of k-NN\n")
+    rows = [[name, *(pair(row[key], 3) for key in RANKERS)] for name, row in table.items()]
+    print(markdown(["data", *RANKERS], rows))
+    for rivals in (("k-NN", "ranking forest"), ("k-NN", "ranking forest", "ranking extra trees")):
+        theirs = {name: max(row[key] for key in rivals) for name, row in means.items()}
+        chosen = sum(row["chosen"] >= theirs[name] for name, row in means.items())
+        best = sum(max(row[key] for key in OURS) >= theirs[name] for name, row in means.items())
+        print(
+            f"At least {' and '.join(rivals)}: chosen on {chosen} of {len(means)} data sets, "
+            f"the best of our four columns on {best}.\n"
+        )
+
+
+def table_4_2() -> None:
+    """The F1 of the four methods on bibtex, with Gaussian kernels."""
+    parts = ("table_4_2_IOKR_SISOKR", "table_4_2_ISOKR_SIOKR")
+    results = [row for part in parts for row in read_record(part)["results"]]
+    print("\nTable 4.2, bibtex: example F1 in percent, Gaussian kernels, m_x = 2250, m_y = 200\n")
+    rows = []
+    for method in ("SISOKR", "ISOKR", "SIOKR", "IOKR"):
+        chosen, authors = (
+            next(row for row in results if row["method"] == method and row["how"] == how)
+            for how in ("chosen", "authors'")
+        )
+        values = f"{chosen['alpha']:.0e}, {chosen['s_x']:.0e}, {chosen['s_y']:.0e}"
+        cells = [method, f"{chosen['paper']:.1f}", pair(chosen["f1"], 2), values]
+        rows.append([*cells, pair(authors["f1"], 2)])
+    head = ["method", "thesis", "ours, chosen by CV", "alpha, s_x, s_y", "ours, authors' values"]
+    print(markdown(head, rows))
+
+
+def multilabel() -> None:
+    """The F1 of every method on the five data sets, and the seconds on bibtex."""
+    found: dict[str, dict[str, Any]] = {}
+    for data, part in itertools.product(MULTILABEL, ("exact", "300", "600", "baselines")):
+        if not (RECORDS / f"multilabel_{data}_{part}.json").is_file():
+            continue
+        for row in read_record(f"multilabel_{data}_{part}")["results"]:
+            name = row["method"].split(", m_x")[0]
+            name = f"skout, m_y = {part}" if part in ("300", "600") else name
+            found.setdefault(name, {})[data] = row
+    print(
+        "\nLabel sets: example F1 in percent, official splits, all choices on the training part\n"
+    )
+    rows = []
+    for method, row in found.items():
+        cells = [pair(row[data]["f1"], 1) if data in row else "-" for data in MULTILABEL]
+        rows.append([method, *cells])
+    print(markdown(["method", *MULTILABEL], rows))
+    print("What cross-validation chose for skout\n")
+    rows = []
+    for method, row in found.items():
+        for data in (data for data in MULTILABEL if method.startswith("skout") and data in row):
+            chosen = row[data]["setting"]
+            cells = [chosen["rows"], f"{chosen['gamma']:.3g}", f"{chosen['alpha']:.1e}"]
+            cells += [chosen["kernel"], chosen["decoder"], chosen["output_sketch"] or "-"]
+            rows.append([f"{data}, {method[7:]}", str(row[data]["m_x"] or "-"), *cells])
+    head = ["data", "m_x", "rows", "gamma", "alpha", "output kernel", "candidates", "output sketch"]
+    print(markdown(head, rows))
+    record = read_record("multilabel_bibtex_seconds")
+    print("Seconds on bibtex, in one run\n")
+    rows = [
+        [
+            row["method"],
+            f"{row['fit_seconds']:.2f}",
+            f"{row['predict_seconds']:.2f}",
+            f"{row['share of exact']:.2f}",
+        ]
+        for row in record["results"]
+    ]
+    print(markdown(["method", "fit", "predict", "share of exact"], rows))
+
+
+def prediction_sets() -> None:
+    """The coverage of conformal sets."""
+    record = read_record("prediction_sets")
+    print(
+        f"\nPrediction sets: share that holds the truth, {record['settings']['n_splits']} splits\n"
+    )
+    rows = [
+        [
+            row["data"],
+            f"{100 * row['nominal']:.0f} %",
+            f"{100 * row['coverage'][0]:.1f} ± {100 * row['coverage'][1]:.1f} %",
+            f"{row['mean_size'][0]:.1f} of {row['pool']}",
+            str(row["smallest_set"]),
+        ]
+        for row in record["results"]
+    ]
+    print(markdown(["data", "wanted", "found", "mean size", "smallest set"], rows))
+
+
 HEADING = """# Results of the experiments
 
 Made by `python experiments/tables.py > experiments/RESULTS.md` from the files in
@@ -148,7 +251,13 @@ Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figur
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (figure_3_1, table_3_3, table_3_4, table_3_4_folds)}
+    parts = {
+        part.__name__: part
+        for part in (
+            *(figure_3_1, table_3_3, table_3_4, table_3_4_folds),
+            *(table_4_2, multilabel, label_ranking, prediction_sets),
+        )
+    }
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", help=", ".join(parts), metavar="part")
     chosen = parser.parse_args().parts

@@ -14,6 +14,7 @@ from skout._arrays import (
     as_objects,
     astype,
     float_dtype,
+    match,
     n_rows,
     row_slices,
     take,
@@ -106,6 +107,52 @@ def test_unique_puts_the_rows_back(values):
     assert all(first[inverse[i]] <= i for i in range(len(X)))
     for one, other in zip(unique(sparse.csr_matrix(X)), (first, inverse), strict=True):
         assert_array_equal(one, other)
+
+
+# match -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csr_array]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_match_rows(form, dtype):
+    pool = np.array([[0.0, 2.0], [1.0, 0.0], [3.0, 3.0]])
+    found = match(form(ROWS.astype(dtype)), form(pool.astype(dtype)))
+    assert_array_equal(found, [1, 0, 1, -1, 0])
+    assert found.dtype.kind == "i"
+
+
+def test_match_objects():
+    pool = as_objects(["a", (1, 2), frozenset({3})])
+    assert_array_equal(match(as_objects([(1, 2), "b", frozenset({3}), "a"]), pool), [1, -1, 2, 0])
+    shared = [1, 2]  # without a hash: only the object itself is equal
+    assert_array_equal(match(as_objects([shared, [1, 2]]), as_objects(["x", shared])), [1, -1])
+
+
+def test_match_zeros_of_either_sign_and_csr_in_any_spelling():
+    assert_array_equal(match(np.array([[-0.0, 1.0]]), np.array([[0.0, 1.0]])), [0])
+    spelled = sparse.csr_matrix((np.array([1.0, 0.0, 1.0]), [1, 0, 1], [0, 3]), shape=(1, 2))
+    assert_array_equal(match(spelled, sparse.csr_matrix([[1.0, 0.0], [0.0, 2.0]])), [1])
+    assert_array_equal(spelled.data, [1.0, 0.0, 1.0])  # the input stays as it is
+
+
+@pytest.mark.parametrize("empty", [np.empty((0, 2)), sparse.csr_matrix((0, 2))])
+def test_match_of_nothing(empty):
+    rows = ROWS if isinstance(empty, np.ndarray) else sparse.csr_matrix(ROWS)
+    assert_array_equal(match(empty, rows), np.empty(0))
+    assert_array_equal(match(rows, empty), np.full(5, -1))
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.tuples(*[st.integers(-1, 1)] * 2), min_size=1, max_size=9), st.integers(0, 9))
+def test_match_finds_an_equal_row_where_there_is_one(values, cut):
+    rows, pool = np.array(values, dtype=float), np.array([*values[:cut], (9, 9)], dtype=float)
+    found = match(rows, pool)
+    for row, j in zip(rows, found, strict=True):
+        equal = [k for k, other in enumerate(pool) if tuple(other) == tuple(row)]
+        assert j in equal or (j == -1 and not equal)
+    assert_array_equal(match(sparse.csr_matrix(rows), sparse.csr_matrix(pool)), found)
 
 
 # take, n_rows, as_objects ------------------------------------------------------------------------

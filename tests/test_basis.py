@@ -522,3 +522,108 @@ def test_plan_spends_more_as_alpha_falls():
     ]
     assert sizes == sorted(sizes)
     assert sizes[0] == 0 < sizes[-1]
+
+
+# Coordinates of the rows that a basis was fitted on ----------------------------------------------
+
+
+@pytest.mark.parametrize("whiten", WHITEN)
+@pytest.mark.parametrize("duplicates", [False, True], ids=["distinct", "duplicates"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("sketch", [None, SubSample(8), PSparsified(8)], ids=short)
+def test_fit_transform_is_fit_and_transform(sketch, kernel, duplicates, whiten):
+    X = rows(duplicates=duplicates)
+    basis = KernelBasis(kernel, sketch, whiten=whiten, random_state=0)
+    Z = basis.fit_transform(X)
+    assert_allclose(Z, basis.transform(X), atol=1e-8 * np.abs(Z).max())
+    other = KernelBasis(kernel, sketch, whiten=whiten, random_state=0).fit(X)
+    assert_allclose(Z, other.transform(X), atol=1e-8 * np.abs(Z).max())
+
+
+@pytest.mark.parametrize("matrix", [sparse.csr_matrix, sparse.csr_array])
+def test_fit_transform_of_sparse_rows(matrix):
+    X = np.where(np.abs(rows(duplicates=True)) > 0.7, rows(duplicates=True), 0.0)
+    basis = KernelBasis(Gaussian(0.3))
+    assert_allclose(basis.fit_transform(matrix(X)), basis.transform(matrix(X)), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.3), Linear(), Polynomial(2, 0.5)], ids=str)
+@pytest.mark.parametrize("sketch", [None, SubSample(8)], ids=short)
+def test_fit_transform_in_float32(sketch, kernel):
+    X = rows(duplicates=True).astype(np.float32)
+    basis = KernelBasis(kernel, sketch, random_state=0)
+    Z = basis.fit_transform(X)
+    assert Z.dtype == np.float32
+    K = kernel(X.astype(np.float64))
+    if sketch is None:
+        assert_allclose(Z @ Z.T, K, atol=1e-4 * np.abs(K).max())
+    assert_allclose(Z @ Z.T, basis.transform(X) @ basis.transform(X).T, atol=1e-4 * K.max())
+
+
+def test_fit_transform_of_objects():
+    def common(A, B):
+        return np.array([[float(len(set(a) & set(b))) for b in B] for a in A])
+
+    words = ["ab", "bc", "ab", "abc", "c", "", "bca"]  # abc and bca are one set of letters
+    lists = [list(word) for word in words]  # without a hash
+    for objects in (words, np.array(words), lists):
+        basis = KernelBasis(common)
+        Z = basis.fit_transform(objects)
+        assert_allclose(Z, basis.transform(objects), atol=1e-10)
+        assert_allclose(Z @ Z.T, common(words, words), atol=1e-10)
+
+
+def test_fit_transform_computes_no_kernel_value_twice(monkeypatch):
+    X = rows(duplicates=True)
+    basis = KernelBasis(Gaussian(0.3))
+    monkeypatch.setattr(basis, "_coordinates", lambda rows: pytest.fail("computed again"))
+    assert basis.fit_transform(X).shape == (30, 16)
+
+
+def test_fit_transform_computes_what_depends_on_the_landmarks():
+    X = rows(n=30, d=3)
+    basis = KernelBasis(Linear())
+    asked = []
+    original = basis._coordinates
+    basis._coordinates = lambda rows: asked.append(rows) or original(rows)
+    Z = basis.fit_transform(X)
+    assert [len(some) for some in asked] == [27]  # all but the three landmarks
+    assert_allclose(Z @ Z.T, X @ X.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("whiten", WHITEN)
+@pytest.mark.parametrize("matrix", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize(
+    "sketch", [None, SubSample(8), PSparsified(8), GaussianSketch(6)], ids=short
+)
+def test_combine_sums_over_landmarks(sketch, matrix, whiten):
+    X = rows()
+    basis = KernelBasis(Gaussian(0.3), sketch, whiten=whiten, random_state=0).fit(X)
+    m = basis.landmarks_.shape[0]
+    values = rows(n=m, d=4, seed=5)
+    W = basis.weights_
+    if W is None:
+        W = np.eye(m)
+    W = W.toarray() if sparse.issparse(W) else W
+    expected = np.zeros((basis.rank_, 4))
+    for a in range(basis.rank_):
+        for b in range(len(W)):
+            for j in range(m):
+                expected[a] += basis.components_[a, b] * W[b, j] * values[j]
+    found = basis.combine(matrix(values))
+    assert type(found) is np.ndarray
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(2), PSparsified(2)], ids=short)
+def test_combined_landmarks_of_a_linear_kernel_are_orthonormal_vectors(sketch):
+    X = rows()
+    basis = KernelBasis(Linear(), sketch, random_state=0).fit(X)
+    V = basis.combine(basis.landmarks_)  # the basis functions as vectors
+    assert_allclose(V @ V.T, np.eye(basis.rank_), atol=1e-9)
+    assert_allclose(basis.transform(X), X @ V.T, atol=1e-9)
+
+
+def test_combine_unfitted():
+    with pytest.raises(NotFittedError):
+        KernelBasis().combine(np.ones((2, 2)))

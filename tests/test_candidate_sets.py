@@ -91,8 +91,19 @@ def test_a_set_is_a_slice_of_the_pool():
     assert some.sizes.tolist() == [2, 0, 3]
     assert some.positions(2).tolist() == [0, 0, 6]
     assert (len(some), repr(some)) == (3, "<CandidateSets: 3 sets, 7 objects in the pool>")
-    with pytest.raises(IndexError):
-        some[3]
+    assert some.positions(-1).tolist() == [0, 0, 6]
+    assert some.query_of.tolist() == [0, 0, 2, 2, 2]
+    for i in (3, -4):
+        with pytest.raises(IndexError):
+            some[i]
+        with pytest.raises(IndexError):
+            some.positions(i)
+
+
+def test_some_entries_of_sets():
+    some = CandidateSets(WORDS, [0, 2, 2, 5], [4, 1, 0, 0, 6]).select(np.array([1, 4, 2]))
+    assert [list(one) for one in some] == [["cart"], [], ["ibis", "cat"]]
+    assert some.pool is WORDS
 
 
 @pytest.mark.parametrize("pool", [vectors(), sparse.csr_array(vectors()), pd.DataFrame(vectors())])
@@ -145,6 +156,32 @@ def test_from_lists_of_matrices(form):
     last = some[2].toarray() if sparse.issparse(some.pool) else some[2]
     assert_array_equal(last, Y[1:6])
     assert some.pool.dtype == Y.dtype
+
+
+@pytest.mark.parametrize(
+    ("lists", "odd"),
+    [(["CO", "CN"], "'CO'"), ("CO", "'C'"), ([["CO"], b"CN"], "b'CN'"), ([[1, 2], 3], "3")],
+)
+def test_a_string_is_not_a_list(lists, odd):
+    message = f"a list of candidates for each query, .* Got {odd} in place of a list. One pool"
+    with pytest.raises(TypeError, match=message):
+        CandidateSets.from_lists(lists)
+
+
+def test_from_lists_of_frames_keeps_columns_and_index():
+    frame = pd.DataFrame(vectors(), columns=list("abc"), index=[f"row {i}" for i in range(12)])
+    some = CandidateSets.from_lists([frame[:3], frame[:0], frame[1:6]])
+    assert some.sizes.tolist() == [3, 0, 5]
+    pd.testing.assert_frame_equal(some[2], frame[1:6])
+    mixed = CandidateSets.from_lists([frame[:3], vectors()[1:6]])
+    assert_array_equal(mixed.pool, vectors()[[0, 1, 2, 1, 2, 3, 4, 5]])
+
+
+def test_from_lists_of_series_has_one_pool():
+    words = pd.Series(["b", "a", "b"], index=[7, 8, 9])
+    some = CandidateSets.from_lists([words, words[1:], ["c"]])
+    assert list(some.pool) == ["b", "a", "c"]
+    assert some.indices.tolist() == [0, 1, 0, 1, 0, 2]
 
 
 # Sets against the formula ------------------------------------------------------------------------
@@ -269,6 +306,36 @@ def hashless(kernel):
     return of_text
 
 
+def test_frames_for_each_query():
+    # a warning of missing column names would be an error
+    frame, C = (pd.DataFrame(vectors(seed=i), columns=list("abc")) for i in (0, 5))
+    decoder, _, F = fitted(Gaussian(0.3), frame, n_queries=3)
+    plain, _, _ = fitted(Gaussian(0.3), vectors(), n_queries=3)
+    lists = [C[:4], C[3:8], C[6:]]
+    found = decoder.decode(F, lists)
+    assert list(found.columns) == ["a", "b", "c"]
+    assert_array_equal(found, plain.decode(F, [some.to_numpy() for some in lists]))
+    truth = frame[:3]
+    assert_array_equal(decoder.truth_ranks(F, truth), plain.truth_ranks(F, truth.to_numpy()))
+
+
+@pytest.mark.parametrize("index", [None, [5, 4, 3, 2, 1, 0, 9]])
+def test_series_for_each_query(index):
+    decoder, _, F = string_decoder()
+    words = pd.Series(OTHERS, index=index)
+    lists = [words[:4], words[3:6], words[5:]]
+    assert decoder.decode(F, lists) == decoder.decode(F, [list(some) for some in lists])
+    assert list(decoder.decode(F, words)) == decoder.decode(F, OTHERS)
+
+
+@pytest.mark.parametrize("form", [list, np.array, pd.Series], ids=lambda form: form.__name__)
+def test_numbers_as_objects_for_each_query(form):
+    Y = [1, 2, 3]
+    decoder, _, F = fitted(oracle.as_matrix(lambda a, b: float(a * b)), Y, n_queries=2)
+    expected = decoder.decode(F, [[1, 5], [2, 7]])
+    assert list(decoder.decode(F, [form([1, 5]), form([2, 7])])) == expected
+
+
 # Each candidate once -----------------------------------------------------------------------------
 
 
@@ -354,6 +421,13 @@ def test_gathered_blocks_do_not_matter(gathered, monkeypatch):
     for n_jobs in (1, 2):
         found = sets.set_scores(A, E, indptr, indices, n_jobs=n_jobs)
         assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_sets_of_many_candidates():
+    rng = np.random.default_rng(0)
+    A, E = rng.standard_normal((2, 4)), rng.standard_normal((1500, 4))
+    found = sets.set_scores(A, E, np.array([0, 1300, 1500]), np.arange(1500))
+    assert_allclose(found, np.concatenate([E[:1300] @ A[0], E[1300:] @ A[1]]), rtol=0, atol=1e-13)
 
 
 # Ties and copies ---------------------------------------------------------------------------------
@@ -459,12 +533,41 @@ def test_the_parts_of_an_embedded_pool():
     assert decoder.embed(None).pool is decoder.pool_
 
 
-def test_a_pool_of_another_model_is_refused():
-    small, _, _ = fitted(Linear(), vectors())
-    large, _, F = fitted(Gaussian(0.3), vectors())
-    message = "candidates were embedded in 3 coordinates, this model has 12. Embed them with this"
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=["fewer", "as many"])
+def test_a_pool_of_another_model_is_refused(kernel):
+    decoder, _, F = fitted(Gaussian(0.3), vectors())
+    # moved as a whole, the outputs have the same coordinates, and candidates have not
+    other, _, _ = fitted(kernel, vectors() + 1.0)
+    message = r"embedded by another model, .* Embed them with this model: model.embed\(pool.objects"
+    for some in (vectors(4), [vectors(4)] * 5):
+        for method in (decoder.rank, decoder.decode):
+            with pytest.raises(ValueError, match=message):
+                method(F, other.embed(some))
     with pytest.raises(ValueError, match=message):
-        large.rank(F, small.embed(vectors(4)))
+        decoder.decode(F, other.embed(None))
+
+
+def test_a_pool_does_not_outlive_another_fit():
+    decoder, _, F = fitted(Linear(), vectors())
+    pool = decoder.embed(vectors(4))
+    expected = decoder.decode(F, pool)
+    copy = pickle.loads(pickle.dumps(decoder))
+    assert_array_equal(copy.decode(F, pickle.loads(pickle.dumps(pool))), expected)
+    with pytest.raises(ValueError, match="or before this one was fitted again"):
+        copy.fit(decoder.basis_, vectors()).decode(F, pool)
+    assert_array_equal(copy.decode(F, pool.objects), expected)
+
+
+def test_a_pool_without_copies():
+    decoder, _, _ = fitted(Linear(), vectors())
+    C = vectors(4, seed=1)[[0, 1, 0, 2]]
+    pool = decoder.embed(C).distinct()
+    assert_array_equal(pool.pool, C[[0, 1, 3]])
+    assert_array_equal(pool.first, pool.inverse)
+    assert pool.distinct() is pool
+    some = decoder.embed(CandidateSets(C, [0, 3, 5], [2, 3, 0, 1, 1])).distinct()
+    assert [own.tolist() for own in map(some.objects.positions, range(2))] == [[2, 3], [1]]
+    assert (some.largest, pool.largest) == (2, 3)
 
 
 # Ranks of the truth ------------------------------------------------------------------------------
@@ -721,3 +824,135 @@ def test_the_predictor_passes_sets_on():
         found = model.decoder_.rank(F[[i]], some, k=3)
         assert_array_equal(indices[i], found[0][0])
         assert_allclose(scores[i], found[1][0], rtol=1e-12)
+
+
+# Faults that were mended -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("known", "asked"), [(np.array, list), (list, np.array)])
+def test_strings_in_lists_and_arrays_are_alike(known, asked):
+    decoder, _, F = fitted(oracle.as_matrix(oracle.bigrams), known(WORDS), n_queries=3)
+    plain, _, _ = string_decoder()
+    assert list(decoder.decode(F, asked(OTHERS))) == list(plain.decode(F, OTHERS))
+    assert_array_equal(decoder.truth_ranks(F, asked(WORDS[:3])), plain.truth_ranks(F, WORDS[:3]))
+
+
+def test_candidates_may_be_of_any_kind_of_the_training_outputs():
+    Y = [1, 2, 3, 2.5] * 5
+    basis = KernelBasis(oracle.as_matrix(lambda a, b: a * b), SubSample(1), random_state=0).fit(Y)
+    decoder = CandidateDecoder().fit(basis, Y)
+    for some in ([1, 2], [2.5]):
+        assert decoder.decode(basis.transform(Y)[:1], some)[0] in some
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        (np.float64, np.float32),
+        (np.float32, np.int64),
+        (sparse.csr_matrix, np.asarray),
+        (np.asarray, sparse.csr_array),
+    ],
+    ids=["float32", "int", "dense", "sparse"],
+)
+@pytest.mark.parametrize("per_query", [False, True], ids=["pool", "sets"])
+def test_truths_in_another_container_are_found(known, asked, per_query):
+    Y = labels()
+    decoder, _, F = fitted(Tanimoto(), Y, n_queries=12)
+    pool = known(Y)
+    truth = decoder.truth_ranks(F, Y, [Y] * 12 if per_query else Y)
+    assert np.isfinite(truth).all()
+    found = decoder.truth_ranks(F, asked(Y), [pool] * 12 if per_query else pool)
+    assert_array_equal(found, truth)
+
+
+def test_truths_with_indices_of_another_size_are_found():
+    Y = sparse.csr_array(labels())
+    wide = sparse.csr_array((Y.data, Y.indices.astype(np.int64), Y.indptr.astype(np.int64)))
+    assert wide.indices.dtype != Y.indices.dtype
+    decoder, _, F = fitted(Tanimoto(), labels(), n_queries=12)
+    assert_array_equal(decoder.truth_ranks(F, wide, Y), decoder.truth_ranks(F, Y, Y))
+    assert np.isfinite(decoder.truth_ranks(F, wide, Y)).all()
+
+
+def test_one_far_candidate_does_not_make_ties():
+    Y = vectors(30)
+    decoder, _, _ = fitted(Linear(), Y)
+    F = decoder.basis_.transform(Y)
+    pool = np.vstack([Y, np.full((1, 3), 1e5)])
+    for some in (pool, [pool] * 30):
+        assert_array_equal(decoder.truth_ranks(F, Y, some), 1.0)
+
+
+@pytest.mark.parametrize("per_query", [False, True], ids=["pool", "sets"])
+def test_candidates_that_tie_with_the_origin(per_query):
+    # 2 f . c - |c|^2 = 0 for c = 2 f: terms of a size that the best candidate, 0, does not show
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((200, 5))
+    F /= np.linalg.norm(F, axis=1, keepdims=True)
+    decoder = identity_decoder(5)
+    for f in F:
+        C = np.vstack([np.zeros(5), 2.0 * f, 3.0 * f])
+        some = [C] if per_query else C
+        assert decoder.within(f[None], 0.0, some).sizes == [2]
+        assert decoder.truth_ranks(f[None], C[:1], some) == [1.5]
+        assert decoder.truth_ranks(f[None], C[1:2], some) == [1.5]
+        gap = decoder.gaps(f[None], C[2:], some)[0]
+        assert decoder.within(f[None], gap, some).sizes == [3]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e-6])
+def test_ranks_and_sets_do_not_depend_on_units(scale):
+    Y = scale * vectors(30)
+    decoder, _, _ = fitted(Linear(), Y)
+    F = decoder.basis_.transform(Y)
+    assert_array_equal(decoder.decode(F), Y)
+    assert_array_equal(decoder.truth_ranks(F, Y), 1.0)
+    assert_array_equal(decoder.within(F, 0.0).sizes, 1)
+
+
+def test_as_many_truths_as_rows():
+    decoder, _, F = fitted(Linear(), vectors(), n_queries=5)
+    for method in (decoder.truth_ranks, decoder.gaps):
+        with pytest.raises(ValueError, match=r"3.*5|5.*3"):
+            method(F, vectors()[:3])
+
+
+def test_the_truth_is_within_its_own_gap_in_sets():
+    Y = vectors(50, d=7)
+    decoder, _, F = fitted(Linear(), Y, n_queries=50)
+    gaps = decoder.gaps(F, Y, [Y] * 50)
+    for i, gap in enumerate(gaps):
+        for some in (Y, [Y]):
+            assert tuple(Y[i]) in map(tuple, decoder.within(F[[i]], gap, some)[0])
+
+
+def test_lists_of_matrices_with_a_callable_kernel():
+    Y, C = vectors(), vectors(6, seed=2)
+    decoder, weights, F = fitted(oracle.as_matrix(oracle.linear), Y, n_queries=2)
+    S = oracle.scores(weights, Y, C, oracle.linear)
+    lists = [C[:4], C[2:]]
+    check_sets(decoder, F, CandidateSets.from_lists(lists), lists, [S[0, :4], S[1, 2:]], k=2)
+    check_sets(decoder, F, lists, lists, [S[0, :4], S[1, 2:]], k=2)
+
+
+def test_no_queries_have_no_sets():
+    decoder, _, F = string_decoder()
+    nothing = CandidateSets(OTHERS, [0], [])
+    assert list(decoder.decode(F[:0], OTHERS)) == []
+    assert len(decoder.truth_ranks(F[:0], [], OTHERS)) == 0
+    assert list(decoder.decode(F[:0], nothing)) == []
+    assert decoder.rank(F[:0], nothing)[0].shape == (0, 10)
+    assert len(decoder.gaps(F[:0], [], nothing)) == len(decoder.within(F[:0], 1.0, nothing)) == 0
+    vector_decoder, _, F = fitted(Linear(), vectors())
+    nothing = CandidateSets(vectors(), [0], [])
+    assert vector_decoder.decode(F[:0], nothing).shape == (0, 3)
+    assert len(vector_decoder.truth_ranks(F[:0], vectors(0), vectors())) == 0
+
+
+def test_dense_and_sparse_sets_together():
+    Y = labels()
+    decoder, _, F = fitted(Tanimoto(), Y, n_queries=2)
+    found = decoder.decode(F, [Y[:4], sparse.csr_matrix(Y[3:8])])
+    expected = decoder.decode(F, [Y[:4], Y[3:8]])
+    assert_array_equal(found.toarray() if sparse.issparse(found) else found, expected)

@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import tracemalloc
 
 import numpy as np
 import oracles_decoding as oracle
@@ -187,6 +188,31 @@ def test_candidates_beyond_k_repair_float32():
     assert not np.array_equal(FaissIndex(n_more=0).build(B).search(A, 3)[0][0], best)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_blocks_of_queries_do_not_matter(rows):
+    pytest.importorskip("faiss")
+    A, B = reals(np.random.default_rng(0), 20, 400, p=4)
+    for index in (FaissIndex().build(B), FaissIndex("IVF40,Flat", n_more=0).build(B)):
+        whole = index.search(A, 15)
+        with block_budget(rows=rows):
+            found = index.search(A, 15)
+        for one, other in zip(found, whole, strict=True):
+            assert_array_equal(one, other)
+    assert index.search(A[:0], 15)[0].shape == (0, 15)
+
+
+def test_the_search_keeps_to_the_memory_budget():
+    pytest.importorskip("faiss")
+    A, B = reals(np.random.default_rng(0), 1000, 200, p=64)
+    index = FaissIndex().build(B)
+    with block_budget(megabytes=1):
+        tracemalloc.start()
+        index.search(A, 10)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 4 * 2**20 < 8 * 1000 * 42 * 64 / 4  # all at once would be 20 MB
+
+
 def test_recall_of_a_part_of_the_pool_grows_with_its_size():
     pytest.importorskip("faiss")
     A, B = reals(np.random.default_rng(0), 60, 2000, p=8)
@@ -254,6 +280,8 @@ def test_pickle_round_trip(factory):
         ({"n_more": -1}, ValueError, "n_more must be an integer >= 0. Got -1"),
         ({"n_more": 1.5}, TypeError, "n_more must be an integer >= 0. Got 1.5"),
         ({"factory": "IVF2,Flat", "n_probe": 0}, ValueError, "n_probe must be an integer >= 1"),
+        ({"n_probe": 3}, ValueError, "n_probe=3 is for .* The factory 'Flat' has none: leave n_p"),
+        ({"factory": "HNSW8", "n_probe": 3}, ValueError, "The factory 'HNSW8' has none"),
     ],
 )
 def test_bad_parameters_are_named(params, error, message):
@@ -315,3 +343,61 @@ def test_an_index_is_searched():
     assert_array_equal(decoder.decode(Y[:2], Y[:3]), Y[[2, 2]])
     assert_array_equal(decoder.rank(Y[:1], k=3)[0], [[3, 2, 1]])
     assert_array_equal(decoder.decode(Y[:2], [Y[:2], Y[:3]]), Y[[0, 1]])  # sets need no index
+
+
+# Faults that were mended -------------------------------------------------------------------------
+
+
+class Nothing(BaseEstimator):
+    """Finds the first candidate, and none beyond: what an IVF index does in a small cell."""
+
+    def build(self, embedding):
+        return self
+
+    def search(self, queries, k):
+        indices = np.full((len(queries), k), -1)
+        indices[:, 0] = 0
+        return indices, np.where(indices < 0, -np.inf, 1.0)
+
+
+def test_copies_in_a_pool_of_which_too_few_are_found():
+    Y = np.eye(3)
+    decoder = CandidateDecoder(index=Nothing()).fit(KernelBasis("linear").fit(Y), Y)
+    assert_array_equal(decoder.rank(Y[:1], k=3)[0], [[0, -1, -1]])
+    assert_array_equal(decoder.rank(Y[:1], Y[[0, 0, 1, 2, 2]], k=4)[0], [[0, 1, -1, -1]])
+
+
+def test_a_query_without_candidates_is_an_error():
+    class Half(Nothing):
+        """Finds nothing for the queries after the first."""
+
+        def search(self, queries, k):
+            indices, scores = super().search(queries, k)
+            indices[1:], scores[1:] = -1, -np.inf
+            return indices, scores
+
+    Y = np.eye(3)
+    decoder = CandidateDecoder(index=Half()).fit(KernelBasis("linear").fit(Y), Y)
+    assert_array_equal(decoder.decode(Y[:1]), Y[:1])
+    for some in (None, Y[[0, 0, 1]]):
+        assert_array_equal(decoder.rank(Y[:2], some, k=1)[0], [[0], [-1]])
+        with pytest.raises(ValueError, match="no candidate for query 1: raise its n_probe, or"):
+            decoder.decode(Y[:2], some)
+    with pytest.raises(ValueError, match=r"no candidate for query 1 \(2 queries have none\)"):
+        decoder.decode(Y)
+
+
+def test_any_object_with_build_and_search_is_an_index():
+    class Plain:
+        def build(self, embedding):
+            self.embedding = embedding
+            return self
+
+        def search(self, queries, k):
+            return top_k(queries, self.embedding, k)
+
+    Y = np.eye(3)
+    index = Plain()
+    decoder = CandidateDecoder(index=index).fit(KernelBasis("linear").fit(Y), Y)
+    assert_array_equal(decoder.decode(Y), Y)
+    assert not hasattr(index, "embedding")

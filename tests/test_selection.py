@@ -68,6 +68,8 @@ def test_scores_of_all_rows_are_exact(kernel, alpha):
         scores = leverage_scores(kernel, X, alpha, n_pilot=n_pilot)
         assert_allclose(scores, dense_scores(kernel(X), alpha), rtol=1e-6, atol=1e-12)
     assert scores.n_pilot == 60
+    resolved = KernelBasis("gaussian").fit(X).kernel_  # the width is that of these rows
+    assert_allclose(leverage_scores("gaussian", X), dense_scores(resolved(X), 1e-4), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_pilot", [1, 5, 20, 50])
@@ -190,10 +192,10 @@ def test_candidates_are_the_pool():
 
 def test_held_out_outputs_are_a_fifth_and_not_drawn_from():
     # objects orthogonal to all others: what is held out lies outside every span
-    curve = perfect_h_curve("linear", np.eye(10), [8], random_state=0)
+    curve = perfect_h_curve("linear", np.eye(20), [16], random_state=0)
     assert_allclose(curve.table["mean_mse"], 1.0)
-    with pytest.warns(UserWarning, match="sizes=9 is larger than the number of rows, 8; using 8"):
-        assert_array_equal(perfect_h_curve("linear", np.eye(10), [9]).table["size"], [8])
+    with pytest.warns(UserWarning, match="sizes=17 is larger than the number of rows, 16; using"):
+        assert_array_equal(perfect_h_curve("linear", np.eye(20), [17]).table["size"], [16])
 
 
 def test_a_size_does_not_depend_on_the_others():
@@ -284,6 +286,19 @@ def test_more_rows_than_the_sketch_looks_at():
     X = rows(20_500, 2)
     found = choose_sketch_size(Gaussian(0.1), X, 0.01, random_state=0)
     assert found.errors[found.size] <= 0.01
+
+
+def test_landmarks_enough_for_some_rows_may_not_be_for_all(monkeypatch):
+    X, tolerances = rows(2000, 2), []
+
+    def among_few(size, tol):
+        tolerances.append(tol)
+        return PivotedCholesky(size, tol, max_rows=100)
+
+    monkeypatch.setattr(selection, "PivotedCholesky", among_few)
+    found = choose_sketch_size(Gaussian(0.3), X, 0.01, max_size=90, random_state=0)
+    assert len(tolerances) > 1
+    assert found.errors[found.size] <= 0.01 < found.errors[found.size - 1]
 
 
 def test_a_tolerance_out_of_reach_warns():
@@ -385,9 +400,10 @@ def test_search_with_one_sketch_inside_a_pipeline_and_of_a_classifier():
     search = sketch_size_search(piped, X, Y.tolist(), [(9, 4)], random_state=0)
     assert list(search.best_params_) == ["regressor__kernelridge__sketch", "output_basis__sketch"]
     assert search.best_sizes_ == (9, 4)
-    labels = Y[:, 3].astype(int)
+    order = np.argsort(Y[:, 3], kind="stable")  # folds of rows in this order see one class only
+    X, labels = X[order], Y[order, 3].astype(int)
     classifier = KernelClassifier(sketch="subsample", random_state=0)
-    search = sketch_size_search(classifier, X, labels, [10], cv=3, scoring="balanced_accuracy")
+    search = sketch_size_search(classifier, X, labels, [10], cv=2, scoring="balanced_accuracy")
     assert 0.8 < search.table["mean_score"][0] <= 1.0
 
 
@@ -428,9 +444,28 @@ def test_a_budget_that_nothing_keeps_to_warns(monkeypatch):
     X, Y = label_sets()
     with_times(monkeypatch, lambda a, b: a, lambda a, b: a)
     with pytest.warns(UserWarning, match=r"No sketch size keeps to budget_seconds=0.5"):
-        search = sketch_size_search(sisokr(), X, Y, [2, 3], budget_seconds=0.5)
-    assert search.best_sizes_ == (2, 2)
-    assert len(search.table["mean_score"]) == 1
+        search = sketch_size_search(sisokr(), X, Y, [(2, 9), (9, 2), (9, 9)], budget_seconds=0.5)
+    assert search.best_sizes_ == (2, 9)
+    assert len(search.table["mean_score"]) == 2
+
+
+def test_search_uses_the_scoring_and_leaves_the_model_alone():
+    X, y = sine(40)
+    model = KernelRidge(sketch=SubSample(7))
+
+    def scoring(fitted, X, y):
+        return 0.5 * len(X) + fitted.sketch.size
+
+    search = sketch_size_search(model, X, y, [2, 3], scoring=scoring)
+    assert_allclose(search.table["mean_score"], [6.0, 7.0])
+    assert search.best_params_["sketch"].size == 3
+    assert model.sketch.size == 7
+
+    def broken(fitted, X, y):
+        raise ZeroDivisionError("no score")
+
+    with pytest.raises(ZeroDivisionError, match="no score"):  # rather than a score of nan
+        sketch_size_search(model, X, y, [2, 3], scoring=broken)
 
 
 def test_search_shows_progress(capsys):
@@ -454,7 +489,7 @@ def test_errors_of_the_search():
         sketch_size_search(sisokr(), X, Y, [3], budget_seconds=-1)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         sketch_size_search(sisokr(), X, Y[:-1], [3])
-    with pytest.raises(ValueError, match="Input X contains NaN"):  # not a score of nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
         sketch_size_search(sisokr(), X * np.nan, Y, [3])
 
 

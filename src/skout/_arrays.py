@@ -23,6 +23,8 @@ __all__ = [
 
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
 _DENSE_LIMIT = 2**26
+# Numbers of a matrix that are hashed at a time.
+_HASHED = 2**20
 # Columns of a right operand that a CSR matrix is multiplied with at a time.
 _CHUNK = 128
 
@@ -132,6 +134,9 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     inverse : ndarray of int
         `rows[first][inverse]` equals `rows`.
     """
+    found = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
+    if found is not None:
+        return found
     keys = _row_keys(rows)
     number: dict[Any, int] = {}
     inverse = np.empty(len(keys), dtype=np.intp)
@@ -142,6 +147,32 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
             first.append(i)
         inverse[i] = j
     return np.asarray(first, dtype=np.intp), inverse
+
+
+def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Find the distinct rows of a matrix by a hash of 64 bits; None where it tells too little."""
+    kind = rows.dtype
+    if kind.kind != "f" or kind.itemsize not in (4, 8) or rows.size == 0:
+        return None
+    bits = np.dtype(f"u{kind.itemsize}")
+    # odd numbers make each column count; the seed is fixed, so that results repeat
+    odd = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    numbers = np.zeros(len(rows), dtype=np.uint64)
+    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        part = np.ascontiguousarray(rows[some]) + kind.type(0)  # -0.0 and 0.0 are one value
+        # the upper half of a number, which small integers use, must reach the lower half
+        mixed = part.view(bits).astype(np.uint64)
+        mixed ^= mixed >> np.uint64(29)
+        numbers[some] = mixed @ odd
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # as they appear
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    first, inverse = first[order], place[inverse]
+    for some in row_slices(len(rows), max(1, _HASHED // rows.shape[1])):
+        if not np.array_equal(rows[some], rows[first[inverse[some]]]):
+            return None  # two different rows with one hash
+    return first, inverse
 
 
 def match(rows: Any, pool: Any) -> np.ndarray:

@@ -17,12 +17,14 @@ from scipy.linalg import (
     lapack,
     solve_triangular,
     solveh_banded,
+    svd,
 )
 
 __all__ = [
     "congruence",
     "eigen_whitening",
     "inverse_gram_product",
+    "low_rank",
     "partial_whitening",
     "pivoted_cholesky",
     "positive_solver",
@@ -172,6 +174,13 @@ def pseudo_inverse(A: np.ndarray) -> np.ndarray:
     values, vectors = eigh(A)
     keep = values > len(A) * EPS * max(float(values[-1]), 0.0)
     return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
+
+
+def low_rank(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return B and C of least inner size with A = B C, up to rounding."""
+    U, values, V = svd(A, full_matrices=False)
+    keep = values > max(A.shape) * EPS * values.max(initial=0.0)
+    return U[:, keep] * values[keep], V[keep]
 
 
 def square_root(M: np.ndarray) -> np.ndarray:

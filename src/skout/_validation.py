@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import operator
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -54,6 +55,8 @@ def check_number(
     noun = "an integer" if integer else "a finite number"
     sign = ">" if strict else ">="
     message = f"{name} must be {noun} {sign} {low:g}. Got {value!r} instead."
+    if integer and not isinstance(value, numbers.Number) and hasattr(value, "__index__"):
+        value = operator.index(value)  # an object that stands for an integer
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(message)
     if not np.isfinite(float(value)) or value < low or (strict and value == low):
@@ -93,7 +96,7 @@ def check_task_matrix(M: Any, d: int) -> np.ndarray:
 
 def check_size(size: Any, n: int, name: str) -> int:
     """Return a sketch size, clipped to n with a warning."""
-    check_number(size, name, low=1, integer=True)
+    size = check_number(size, name, low=1, integer=True)
     if size > n:
         warnings.warn(
             f"{name}={size} is larger than the number of rows, {n}; using {n}.",

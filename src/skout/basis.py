@@ -31,6 +31,8 @@ __all__ = ["KernelBasis"]
 
 # Rows whose coordinates are held at a time where only their norms are wanted.
 _RESIDUAL_ROWS = 2**15
+# Copies are computed once where no more than this share of the rows is distinct.
+_FEW_COPIES = 0.8
 
 
 class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -128,7 +130,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.fit(X)
         rows = check_rows(self, self.kernel_, X, reset=False)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
-            return self._coordinates(rows)
+            first, inverse = unique(rows)
+            if len(first) > _FEW_COPIES * n_rows(rows):
+                return self._coordinates(rows)
+            return self._coordinates(take(rows, first))[inverse]
         # z of landmark i is row i of L: z(l_i) . z(l_j) = k(l_i, l_j)
         position = match(rows, self.landmarks_)
         Z = triangular_inverse(self.components_)[position].astype(float_dtype(rows), copy=False)
@@ -173,7 +178,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         draw = sketch.draw(n_rows(rows), rng, gram)
         if len(draw.indices) == 0:
             raise ValueError(f"{sketch!r} drew no row at all of {n_rows(rows)}: raise its p.")
-        return take(rows, draw.indices), draw.weights
+        return _merge_copies(take(rows, draw.indices), draw.weights)
 
     @property
     def eigenvalues_(self) -> np.ndarray:
@@ -274,9 +279,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             may_centre = self.weights_ is None
             shift = self._n_effective * alpha
             n = n_rows(sample.rows)
-            plan = accuracy_plan(
-                self.components_, shift, float_dtype(sample.rows), may_centre, n
-            )
+            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
             apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
         mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         parts = accumulate(
@@ -349,6 +352,18 @@ def accuracy_plan(
 def _squared_norm_left(C: np.ndarray, size: int, centre: bool) -> float:
     """Return the largest eigenvalue, squared, of what is left of K~."""
     return top_centred(C) if centre else top_eigenvalue(C[size:, size:]) ** 2
+
+
+def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any]:
+    """Add up the columns of W that stand for equal landmarks, of which one is kept."""
+    if weights is None or not sparse.issparse(weights):
+        return landmarks, weights
+    first, inverse = unique(landmarks)
+    if len(first) == n_rows(landmarks):
+        return landmarks, weights
+    ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
+    copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
+    return take(landmarks, first), (weights @ copies).tocsr()
 
 
 def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -114,11 +116,12 @@ class ConformalSets(BaseEstimator):
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r}.")
         n = len(self.gaps_)
-        place = math.ceil((n + 1) * coverage)
+        share = Fraction(str(coverage))  # the decimal that is meant: 0.9 / (1 - 0.9) is 9
+        place = math.ceil((n + 1) * share)
         if place > n:
             warnings.warn(
-                f"A coverage of {coverage:g} needs {math.ceil(coverage / (1 - coverage))} "
-                f"calibration rows or more. Got {n}: the sets hold every candidate.",
+                f"A coverage of {coverage:g} needs {math.ceil(share / (1 - share))} calibration "
+                f"rows or more. Got {n}: the sets hold every candidate.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -144,8 +147,12 @@ class ConformalSets(BaseEstimator):
         """
         gap = self.threshold(coverage)
         F = self.model.predict_coordinates(X)
-        covered = self._decoder().gaps(F, Y, candidates) <= gap
-        sizes = self._decoder().within(F, gap, candidates).sizes
+        decoder = self._decoder()
+        pool = decoder.embed(candidates)
+        sets = decoder.within(F, gap, pool)
+        # no gap is finite where the truth is not in the set
+        covered = np.isfinite(decoder.gaps(F, Y, replace(pool, objects=sets)))
+        sizes = sets.sizes
         return {
             "coverage": float(np.mean(covered)),
             "mean_size": float(np.mean(sizes)),

@@ -26,8 +26,10 @@ from ._arrays import n_rows
 from ._validation import resolve
 from .basis import KernelBasis
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
+from .kernels import as_kernel
 from .metrics import kernel_similarity
 from .regressors import KernelRidge
+from .sketches import as_sketch
 
 __all__ = ["StructuredPredictor", "iokr", "sisokr"]
 
@@ -39,8 +41,8 @@ class StructuredPredictor(BaseEstimator):
     ----------
     regressor : scikit-learn regressor with several outputs
         KernelRidge gives IOKR and its sketched variants, a random forest an output kernel forest.
-    output_basis : KernelBasis
-        Coordinates of the output objects.
+    output_basis : KernelBasis, kernel or str
+        Coordinates of the output objects; a kernel, or the name of one, stands for its exact basis.
     decoder : decoder, str or None, default None
         From predicted coordinates back to objects; None chooses among candidates.
 
@@ -87,12 +89,17 @@ class StructuredPredictor(BaseEstimator):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        self.output_basis_ = clone(self.output_basis)
+        self.output_basis_ = self._basis()
         T = self.output_basis_.fit_transform(Y)
         targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
         return self
+
+    def _basis(self) -> Any:
+        if hasattr(self.output_basis, "fit_transform"):
+            return clone(self.output_basis)
+        return KernelBasis(as_kernel(self.output_basis))
 
     def _decoder(self) -> Any:
         if self.decoder is None:
@@ -234,6 +241,8 @@ def iokr(
     input_sketch: Any = None,
     output_sketch: Any = None,
     alpha: Any = 1e-3,
+    fit_intercept: bool = False,
+    decoder: Any = None,
     random_state: Any = None,
 ) -> StructuredPredictor:
     """Input output kernel regression: exact (2.33), or with either side sketched (4.10).
@@ -245,6 +254,9 @@ def iokr(
         None is exact. Sketching the inputs gives SIOKR, the outputs ISOKR, both SISOKR.
     alpha : float or sequence of floats, default 1e-3
         Ridge penalty; of a sequence the best in cross-validation, in the output coordinates.
+    fit_intercept : bool, default False
+        Add an unpenalised constant: f then shrinks to the mean of the outputs, not to zero.
+    decoder : decoder, str or None, default None
     random_state : None, int or Generator
 
     Returns
@@ -260,9 +272,18 @@ def iokr(
     >>> iokr("gaussian", "tanimoto").fit(X, Y).predict([[1.0]])
     array([[1, 0, 1]])
     """
-    regressor = KernelRidge(input_kernel, input_sketch, alpha, random_state=random_state)
-    basis = KernelBasis(output_kernel, output_sketch, random_state=random_state)
-    return StructuredPredictor(regressor, basis)
+    # objects instead of names, so that a grid search finds regressor__kernel__gamma and the like
+    regressor = KernelRidge(
+        as_kernel(input_kernel),
+        as_sketch(input_sketch),
+        alpha,
+        fit_intercept=fit_intercept,
+        random_state=random_state,
+    )
+    basis = KernelBasis(
+        as_kernel(output_kernel), as_sketch(output_sketch), random_state=random_state
+    )
+    return StructuredPredictor(regressor, basis, decoder)
 
 
 def sisokr(
@@ -272,6 +293,8 @@ def sisokr(
     input_sketch: Any = "subsample",
     output_sketch: Any = "p-sparsified",
     alpha: Any = 1e-3,
+    fit_intercept: bool = False,
+    decoder: Any = None,
     random_state: Any = None,
 ) -> StructuredPredictor:
     """Sketched input, sketched output kernel regression: both sides scale (4.10).
@@ -284,6 +307,8 @@ def sisokr(
     input_kernel, output_kernel : kernel, str or callable
     input_sketch, output_sketch : sketch, str or None
     alpha : float or sequence of floats, default 1e-3
+    fit_intercept : bool, default False
+    decoder : decoder, str or None, default None
     random_state : None, int or Generator
 
     Returns
@@ -305,5 +330,7 @@ def sisokr(
         input_sketch=input_sketch,
         output_sketch=output_sketch,
         alpha=alpha,
+        fit_intercept=fit_intercept,
+        decoder=decoder,
         random_state=random_state,
     )

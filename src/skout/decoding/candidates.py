@@ -8,11 +8,10 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import match, n_rows, row_slices, take, unique
@@ -20,15 +19,23 @@ from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
 from .base import Decoder
 from .index import as_index
+from .kinds import are_lists, check_kinds, comparable, kinds
 from .search import Found, count_better, top_k, within
-from .sets import CandidateSets, set_scores, top_k_of_sets
+from .sets import (
+    CandidateSets,
+    best_of_sets,
+    count_better_of_sets,
+    set_scores,
+    top_k_of_sets,
+)
 
 __all__ = ["CandidateDecoder", "EmbeddedPool"]
 
 # Candidates embedded at a time, so that a pool costs little more than its coordinates.
 _EMBEDDED = 2**16
-# Scores nearer than this, relative to their size, count as tied where ranks are found.
+# Scores nearer than this, relative to the size of their terms, count as equal: see _slack.
 _TIE = 1e-10
+_NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,8 @@ class EmbeddedPool:
         The distinct candidate at each position of the pool; -1 where no query asks for it.
     embedding : ndarray of shape (n_distinct, p + 1)
         [z(c), -k(c, c)].
+    made_by : str
+        Stands for the fitted decoder whose coordinates these are: no other can read them.
     index : object or None
         Of the decoder's `index`, built on the embedding.
     """
@@ -53,6 +62,7 @@ class EmbeddedPool:
     first: np.ndarray
     inverse: np.ndarray
     embedding: np.ndarray
+    made_by: str
     index: Any = None
 
     @property
@@ -69,6 +79,23 @@ class EmbeddedPool:
     def members(self) -> np.ndarray:
         """The distinct candidates of the sets, one set after another."""
         return self.inverse[self.objects.indices]
+
+    @property
+    def largest(self) -> int:
+        """The most candidates that a query has."""
+        return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
+
+    def distinct(self) -> EmbeddedPool:
+        """Return the candidates without copies, in each set if there are sets."""
+        if self.is_per_query:
+            key = self.objects.query_of * len(self.embedding) + self.members
+            first = np.sort(np.unique(key, return_index=True)[1])
+            return replace(self, objects=self.objects.select(first))
+        if len(self.first) == len(self):
+            return self
+        everything = np.arange(len(self.first))
+        objects = take(self.objects, self.first)
+        return replace(self, objects=objects, first=everything, inverse=everything)
 
     def __len__(self) -> int:
         return len(self.objects) if self.is_per_query else n_rows(self.objects)
@@ -139,7 +166,9 @@ class CandidateDecoder(Decoder):
         """
         as_index(self.index)
         self.basis_ = basis
+        self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
         rows = basis.kernel_.encode(Y)
+        self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
         self.embedding_ = self._embedding(
@@ -147,7 +176,7 @@ class CandidateDecoder(Decoder):
         )
         everything = np.arange(len(first))
         self._training = self._indexed(
-            EmbeddedPool(self.pool_, everything, everything, self.embedding_)
+            EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
         return self
 
@@ -166,49 +195,43 @@ class CandidateDecoder(Decoder):
         if candidates is None:
             return self._training
         if isinstance(candidates, EmbeddedPool):
-            if candidates.embedding.shape[1] != self.basis_.rank_ + 1:
-                raise ValueError(
-                    f"candidates were embedded in {candidates.embedding.shape[1] - 1} coordinates, "
-                    f"this model has {self.basis_.rank_}. Embed them with this model."
-                )
+            self._check_own(candidates)
             return candidates
-        if not isinstance(candidates, CandidateSets) and self._are_lists(candidates):
+        if are_lists(candidates, self.basis_.landmarks_):
             candidates = CandidateSets.from_lists(candidates)
-        if not isinstance(candidates, CandidateSets):
-            if n_rows(candidates) == 0:
-                raise ValueError("candidates is empty: give at least one object to choose from.")
-            rows = self._encoded(candidates)
-            first, inverse = unique(rows)
-            embedding = self._embedding(rows if len(first) == n_rows(rows) else take(rows, first))
-            return self._indexed(EmbeddedPool(candidates, first, inverse, embedding))
-        _check_sets(candidates)
-        used = np.unique(candidates.indices)
-        rows = self._encoded(take(candidates.pool, used))
-        first, number = unique(rows)
-        inverse = np.full(n_rows(candidates.pool), -1, dtype=np.intp)
-        inverse[used] = number
-        return EmbeddedPool(candidates, used[first], inverse, self._embedding(take(rows, first)))
+        if isinstance(candidates, CandidateSets):
+            _check_sets(candidates)
+            return self._embedded(candidates, candidates.pool, np.unique(candidates.indices))
+        if n_rows(candidates) == 0:
+            raise ValueError("candidates is empty: give at least one object to choose from.")
+        return self._indexed(self._embedded(candidates, candidates, slice(None)))
 
-    def _encoded(self, candidates: Any) -> Any:
-        """Encode candidates, which must be of the kind of the training outputs."""
-        kernel, known = self.basis_.kernel_, self.basis_.landmarks_
-        rows = check_rows(self.basis_, kernel, candidates, reset=False)
-        given, expected = _kinds(rows), _kinds(known)
-        if given != expected and not (given and expected and given & expected):
-            raise TypeError(
-                "candidates must be objects like the training outputs. "
-                f"Got {_kind_names(given)} where the training outputs are {_kind_names(expected)}."
+    def _check_own(self, pool: EmbeddedPool) -> None:
+        """Raise where a pool has the coordinates of another model, even if as many."""
+        if pool.made_by != self._name:
+            raise ValueError(
+                "candidates were embedded by another model, or before this one was fitted again, "
+                "so that their coordinates mean something else. Embed them with this model: "
+                "model.embed(pool.objects)."
             )
-        return rows
 
-    def _are_lists(self, candidates: Any) -> bool:
-        """Whether candidates are one list or matrix a query, not one pool of objects."""
-        if not isinstance(candidates, list | tuple) or len(candidates) == 0:
-            return False
-        if self.basis_.kernel_.takes_vectors:  # a vector may be a list of numbers
-            return any(_is_matrix(some) for some in candidates)
-        depth = 1 + _list_depth(take(self.basis_.landmarks_, [0])[0])
-        return max(_list_depth(some) for some in candidates) >= depth
+    def _embedded(self, objects: Any, pool: Any, used: Any) -> EmbeddedPool:
+        """Embed each distinct one of the used members of a pool once."""
+        rows = self._encoded(take(pool, used))
+        first, number = unique(rows)
+        inverse = np.full(n_rows(pool), -1, dtype=np.intp)
+        inverse[used] = number
+        embedding = self._embedding(rows if len(first) == n_rows(rows) else take(rows, first))
+        position = np.arange(n_rows(pool))[used][first]
+        return EmbeddedPool(objects, position, inverse, embedding, self._name)
+
+    def _encoded(self, objects: Any) -> Any:
+        """Encode objects, which must be of the kind of the training outputs."""
+        if n_rows(objects) == 0:  # none at all are of any kind
+            return take(self.basis_.landmarks_, slice(0))
+        rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
+        check_kinds(kinds(rows), self._kinds)
+        return rows
 
     def _embedding(self, rows: Any, coordinates: np.ndarray | None = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, a block at a time."""
@@ -243,15 +266,14 @@ class CandidateDecoder(Decoder):
         -------
         indices : ndarray of int, shape (n, k)
             Positions in the pool, or in the query's own set, best first; ties go to the lower
-            position. A set of fewer than k candidates is padded with -1.
+            position. Padded with -1 where a set has, or an index finds, fewer than k candidates.
         scores : ndarray of shape (n, k)
             2 <f, z(c)> - k(c, c), padded with -inf.
         """
         pool = self.embed(candidates)
-        most = int(pool.objects.sizes.max(initial=0)) if pool.is_per_query else len(pool)
         check_number(k, "k", low=1, integer=True)
-        if k > max(1, most):
-            raise ValueError(f"k={k} is larger than the number of candidates, {most}.")
+        if k > pool.largest and len(pool):  # no sets at all have room for any k
+            raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")
         queries = self._queries(F, pool)
         if pool.is_per_query:
             return top_k_of_sets(self._set_scores(queries, pool), pool.objects.indptr, k)
@@ -278,6 +300,7 @@ class CandidateDecoder(Decoder):
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
             return take(pool.pool, pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]])
+        _check_found(indices[:, 0])
         return take(pool.pool, indices[:, 0])
 
     def truth_ranks(
@@ -301,21 +324,17 @@ class CandidateDecoder(Decoder):
         """
         check_choice(ties, "ties", ("average", "worst", "best"))
         pool = self.embed(candidates)
-        queries = self._queries(F, pool)
-        truth = self._truth(Y, pool)
-        slack = _TIE * float(np.abs(pool.embedding[:, -1]).max(initial=1.0))
-        known = np.flatnonzero(truth >= 0)
-        ranks = np.full(len(queries), np.inf)
+        queries, truth = self._queries(F, pool), self._truth(Y, pool, len(F))
+        own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
+        slack = _slack(queries, own)
         if pool.is_per_query:
-            above, tied = self._count_in_sets(queries, pool, truth, slack)
+            pool = pool.distinct()
+            scores = self._set_scores(queries, pool)
+            above, tied = count_better_of_sets(scores, pool.objects.query_of, own, slack)
         else:
-            own = np.einsum("ij,ij->i", queries[known], pool.embedding[truth[known]])
-            above, tied = count_better(
-                queries[known], pool.embedding, own, slack, n_jobs=self.n_jobs
-            )
+            above, tied = count_better(queries, pool.embedding, own, slack, n_jobs=self.n_jobs)
         share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
-        ranks[known] = 1.0 + above + share * (tied - 1)
-        return ranks
+        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
     def gaps(self, F: np.ndarray, Y: Any, candidates: Any = None) -> np.ndarray:
         """Return by how much the best candidate outscores each true object, at least 0.
@@ -332,10 +351,9 @@ class CandidateDecoder(Decoder):
             Infinite where the truth is not among the candidates.
         """
         pool = self.embed(candidates)
-        queries, truth = self._queries(F, pool), self._truth(Y, pool)
+        queries, truth = self._queries(F, pool), self._truth(Y, pool, len(F))
         if pool.is_per_query:
-            scores = self._set_scores(queries, pool)
-            best = np.maximum.reduceat(scores, pool.objects.indptr[:-1]) if len(truth) else scores
+            best = best_of_sets(self._set_scores(queries, pool), pool.objects.indptr)
         else:
             best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
@@ -359,22 +377,19 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         queries = self._queries(F, pool)
         if pool.is_per_query:
-            scores, members = self._set_scores(queries, pool), pool.members
-            chosen = []
-            for a, b in pairwise(pool.objects.indptr):
-                order = np.argsort(-scores[a:b], kind="stable") + a
-                order = order[scores[order] >= scores[order[0]] - gap]
-                kept = np.sort(np.unique(members[order], return_index=True)[1])  # copies once
-                chosen.append(pool.objects.indices[order[kept]])
-        else:
-            best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
-            # the best must not fall below itself where its score is rounded in another way
-            floor = best - gap - _TIE * np.maximum(1.0, np.abs(best))
-            found = within(queries, pool.embedding, floor, n_jobs=self.n_jobs)
-            chosen = [pool.first[index] for index, _ in found]
-        indptr = np.concatenate([[0], np.cumsum([len(some) for some in chosen])]).astype(np.intp)
-        empty = np.empty(0, dtype=np.intp)
-        return CandidateSets(pool.pool, indptr, np.concatenate([*chosen, empty]))
+            return self._within_sets(queries, gap, pool.distinct())
+        best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
+        floor = _floor(queries, best, gap)
+        found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
+        indptr = np.cumsum([0, *map(len, found)])
+        return CandidateSets(pool.pool, indptr, pool.first[np.concatenate([_NONE, *found])])
+
+    def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
+        """Return the candidates of each set that score within `gap` of its best."""
+        sets, scores = pool.objects, self._set_scores(queries, pool)
+        floor = _floor(queries, best_of_sets(scores, sets.indptr), gap)
+        inside = np.flatnonzero(scores >= floor[sets.query_of])
+        return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
     def _queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return [2 f, 1] for each row."""
@@ -389,74 +404,58 @@ class CandidateDecoder(Decoder):
         sets = pool.objects
         return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
 
-    def _truth(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
+    def _truth(self, Y: Any, pool: EmbeddedPool, n: int) -> np.ndarray:
         """Return the distinct candidate that each true object is, -1 where there is none."""
-        truth = match(self._encoded(Y), self._encoded(take(pool.pool, pool.first)))
+        if n_rows(Y) != n:
+            raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
+        distinct = self._encoded(take(pool.pool, pool.first))
+        truth = match(*comparable(self._encoded(Y), distinct))
         if not pool.is_per_query:
             return truth
-        sets = pool.objects
-        query = np.repeat(np.arange(len(sets)), sets.sizes)
-        present = np.zeros(len(sets), dtype=bool)
-        present[query[pool.members == truth[query]]] = True
+        query_of = pool.objects.query_of
+        present = np.zeros(n, dtype=bool)
+        present[query_of[pool.members == truth[query_of]]] = True
         return np.where(present, truth, -1)
 
-    def _count_in_sets(
-        self, queries: np.ndarray, pool: EmbeddedPool, truth: np.ndarray, slack: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Count the distinct candidates of each set above its truth, and those tied with it."""
-        scores, members, indptr = self._set_scores(queries, pool), pool.members, pool.objects.indptr
-        counts = []
-        for i in np.flatnonzero(truth >= 0):
-            some = slice(indptr[i], indptr[i + 1])
-            distinct = np.unique(members[some], return_index=True)[1]
-            s = scores[some][distinct]
-            own = s[members[some][distinct] == truth[i]]
-            counts.append((np.sum(s > own + slack), np.sum(np.abs(s - own) <= slack)))
-        above, tied = np.array(counts, dtype=np.intp).reshape(-1, 2).T
-        return above, tied
+
+def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return by how much rounding may move scores near the given ones, one a query.
+
+    The terms of a score s = 2 <f, z> - k are up to 2 |f| r + r^2 in all, r = sqrt(k). As |z| <= r,
+    s <= 2 |f| r - r^2, and so r <= |f| + sqrt(|f|^2 - s).
+    """
+    norm = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
+    r = norm + np.sqrt(np.maximum(norm**2 - scores, 0.0))
+    return _TIE * (2.0 * norm + r) * r
 
 
-def _check_sets(sets: CandidateSets) -> None:
-    empty = np.flatnonzero(sets.sizes == 0)
-    if len(empty):
-        more = f" ({len(empty)} queries have none)" if len(empty) > 1 else ""
+def _floor(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
+    """Return the least score within `gap` of the best, however both scores were rounded."""
+    return best - gap - _slack(queries, best - gap)
+
+
+def _check_found(index: np.ndarray) -> None:
+    """Raise where an index found no candidate at all."""
+    missing = np.flatnonzero(index < 0)
+    if len(missing):
         raise ValueError(
-            f"candidates is empty for query {empty[0]}{more}: give at least one object to each."
+            f"The index found no candidate for query {missing[0]}{_more(missing)}: "
+            "raise its n_probe, or search all candidates with index=None."
         )
 
 
-def _is_matrix(some: Any) -> bool:
-    """Whether this holds vectors: a matrix, or a list of lists or arrays."""
-    if sparse.issparse(some) or hasattr(some, "ndim"):
-        return some.ndim == 2
-    return isinstance(some, list | tuple) and any(_is_vector(item) for item in some)
+def _check_sets(sets: CandidateSets) -> None:
+    """Raise where a set is empty."""
+    empty = np.flatnonzero(sets.sizes == 0)
+    if len(empty):
+        raise ValueError(
+            f"candidates is empty for query {empty[0]}{_more(empty)}: "
+            "give at least one object to each."
+        )
 
 
-def _is_vector(item: Any) -> bool:
-    return isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0
-
-
-def _list_depth(item: Any) -> int:
-    """Return how deep lists and object arrays are nested; a string or a tuple is an object."""
-    depth = 0
-    while isinstance(item, list) or (isinstance(item, np.ndarray) and item.dtype.kind in "OUS"):
-        depth += 1
-        if len(item) == 0:
-            break
-        item = item[0]
-    return depth
-
-
-def _kinds(rows: Any) -> set[type] | None:
-    """Return the types of a 1-D array of objects; None for rows of numbers."""
-    is_objects = isinstance(rows, np.ndarray) and rows.ndim == 1
-    return {type(item) for item in rows} if is_objects else None
-
-
-def _kind_names(kinds: set[type] | None) -> str:
-    if kinds is None:
-        return "rows of numbers"
-    return "objects of type " + ", ".join(sorted(kind.__name__ for kind in kinds))
+def _more(queries: np.ndarray) -> str:
+    return f" ({len(queries)} queries have none)" if len(queries) > 1 else ""
 
 
 def _expand(found: Found, inverse: np.ndarray, k: int) -> Found:
@@ -464,10 +463,12 @@ def _expand(found: Found, inverse: np.ndarray, k: int) -> Found:
     order = np.argsort(inverse, kind="stable")
     counts = np.bincount(inverse)
     ends = np.cumsum(counts)
-    out = np.empty((len(found[0]), k), dtype=np.intp), np.empty((len(found[0]), k))
+    index = np.full((len(found[0]), k), -1, dtype=np.intp)
+    scores = np.full(index.shape, -np.inf)
     for i, (row, values) in enumerate(zip(*found, strict=True)):
-        copies = np.concatenate([order[ends[j] - counts[j] : ends[j]] for j in row])
+        row, values = row[row >= 0], values[row >= 0]  # an index may find too few
+        copies = np.concatenate([_NONE, *(order[ends[j] - counts[j] : ends[j]] for j in row)])
         repeated = np.repeat(values, counts[row])
         best = np.lexsort((copies, -repeated))[:k]
-        out[0][i], out[1][i] = copies[best], repeated[best]
-    return out
+        index[i, : len(best)], scores[i, : len(best)] = copies[best], repeated[best]
+    return index, scores

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 
 from .._arrays import row_slices
 from .._validation import check_number, resolve
+from ..gram import block_rows
 from .search import Found, top_k
 
 __all__ = ["FaissIndex", "as_index", "index_recall"]
@@ -65,21 +66,42 @@ class FaissIndex(BaseEstimator):
         check_number(self.n_more, "n_more", integer=True)
         p = embedding.shape[1]
         index = faiss.index_factory(p, self.factory, faiss.METRIC_INNER_PRODUCT)
+        if self.n_probe is not None:
+            self._set_n_probe(index)
         if not index.is_trained:
             index.train(np.ascontiguousarray(embedding, dtype=np.float32))
         for some in row_slices(len(embedding), _ADDED):
             index.add(np.ascontiguousarray(embedding[some], dtype=np.float32))
-        if self.n_probe is not None:
-            check_number(self.n_probe, "n_probe", low=1, integer=True)
-            faiss.ParameterSpace().set_index_parameter(index, "nprobe", self.n_probe)
         self._index = index
         self.embedding_ = embedding
         return self
 
+    def _set_n_probe(self, index: Any) -> None:
+        """Tell an index of cells how many to visit."""
+        check_number(self.n_probe, "n_probe", low=1, integer=True)
+        try:
+            _faiss().ParameterSpace().set_index_parameter(index, "nprobe", self.n_probe)
+        except RuntimeError as error:
+            raise ValueError(
+                f"n_probe={self.n_probe} is for indices that have cells, such as "
+                f'"IVF1024,Flat". The factory {self.factory!r} has none: leave n_probe out.'
+            ) from error
+
     def search(self, queries: np.ndarray, k: int) -> Found:
-        """Return positions and inner products of the k best candidates, shape (n, k)."""
-        some = min(len(self.embedding_), k + self.n_more)
-        _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), some)
+        """Return positions and inner products of the k best candidates, shape (n, k).
+
+        Where fewer are found, positions are -1 and inner products -inf.
+        """
+        n, (c, p) = len(queries), self.embedding_.shape
+        n_found = min(c, k + self.n_more)
+        indices, scores = np.empty((n, min(c, k)), dtype=np.intp), np.empty((n, min(c, k)))
+        for some in row_slices(n, block_rows(n, 8 * n_found * p)):
+            indices[some], scores[some] = self._search_block(queries[some], k, n_found)
+        return indices, scores
+
+    def _search_block(self, queries: np.ndarray, k: int, n_found: int) -> Found:
+        """Score what faiss finds again, in float64: it gathers an array (b, n_found, p)."""
+        _, found = self._index.search(np.ascontiguousarray(queries, dtype=np.float32), n_found)
         found = np.sort(found, axis=1)  # so that ties go to the lower position; -1: nothing found
         scores = np.einsum("ij,ikj->ik", queries, self.embedding_[found])
         scores[found < 0] = -np.inf
@@ -119,7 +141,7 @@ def as_index(spec: Any) -> Any:
         raise TypeError(
             f'index must be None, "faiss" or an object with build and search. Got {spec!r}.'
         )
-    return clone(spec)
+    return clone(spec, safe=False)  # any object with these two methods will do
 
 
 def index_recall(index: Any, embedding: np.ndarray, queries: np.ndarray, k: int = 10) -> float:

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import row_slices
-from .._linalg import positive_solver
+from .._linalg import low_rank, positive_solver
 from .._validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..gram import block_rows, map_blocks
@@ -103,6 +103,7 @@ class LabelSetDecoder(Decoder):
         if self.max_size is not None:
             check_number(self.max_size, "max_size", low=1, integer=True)
         labels = _label_matrix(Y)
+        largest = int(_sizes(labels).max())
         self.basis_ = basis
         self._is_sparse = sparse.issparse(Y)
         self._dtype = getattr(Y, "dtype", labels.dtype)
@@ -112,28 +113,25 @@ class LabelSetDecoder(Decoder):
         if self.utility == "f1":
             if isinstance(basis.kernel_, F1):
                 labels, read_out = _label_matrix(basis.landmarks_), basis.combine
-            self._size_maps, self._empty_map = self._f1_maps(labels, read_out, _sizes(Y).max())
+            self._f1_maps(labels, read_out, largest)
         return self
 
-    def _f1_maps(
-        self, labels: sparse.csr_matrix, read_out: Any, largest: float
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return the maps f -> w of each size, shape (p, L), and f -> P(Y is empty | x), (p, 1).
+    def _f1_maps(self, labels: sparse.csr_matrix, read_out: Any, largest: int) -> None:
+        """Find the maps from f to the w of every size, and to P(Y is empty | x).
 
         w_j = E[2 Y_j / (s + |Y|)] = sum_t 2 / (s + t) E[Y_j, |Y| = t]: one read-out for each t.
+        The matrix 2 / (s + t) = B C has a small rank r whatever its size, so r maps do for all s:
+        w of size s is sum_r B_sr (f @ maps_r).
         """
         sizes = _sizes(labels)
         present = np.unique(sizes[sizes > 0])
-        parts = [read_out(sparse.diags_array((sizes == t).astype(float)) @ labels) for t in present]
         n_labels = labels.shape[1]
-        most = min(n_labels, int(max(largest, 1)) if self.max_size is None else self.max_size)
-        maps = []
-        for s in range(1, most + 1):
-            total = np.zeros((self.basis_.rank_, n_labels))
-            for t, part in zip(present, parts, strict=True):
-                total += 2.0 / (s + t) * part
-            maps.append(total)
-        return maps, read_out((sizes == 0).astype(float)[:, None])
+        most = min(n_labels, max(largest, 1) if self.max_size is None else self.max_size)
+        self._mixing, C = low_rank(2.0 / np.add.outer(np.arange(1, most + 1), present))
+        shares = np.zeros((len(C), int(sizes.max(initial=0)) + 1))  # of rows, by their size
+        shares[:, present] = C
+        self._maps = [read_out(sparse.diags_array(share[sizes]) @ labels) for share in shares]
+        self._empty_map = read_out((sizes == 0).astype(float)[:, None])
 
     def label_scores(self, F: np.ndarray) -> np.ndarray:
         """Return the expected labels E[Y | x], shape (n, L)."""
@@ -155,7 +153,7 @@ class LabelSetDecoder(Decoder):
         check_is_fitted(self)
         self._refuse(candidates)
         n_labels = self.label_map_.shape[1]
-        blocks = row_slices(len(F), block_rows(len(F), 24 * n_labels))
+        blocks = row_slices(len(F), block_rows(len(F), 96 * n_labels))
         choose = self._best_f1 if self.utility == "f1" else self._above
         chosen = list(map_blocks(lambda some: choose(F[some]), blocks, n_jobs=self.n_jobs))
         if self._is_sparse:
@@ -171,9 +169,10 @@ class LabelSetDecoder(Decoder):
         """Compare the best set of each size, and the empty one; ties go to the smaller set."""
         best = (F @ self._empty_map)[:, 0]  # F1 of two empty sets is 1
         chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
-        for size, label_map in enumerate(self._size_maps, start=1):
-            w = F @ label_map  # (n, L)
-            top = np.argpartition(-w, size - 1, axis=1)[:, :size]
+        parts = np.array([F @ some for some in self._maps])  # (r, n, L)
+        for size, mix in enumerate(self._mixing, start=1):
+            w = np.tensordot(mix, parts, axes=1) if len(parts) else np.zeros(chosen.shape)  # (n, L)
+            top = np.argpartition(w, -size, axis=1)[:, -size:]
             value = np.take_along_axis(w, top, axis=1).sum(axis=1)
             better = np.flatnonzero(value > best)
             best[better] = value[better]
@@ -184,7 +183,9 @@ class LabelSetDecoder(Decoder):
 
 def _label_matrix(Y: Any) -> sparse.csr_matrix:
     """Return label sets as a CSR matrix of 0 and 1."""
-    labels = sparse.csr_matrix(Y.to_numpy() if hasattr(Y, "to_numpy") else Y, dtype=np.float64)
+    matrix = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    labels = sparse.csr_matrix(matrix, dtype=np.float64, copy=True)  # Y keeps its zeros
+    labels.sum_duplicates()
     labels.eliminate_zeros()
     if not np.all(labels.data == 1.0):
         odd = labels.data[labels.data != 1.0][0]
@@ -192,9 +193,9 @@ def _label_matrix(Y: Any) -> sparse.csr_matrix:
     return labels
 
 
-def _sizes(Y: Any) -> np.ndarray:
+def _sizes(labels: sparse.csr_matrix) -> np.ndarray:
     """Return the number of labels of each row."""
-    return np.asarray(_label_matrix(Y).sum(axis=1)).ravel()
+    return np.diff(labels.indptr)
 
 
 def _least_squares(T: np.ndarray) -> Any:

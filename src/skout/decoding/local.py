@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import take
+from .._arrays import as_objects, take
 from .._validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
 from .candidates import CandidateDecoder
+from .kinds import one
 from .sets import CandidateSets
 
 __all__ = ["LocalSearchDecoder"]
@@ -27,7 +29,8 @@ class LocalSearchDecoder(Decoder):
     Parameters
     ----------
     neighbours : callable
-        From an object to a sequence of objects: edits of a string, a molecule, a label set.
+        From an object to a sequence of objects: edits of a string, a molecule, a label set. Of a
+        CSR matrix or a data frame, objects are matrices of one row, or rows as series.
     beam : int, default 4
         Objects kept for each query.
     n_rounds : int, default 20
@@ -89,7 +92,6 @@ class LocalSearchDecoder(Decoder):
         check_number(self.beam, "beam", low=1, integer=True)
         check_number(self.n_rounds, "n_rounds", integer=True)
         self.start_ = CandidateDecoder(n_jobs=self.n_jobs).fit(basis, Y, coordinates)
-        self._is_array = isinstance(Y, np.ndarray)
         return self
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
@@ -103,41 +105,50 @@ class LocalSearchDecoder(Decoder):
 
         Returns
         -------
-        objects : n of them, an array where the training outputs were one, else a list
+        objects : n of them, in the container type of the training outputs
         """
         check_is_fitted(self)
-        pool = self.start_.embed(candidates)
-        beams, scores = self._kept(F, pool)
+        like = self.start_.pool_
+        if len(F) == 0:
+            return take(like, slice(0))
+        beams, scores = self._kept(F, candidates)
         active = np.arange(len(F))
         for _ in range(self.n_rounds):
             if len(active) == 0:
                 break
-            around = [
-                [*beams[i], *(o for b in beams[i] for o in self.neighbours(b))] for i in active
-            ]
+            around = [_gathered(self._around(beams[i]), like) for i in active]
             found, reached = self._kept(F[active], CandidateSets.from_lists(around))
             for i, objects in zip(active, found, strict=True):
                 beams[i] = objects
             better = reached > scores[active]
             scores[active] = reached
             active = active[better]
-        best = [beam[0] for beam in beams]
-        return np.array(best) if self._is_array else best
+        return _gathered([beam[0] for beam in beams], like)
+
+    def _around(self, beam: list[Any]) -> list[Any]:
+        """Return the objects of a beam and all their neighbours."""
+        return [*beam, *(other for item in beam for other in self.neighbours(item))]
 
     def _kept(self, F: np.ndarray, candidates: Any) -> tuple[list[list[Any]], np.ndarray]:
-        """Return the best few objects of each query, and the score of the first."""
-        pool = self.start_.embed(candidates)
-        sizes = pool.objects.sizes if pool.is_per_query else [len(pool)]
-        index, scores = self.start_.rank(F, pool, k=min(self.beam, max(sizes)))
+        """Return the best few objects of each query, no two alike, and the score of the first."""
+        pool = self.start_.embed(candidates).distinct()
+        index, scores = self.start_.rank(F, pool, k=min(self.beam, pool.largest))
         beams = []
         for i, row in enumerate(index):
             positions = row[row >= 0]
             if pool.is_per_query:
                 positions = pool.objects.positions(i)[positions]
-            beams.append([_one(pool.pool, j) for j in positions])
+            beams.append([one(pool.pool, j) for j in positions])
         return beams, scores[:, 0]
 
 
-def _one(objects: Any, j: int) -> Any:
-    """Return a single object."""
-    return take(objects, [j])[0]
+def _gathered(objects: list[Any], like: Any) -> Any:
+    """Return single objects in a container such as `like`."""
+    if sparse.issparse(like):
+        return sparse.vstack(objects, format="csr")
+    if hasattr(like, "columns"):  # a data frame
+        return type(like)(np.array(objects), columns=like.columns)
+    if isinstance(like, np.ndarray):
+        are_objects = like.ndim == 1 and like.dtype == object  # tuples, which must stay so
+        return as_objects(objects) if are_objects else np.array(objects)
+    return objects if isinstance(like, list) else type(like)(objects)

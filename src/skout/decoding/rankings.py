@@ -80,7 +80,9 @@ class RankingDecoder(Decoder):
         ----------
         basis : KernelBasis
             Fitted on the outputs, with one of the three kernels on rankings.
-        Y : ignored
+        Y : array of ranks, shape (n, d)
+            Whether the best rank is 0 or 1 there decides for the rankings found.
+        coordinates : ignored
 
         Returns
         -------
@@ -95,6 +97,7 @@ class RankingDecoder(Decoder):
             )
         self.kernel_ = kernel
         self.n_items_ = basis.landmarks_.shape[1]
+        self._best_rank = _best_rank(Y)
         self.directions_ = basis.combine(kernel.features(basis.landmarks_))
         return self
 
@@ -110,7 +113,7 @@ class RankingDecoder(Decoder):
         Returns
         -------
         ranks : ndarray of int64, shape (n, d)
-            The place of each item, 0 is best.
+            The place of each item. The best is 0, or 1 where the training outputs count from 1.
         """
         check_is_fitted(self)
         self._refuse(candidates)
@@ -124,7 +127,13 @@ class RankingDecoder(Decoder):
                 return _best_assignment(G.reshape(len(G), d, d))
             return _nearest_code(self.kernel_.codes(G))
 
-        return _in_blocks(decode, len(F), d, max_exact, self.n_jobs)
+        return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
+
+
+def _best_rank(Y: Any) -> int:
+    """Return 1 where every ranking counts from 1, else 0."""
+    lowest = np.asarray(Y).min(axis=1)
+    return int(len(lowest) > 0 and bool(np.all(lowest == 1)))
 
 
 def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndarray:

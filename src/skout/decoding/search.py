@@ -139,7 +139,7 @@ def count_better(
     queries: np.ndarray,
     embedding: np.ndarray,
     score: np.ndarray,
-    slack: float,
+    slack: float | np.ndarray,
     *,
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ def count_better(
     queries : ndarray of shape (n, p)
     embedding : ndarray of shape (c, p)
     score : ndarray of shape (n,)
-    slack : float
+    slack : float, or ndarray of shape (n,)
         Scores that differ by no more than this tie: rounding must not break ties.
     n_jobs : int, optional
 

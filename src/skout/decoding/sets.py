@@ -63,30 +63,28 @@ class CandidateSets:
 
     @classmethod
     def from_lists(cls, lists: Sequence[Any]) -> CandidateSets:
-        """Make the sets from one list, array or CSR matrix of candidates a query.
+        """Make the sets from one list, array, CSR matrix or data frame of candidates a query.
 
         Parameters
         ----------
-        lists : sequence of n lists of objects, or of n arrays with a row a candidate
+        lists : sequence of n lists or series of objects, or of n matrices with a row a candidate
         """
-        sizes = np.array([n_rows(some) for some in lists], dtype=np.intp)
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        filled = [some for some, size in zip(lists, sizes, strict=True) if size]
-        if filled and all(sparse.issparse(some) for some in filled):
-            pool: Any = sparse.vstack(filled, format="csr")
-        elif filled and all(getattr(some, "ndim", 1) == 2 for some in filled):
-            pool = np.concatenate([np.asarray(some) for some in filled])
-        else:
-            pool, indices = _distinct(item for some in filled for item in some)
-            return cls(pool, indptr, indices)
-        return cls(pool, indptr, np.arange(indptr[-1]))
+        for some in lists:
+            _check_list(some)
+        indptr = np.cumsum([0, *(n_rows(some) for some in lists)])
+        filled = [some for some in lists if n_rows(some)]
+        if any(sparse.issparse(some) for some in filled) or (
+            filled and all(getattr(some, "ndim", 1) == 2 for some in filled)
+        ):
+            return cls(_stacked(filled), indptr, np.arange(indptr[-1]))
+        pool, indices = _distinct(item for some in filled for item in some)
+        return cls(pool, indptr, indices)
 
     def __len__(self) -> int:
         return max(0, len(self.indptr) - 1)
 
     def __getitem__(self, i: int) -> Any:
         """Return the candidates of query i."""
-        i = range(len(self))[i]
         return take(self.pool, self.positions(i))
 
     def __iter__(self) -> Iterator[Any]:
@@ -100,9 +98,21 @@ class CandidateSets:
         """The number of candidates of each query."""
         return np.diff(self.indptr)
 
+    @property
+    def query_of(self) -> np.ndarray:
+        """The query that each entry of `indices` belongs to."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
     def positions(self, i: int) -> np.ndarray:
         """Return the positions in the pool of the candidates of query i."""
+        i = range(len(self))[i]  # from the end where negative, and not beyond it
         return self.indices[self.indptr[i] : self.indptr[i + 1]]
+
+    def select(self, entries: np.ndarray) -> CandidateSets:
+        """Return the sets of some entries of `indices`, those of one query after another's."""
+        sizes = np.bincount(self.query_of[entries], minlength=len(self))
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return CandidateSets(self.pool, indptr, self.indices[entries])
 
 
 def _integers(values: Any, name: str) -> np.ndarray:
@@ -113,6 +123,29 @@ def _integers(values: Any, name: str) -> np.ndarray:
             f"Got {array.dtype} of shape {array.shape} instead."
         )
     return array.astype(np.intp)
+
+
+def _check_list(some: Any) -> None:
+    """Raise unless this may be the candidates of a query."""
+    is_list = hasattr(some, "shape") or hasattr(some, "__len__")
+    if isinstance(some, str | bytes) or not is_list:
+        raise TypeError(
+            'lists must have a list of candidates for each query, such as [["CO", "CN"], ["CO"]]. '
+            f"Got {some!r} in place of a list. One pool for all queries needs no CandidateSets: "
+            "give it as candidates."
+        )
+
+
+def _stacked(matrices: list[Any]) -> Any:
+    """Return the rows of matrices in one: sparse if any of them is, a data frame if all are."""
+    if any(sparse.issparse(some) for some in matrices):
+        parts = [some if sparse.issparse(some) else sparse.csr_matrix(some) for some in matrices]
+        return sparse.vstack(parts, format="csr")
+    if all(hasattr(some, "iloc") for some in matrices):
+        import pandas as pd
+
+        return pd.concat(matrices)
+    return np.concatenate([np.asarray(some) for some in matrices])
 
 
 def _distinct(items: Iterator[Any]) -> tuple[list[Any], np.ndarray]:
@@ -158,6 +191,21 @@ def set_scores(
     for _ in map_blocks(fill, row_slices(len(queries), size), n_jobs=n_jobs):
         pass
     return out
+
+
+def best_of_sets(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return the best score of each set, none of which is empty."""
+    return np.maximum.reduceat(scores, indptr[:-1])
+
+
+def count_better_of_sets(
+    scores: np.ndarray, query_of: np.ndarray, score: np.ndarray, slack: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the candidates that score more than their query's `score`, and those that tie."""
+    high, low = (score + slack)[query_of], (score - slack)[query_of]
+    above = np.bincount(query_of[scores > high], minlength=len(score))
+    not_below = np.bincount(query_of[scores >= low], minlength=len(score))
+    return above, not_below - above
 
 
 def top_k_of_sets(scores: np.ndarray, indptr: np.ndarray, k: int) -> Found:

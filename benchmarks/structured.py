@@ -1,0 +1,242 @@
+"""Structured prediction: bibtex against the formulas as they stand, and decoding of large pools.
+
+    python benchmarks/structured.py [--quick] [--part bibtex pool sets]
+
+bibtex  Fit and predict of IOKR, SIOKR, ISOKR and SISOKR, in float64, against a plain NumPy
+        transcription of (2.33) and (4.10)-(4.11): full Gram matrices, dense inputs, `inv`.
+pool    Ten best of 1,000,000 candidates for 1,000 queries, against the rate of a matrix product.
+sets    2,000 queries with 1 to 5,000 candidates each out of 300,000, against a loop over queries.
+
+Ratios are of seconds in one run; run it on a quiet machine. bibtex needs the folder SKOUT_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import fastest, gemm_rate, measure, peak_megabytes, print_table, write_record
+
+from skout import CandidateSets, KernelBasis, iokr
+from skout.decoding import CandidateDecoder
+from skout.decoding.search import top_k
+from skout.kernels import Gaussian
+from skout.metrics import example_f1
+from skout.sketches import PSparsified, SubSample
+
+M_X, M_Y = 2250, 200
+# alpha, s_x and s_y of exp(-||x - x'||^2 / (2 s)): what experiments/table_4_2.py chose for SISOKR
+ALPHA, S_X, S_Y = 1e-5, 1e2, 1e4
+
+
+# The formulas as they stand --------------------------------------------------------------------
+
+
+def gaussian(A: np.ndarray, B: np.ndarray, s: float) -> np.ndarray:
+    squares = np.sum(A**2, axis=1)[:, None] + np.sum(B**2, axis=1) - 2.0 * A @ B.T
+    return np.exp(-squares / (2.0 * s))
+
+
+def p_sparsified(m: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    p = 20.0 / n
+    return (rng.random((m, n)) < p) * rng.standard_normal((m, n)) / np.sqrt(m * p)
+
+
+def sub_sampling(m: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    R = np.zeros((m, n))
+    R[np.arange(m), rng.choice(n, m, replace=False)] = np.sqrt(n / m)
+    return R
+
+
+def transcription(method: str, X: np.ndarray, Y: np.ndarray, X_test: np.ndarray) -> Any:
+    """Return the predictions, and the seconds of fit and of predict."""
+    n, rng = len(X), np.random.default_rng(0)
+    start = time.perf_counter()
+    K_X, K_Y = gaussian(X, X, S_X), gaussian(Y, Y, S_Y)
+    R_X = np.eye(0)
+    if method in ("SIOKR", "SISOKR"):
+        draw = sub_sampling if method == "SISOKR" else p_sparsified
+        R_X = draw(M_X, n, rng)
+        KR = K_X @ R_X.T
+        # R (R K^2 R' + n lambda R K R')^-1 R K (4.10)
+        omega = np.linalg.inv(KR.T @ KR + n * ALPHA * R_X @ KR + 1e-9 * np.eye(M_X)) @ KR.T
+    else:
+        omega = np.linalg.inv(K_X + n * ALPHA * np.eye(n))  # (2.33)
+    if method in ("ISOKR", "SISOKR"):
+        R_Y = p_sparsified(M_Y, n, rng)
+        KR_Y = K_Y @ R_Y.T
+        omega = omega @ KR_Y @ np.linalg.pinv(R_Y @ KR_Y)  # (4.11)
+        K_Y = KR_Y.T
+    fitted = time.perf_counter()
+    K_test = gaussian(X_test, X, S_X)
+    if len(R_X):
+        K_test = K_test @ R_X.T
+    found = Y[np.argmax(K_test @ omega @ K_Y, axis=1)]
+    return found, fitted - start, time.perf_counter() - fitted
+
+
+def library(method: str, X: Any, Y: np.ndarray, X_test: Any) -> Any:
+    """Return the predictions, and the seconds of fit and of predict."""
+    outputs = PSparsified(M_Y, distribution="gaussian")
+    sketches = {
+        "IOKR": (None, None),
+        "SIOKR": (PSparsified(M_X, distribution="gaussian"), None),
+        "ISOKR": (None, outputs),
+        "SISOKR": (SubSample(M_X), outputs),
+    }[method]
+    model = iokr(
+        Gaussian(0.5 / S_X),
+        Gaussian(0.5 / S_Y),
+        input_sketch=sketches[0],
+        output_sketch=sketches[1],
+        alpha=ALPHA,
+        random_state=0,
+    )
+    start = time.perf_counter()
+    model.fit(X, Y)
+    fitted = time.perf_counter()
+    found = model.predict(X_test)
+    return found, fitted - start, time.perf_counter() - fitted
+
+
+def bibtex(repeats: int) -> list[dict[str, Any]]:
+    """Time the four methods, both ways."""
+    folder = os.environ.get("SKOUT_DATA")
+    if not folder:
+        sys.exit("Set the environment variable SKOUT_DATA to the folder that holds ml_bibtex.npz.")
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "experiments"))
+    from common import load_labels
+
+    X, Y, X_test, Y_test = load_labels("bibtex")
+    rows = []
+    for method in ("IOKR", "SIOKR", "ISOKR", "SISOKR"):
+        row: dict[str, Any] = {"method": method}
+        totals = {}
+        sides: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+            "plain": (transcription, (X.toarray(), Y, X_test.toarray())),
+            "skout": (library, (X, Y, X_test)),
+        }
+        for name, (function, arguments) in sides.items():
+            runs = [function(method, *arguments) for _ in range(repeats)]
+            found, fit, predict = min(runs, key=lambda run: run[1] + run[2])
+            totals[name] = fit + predict
+            row |= {f"{name} fit": fit, f"{name} predict": predict}
+            row[f"{name} f1"] = 100.0 * example_f1(Y_test, found)
+            megabytes = peak_megabytes(partial(function, method, *arguments))
+            row[f"{name} MB"] = round(megabytes)
+        rows.append(row | {"times faster": totals["plain"] / totals["skout"]})
+    return rows
+
+
+# Decoding --------------------------------------------------------------------------------------
+
+
+def pool(n_candidates: int, n_queries: int, p: int = 200, k: int = 10) -> list[dict[str, Any]]:
+    """Search a pool that is embedded already; compare with a product of the same size."""
+    rng = np.random.default_rng(0)
+    embedding = rng.standard_normal((n_candidates, p + 1))
+    queries = rng.standard_normal((n_queries, p + 1))
+    run = measure(lambda: top_k(queries, embedding, k), repeats=2)
+    some = slice(0, 8192)
+    product = fastest(lambda: queries @ embedding[some].T)
+    rate = 2.0 * n_queries * 8192 * (p + 1) / product
+    square = gemm_rate(np.float64)
+    flops = 2.0 * n_queries * n_candidates * (p + 1)
+    check = rng.choice(n_queries, 20, replace=False)
+    brute = np.argsort(-(queries[check] @ embedding.T), axis=1, kind="stable")[:, :k]
+    return [
+        {
+            "candidates": n_candidates,
+            "queries": n_queries,
+            "p": p,
+            "k": k,
+            "seconds": run.seconds,
+            "MB above": round(run.megabytes),
+            "GFlop/s": flops / run.seconds / 1e9,
+            "share of GEMM": flops / run.seconds / square,
+            "share of this product": flops / run.seconds / rate,
+            "equal to brute force": bool(np.array_equal(run.result[0][check], brute)),
+        }
+    ]
+
+
+def sets(n_pool: int, n_queries: int, largest: int, d: int = 32) -> list[dict[str, Any]]:
+    """Rank one set a query; compare with a loop over queries that embeds each set by itself."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((5000, d))
+    basis = KernelBasis(Gaussian(0.5 / d), SubSample(200), random_state=0).fit(Y)
+    decoder = CandidateDecoder().fit(basis, Y)
+    candidates = rng.standard_normal((n_pool, d))
+    sizes = rng.integers(1, largest + 1, n_queries)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    indices = np.concatenate([rng.choice(n_pool, size, replace=False) for size in sizes])
+    F = rng.standard_normal((n_queries, basis.rank_))
+    grouped = CandidateSets(candidates, indptr, indices)
+
+    embedded = 0
+    coordinates = KernelBasis._coordinates
+
+    def counted(self: KernelBasis, rows: Any) -> np.ndarray:
+        nonlocal embedded
+        embedded += len(rows)
+        return coordinates(self, rows)
+
+    KernelBasis._coordinates = counted  # type: ignore[method-assign]
+    try:
+        decoder.rank(F, grouped, k=10)
+    finally:
+        KernelBasis._coordinates = coordinates  # type: ignore[method-assign]
+
+    run = measure(lambda: decoder.rank(F, grouped, k=10), repeats=2)
+    some = range(0, n_queries, max(1, n_queries // 100))
+    start = time.perf_counter()
+    alone = [decoder.rank(F[i : i + 1], grouped[i], k=min(10, sizes[i])) for i in some]
+    loop = (time.perf_counter() - start) / len(some) * n_queries
+    same = all(
+        np.array_equal(found[0][0], run.result[0][i][: min(10, sizes[i])])
+        for i, found in zip(some, alone, strict=True)
+    )
+    return [
+        {
+            "queries": n_queries,
+            "pool": n_pool,
+            "candidates": int(indptr[-1]),
+            "embedded": embedded,
+            "distinct": len(np.unique(indices)),
+            "seconds": run.seconds,
+            "MB above": round(run.megabytes),
+            "loop seconds": loop,
+            "times faster": loop / run.seconds,
+            "equal to the loop": same,
+        }
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller sizes; no record")
+    parser.add_argument("--part", nargs="+", default=["bibtex", "pool", "sets"])
+    options = parser.parse_args()
+    quick = options.quick
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "bibtex": lambda: bibtex(1 if quick else 3),
+        "pool": lambda: pool(100_000 if quick else 1_000_000, 200 if quick else 1000),
+        "sets": lambda: sets(*((20_000, 200, 500) if quick else (300_000, 2000, 5000))),
+    }
+    for part in options.part:
+        rows = parts[part]()
+        print_table(rows, list(rows[0]))
+        if not quick:
+            settings = {"alpha": ALPHA, "s_x": S_X, "s_y": S_Y, "m_x": M_X, "m_y": M_Y}
+            write_record(f"structured_{part}", settings if part == "bibtex" else {}, rows)
+
+
+if __name__ == "__main__":
+    main()
