@@ -340,3 +340,19 @@ def test_coverage_with_equal_gaps_and_sets_for_each_query():
         [(some == y).all(axis=1).any() for some, y in zip(found, Y[200:], strict=True)]
     )
     assert covered == sets.evaluate(X[200:], Y[200:], [C] * 200, coverage=0.35)["coverage"]
+
+
+@pytest.mark.parametrize("per_query", [False, True], ids=["pool", "sets"])
+def test_evaluate_agrees_with_predict_up_to_rounding(per_query):
+    X, Y = problem(6)
+    model = nearest(Linear(), X[:30], Y[:30])
+    candidates = [Y] * 30 if per_query else Y
+    gaps = model.decoder_.gaps(model.predict_coordinates(X[30:]), Y[30:], candidates)
+    sets = ConformalSets(model)
+    for gap in gaps[gaps > 0]:
+        sets.gaps_ = np.full(20, np.nextafter(gap, 0.0))  # a gap that was rounded in another way
+        found = sets.predict(X[30:], candidates)
+        pairs = zip(found, Y[30:], strict=True)
+        covered = [tuple(y) in {tuple(c) for c in some} for some, y in pairs]
+        assert sets.evaluate(X[30:], Y[30:], candidates)["coverage"] == np.mean(covered)
+        assert np.mean(covered) >= np.mean(gaps <= gap)

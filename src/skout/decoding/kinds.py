@@ -81,12 +81,7 @@ def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     if A.ndim == 1:
         return A, B
     if sparse.issparse(A) or sparse.issparse(B):
-        A, B = _narrow(A), _narrow(B)
+        # whose copies, unlike those of csr_array, have the smallest indices that will do
+        A, B = sparse.csr_matrix(A), sparse.csr_matrix(B)
     dtype = np.float32 if np.float32 in (A.dtype, B.dtype) else np.float64
     return A.astype(dtype, copy=False), B.astype(dtype, copy=False)
-
-
-def _narrow(rows: Any) -> sparse.csr_matrix:
-    """Return a CSR matrix with the smallest indices that will do, whatever they were."""
-    csr = sparse.csr_matrix(rows)
-    return sparse.csr_matrix((csr.data, csr.indices, csr.indptr), shape=csr.shape)

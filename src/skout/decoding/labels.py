@@ -153,7 +153,8 @@ class LabelSetDecoder(Decoder):
         check_is_fitted(self)
         self._refuse(candidates)
         n_labels = self.label_map_.shape[1]
-        blocks = row_slices(len(F), block_rows(len(F), 96 * n_labels))
+        copies = sum(self._mixing.shape) if self.utility == "f1" else 1
+        blocks = row_slices(len(F), block_rows(len(F), 8 * n_labels * copies))
         choose = self._best_f1 if self.utility == "f1" else self._above
         chosen = list(map_blocks(lambda some: choose(F[some]), blocks, n_jobs=self.n_jobs))
         if self._is_sparse:
@@ -169,9 +170,8 @@ class LabelSetDecoder(Decoder):
         """Compare the best set of each size, and the empty one; ties go to the smaller set."""
         best = (F @ self._empty_map)[:, 0]  # F1 of two empty sets is 1
         chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
-        parts = np.array([F @ some for some in self._maps])  # (r, n, L)
-        for size, mix in enumerate(self._mixing, start=1):
-            w = np.tensordot(mix, parts, axes=1) if len(parts) else np.zeros(chosen.shape)  # (n, L)
+        parts = np.array([F @ some for some in self._maps]).reshape(len(self._maps), *chosen.shape)
+        for size, w in enumerate(np.tensordot(self._mixing, parts, axes=1), start=1):  # (n, L)
             top = np.argpartition(w, -size, axis=1)[:, -size:]
             value = np.take_along_axis(w, top, axis=1).sum(axis=1)
             better = np.flatnonzero(value > best)
