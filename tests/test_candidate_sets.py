@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import oracles_decoding as oracle
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,6 +176,8 @@ def test_from_lists_of_frames_keeps_columns_and_index():
     pd.testing.assert_frame_equal(some[2], frame[1:6])
     mixed = CandidateSets.from_lists([frame[:3], vectors()[1:6]])
     assert_array_equal(mixed.pool, vectors()[[0, 1, 2, 1, 2, 3, 4, 5]])
+    other = CandidateSets.from_lists([pl.DataFrame(vectors()[:3]), pl.DataFrame(vectors()[1:6])])
+    assert_array_equal(other.pool, mixed.pool)
 
 
 def test_from_lists_of_series_has_one_pool():

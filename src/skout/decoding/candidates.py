@@ -201,7 +201,8 @@ class CandidateDecoder(Decoder):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
             _check_sets(candidates)
-            return self._embedded(candidates, candidates.pool, np.unique(candidates.indices))
+            used = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
+            return self._embedded(candidates, candidates.pool, used)
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
         return self._indexed(self._embedded(candidates, candidates, slice(None)))

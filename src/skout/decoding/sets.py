@@ -74,7 +74,7 @@ class CandidateSets:
         indptr = np.cumsum([0, *(n_rows(some) for some in lists)])
         filled = [some for some in lists if n_rows(some)]
         if any(sparse.issparse(some) for some in filled) or (
-            filled and all(getattr(some, "ndim", 1) == 2 for some in filled)
+            filled and all(len(getattr(some, "shape", ())) == 2 for some in filled)
         ):
             return cls(_stacked(filled), indptr, np.arange(indptr[-1]))
         pool, indices = _distinct(item for some in filled for item in some)
