@@ -959,3 +959,18 @@ def test_dense_and_sparse_sets_together():
     found = decoder.decode(F, [Y[:4], sparse.csr_matrix(Y[3:8])])
     expected = decoder.decode(F, [Y[:4], Y[3:8]])
     assert_array_equal(found.toarray() if sparse.issparse(found) else found, expected)
+
+
+def test_slices_are_sets_of_some_queries():
+    sets = CandidateSets(list("abcd"), [0, 2, 3, 6], [0, 1, 2, 3, 0, 1])
+    some = sets[1:]
+    assert [list(candidates) for candidates in some] == [["c"], ["d", "a", "b"]]
+    assert len(sets[:0]) == 0
+    assert next(iter(sets[::-1])) == ["d", "a", "b"]
+
+
+def test_candidates_must_be_a_list():
+    Y = np.eye(3)
+    decoder = CandidateDecoder().fit(KernelBasis("linear").fit(Y), Y)
+    with pytest.raises(TypeError, match=r"candidates must be a list or array .* Got 0\.9 instead"):
+        decoder.decode(Y, 0.9)

@@ -126,7 +126,17 @@ class ConformalSets(BaseEstimator):
                 stacklevel=2,
             )
             return math.inf
-        return float(self.gaps_[place - 1])
+        gap = float(self.gaps_[place - 1])
+        if math.isinf(gap):
+            absent = int(np.sum(np.isinf(self.gaps_)))
+            warnings.warn(
+                f"{absent} of {n} truths were not among the candidates in calibration, so no gap "
+                f"has a coverage of {coverage:g}: the sets hold every candidate. Calibrate with "
+                "candidates that hold the truth, or ask for less coverage.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return gap
 
     def evaluate(
         self, X: Any, Y: Any, candidates: Any = None, coverage: float = 0.9

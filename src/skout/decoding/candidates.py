@@ -203,6 +203,11 @@ class CandidateDecoder(Decoder):
             _check_sets(candidates)
             used = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             return self._embedded(candidates, candidates.pool, used)
+        if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
+            raise TypeError(
+                "candidates must be a list or array of objects, CandidateSets or a list of lists. "
+                f"Got {candidates!r} instead."
+            )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
         return self._indexed(self._embedded(candidates, candidates, slice(None)))

@@ -83,8 +83,14 @@ class CandidateSets:
     def __len__(self) -> int:
         return max(0, len(self.indptr) - 1)
 
-    def __getitem__(self, i: int) -> Any:
-        """Return the candidates of query i."""
+    def __getitem__(self, i: Any) -> Any:
+        """Return the candidates of query i; for a slice, the sets of some queries."""
+        if isinstance(i, slice):
+            parts = [self.positions(j) for j in range(len(self))[i]]
+            indptr = np.cumsum([0, *map(len, parts)])
+            return CandidateSets(
+                self.pool, indptr, np.concatenate([*parts, np.empty(0, dtype=np.intp)])
+            )
         return take(self.pool, self.positions(i))
 
     def __iter__(self) -> Iterator[Any]:
