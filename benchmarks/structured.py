@@ -32,7 +32,7 @@ from skout.metrics import example_f1
 from skout.sketches import PSparsified, SubSample
 
 M_X, M_Y = 2250, 200
-# alpha, s_x and s_y of exp(-||x - x'||^2 / (2 s)): what experiments/table_4_2.py chose for SISOKR
+# alpha, s_x and s_y of exp(-||x - x'||^2 / (2 s)): what experiments/table_4_2.py chose for ISOKR
 ALPHA, S_X, S_Y = 1e-5, 1e2, 1e4
 
 

@@ -236,7 +236,8 @@ def one_fold(name: str, X: np.ndarray, R: np.ndarray, number: int, n_folds: int)
         "ranking forest": (BordaForest, FORESTS[:1]),
         "ranking extra trees": (BordaForest, FORESTS[1:]),
     }
-    choices, seconds = {}, {}
+    choices: dict[str, Choice] = {}
+    seconds: dict[str, float] = {}
     with clock() as watch:
         choices |= choose_ridge(*job)
     seconds["ridge"] = watch.seconds

@@ -155,19 +155,23 @@ def test_project(rows):
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_kernel_matrix(mix):
+def test_kernel_matrix(mix, monkeypatch):
     W = MIXES[mix]
     X = np.random.default_rng(0).standard_normal((5, 3))
     K = oracle.gaussian(X, X, 0.4)
     R = np.eye(5) if W is None else (W.toarray() if sparse.issparse(W) else W)
     matrix = KernelMatrix(Gaussian(0.4), X)
-    for rows in (2, 4096):
+    for rows, kept in ((2, 2**28), (4096, 2**28), (2, 0), (4096, 0)):
+        monkeypatch.setattr(gram, "_KEPT_BYTES", kept)
         with block_budget(rows=rows):
-            found = matrix.sketched(W)
+            found, mixed = matrix.sketched(W)
         assert_allclose(found, found.T, atol=1e-14)
         assert_allclose(found, R @ K @ R.T, atol=1e-12)
+        assert (mixed is None) == (kept == 0 and W is not None)
+        if mixed is not None:
+            assert_allclose(mixed, K @ R.T, atol=1e-12)
     assert_allclose(matrix.columns(np.array([4, 1])), K[:, [4, 1]], atol=1e-12)
-    assert_allclose(matrix.restrict(np.array([3, 0])).sketched(None), K[[3, 0]][:, [3, 0]])
+    assert_allclose(matrix.restrict(np.array([3, 0])).full(), K[[3, 0]][:, [3, 0]])
     assert_allclose(matrix.diag(), 1.0)
 
 
@@ -508,7 +512,7 @@ def largest_block(n=1000, m=8):
 
 
 def test_block_budget_is_local_and_nests():
-    assert largest_block() == 1000
+    assert largest_block() == 250  # of 1000 rows, four blocks
     with block_budget(rows=100):
         assert 50 < largest_block() <= 100
         with block_budget(rows=3):
@@ -516,7 +520,7 @@ def test_block_budget_is_local_and_nests():
         assert 50 < largest_block() <= 100
     with pytest.raises(RuntimeError), block_budget(rows=5):
         raise RuntimeError
-    assert largest_block() == 1000
+    assert largest_block() == 250  # of 1000 rows, four blocks
 
 
 def test_block_budget_in_bytes():

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skout._linalg import (
     congruence,
     eigen_whitening,
+    low_rank,
     partial_whitening,
     pivoted_cholesky,
     ridge_leverage,
@@ -15,6 +16,7 @@ from skout._linalg import (
     ridge_solve,
     symmetric_eigenvalues,
     top_eigenvalue,
+    triangle_gram,
     triangular_inverse,
 )
 
@@ -280,3 +282,15 @@ def test_ridge_leverage_without_a_tail():
     scores = ridge_leverage(B, np.sum(B**2, axis=1), 10)
     assert_allclose(scores, np.diag(B @ np.linalg.inv(B.T @ B) @ B.T), rtol=1e-9)
     assert_allclose(scores.sum(), 4.0, rtol=1e-9)
+
+
+def test_gram_of_a_triangle():
+    L = np.tril(np.random.default_rng(0).standard_normal((7, 7)))
+    assert_allclose(triangle_gram(L), L.T @ L, atol=1e-12)
+
+
+def test_low_rank():
+    A = 1.0 / np.add.outer(np.arange(1, 26), np.arange(1, 30))
+    B, C = low_rank(A)
+    assert B.shape[1] < 16
+    assert_allclose(B @ C, A, atol=1e-13)

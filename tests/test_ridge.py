@@ -742,3 +742,19 @@ def test_progress_bar(capsys):
     ridge(SubSample(5)).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == err == ""
+
+
+@pytest.mark.parametrize("sketch", [SubSample(300), SubSample(1500), PSparsified(300)], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkeypatch):
+    """What is known of landmarks, their features or coordinates, gives the same moments."""
+    X, Y, X_te, _ = large_problem()
+    X[5:10] = X[0]
+    w = np.random.default_rng(1).integers(0, 3, len(X)) if weighted else None
+    for alpha in (1e-7, [1e-7, 1e-5]):
+        model = KernelRidge(Gaussian(0.05), sketch, alpha, random_state=0)
+        remembered = clone(model).fit(X, Y, w).predict(X_te)
+        with monkeypatch.context() as patch:
+            patch.setattr(basis, "KnownRows", lambda *_: None)
+            plain = clone(model).fit(X, Y, w).predict(X_te)
+        assert_allclose(remembered, plain, rtol=1e-6, atol=1e-6 * np.abs(plain).max())

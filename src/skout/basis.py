@@ -24,7 +24,7 @@ from ._linalg import (
 from ._validation import check_choice, check_rng, check_rows
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import Moments, Sample, accumulate
+from .moments import KnownRows, Moments, Sample, accumulate
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -148,12 +148,18 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rows: Any,
         rng: np.random.Generator,
         weights: np.ndarray | None = None,
+        remember: bool = False,
     ) -> KernelBasis:
-        """Fit on encoded rows; their weights count where the kernel's width is found."""
+        """Fit on encoded rows; their weights count where the kernel's width is found.
+
+        With `remember`, the features of rows that are landmarks are kept for `moments`.
+        """
         self.kernel_ = kernel.resolve(rows, rng, weights)
-        landmarks, W = self._draw(rows, rng)
-        gram = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)  # K~
+        landmarks, W, place = self._draw(rows, rng)
+        matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
+        gram, features = matrix.sketched(W)  # K~, phi(landmarks)
         self._spectrum: np.ndarray | None = None
+        self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
         single = float_dtype(rows) == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
@@ -163,22 +169,30 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
+            if remember and features is not None and not single:
+                number = np.full(len(features), -1)
+                number[kept if W is None else []] = np.arange(len(kept) if W is None else 0)
+                self._known = KnownRows(place, features[:, kept], number, L)
         self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
         self._n_effective = self.rank_ if W is None else n_rows(rows)
         return self
 
-    def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-        """Return landmarks and W."""
+    def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
+        """Return landmarks, W and the landmark that each row is, -1 where it is none."""
         sketch = as_sketch(self.sketch)
         if sketch is None:
-            return take(rows, unique(rows)[0]), None
+            first, inverse = unique(rows)
+            return take(rows, first), None, inverse
         gram = KernelMatrix(self.kernel_, rows, self.n_jobs) if sketch.needs_gram else None
         draw = sketch.draw(n_rows(rows), rng, gram)
         if len(draw.indices) == 0:
             raise ValueError(f"{sketch!r} drew no row at all of {n_rows(rows)}: raise its p.")
-        return _merge_copies(take(rows, draw.indices), draw.weights)
+        landmarks, weights, number = _merge_copies(take(rows, draw.indices), draw.weights)
+        place = np.full(n_rows(rows), -1)
+        place[draw.indices] = number
+        return landmarks, weights, place
 
     @property
     def eigenvalues_(self) -> np.ndarray:
@@ -282,15 +296,28 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
             apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
         mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+        known, self._known = self._known, None
+        whole, own, L = sample, np.empty(0, dtype=np.intp), np.empty(0)
+        number = own
+        if known is not None and plan.size == self.rank_:
+            # landmarks have rows of L for coordinates: no need to whiten their features
+            number = np.where(known.place >= 0, known.landmark[known.place], -1)
+            own, others = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
+            if len(number) // 10 <= len(own) < len(number):
+                sample, L, known = sample.take(others), known.factor, None
         parts = accumulate(
             self._features(),
             sample,
+            known=known,
             prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
             p=self.rank_,
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
         )
+        if len(L):
+            ours = whole.take(own).moments_of(L, number[own])
+            parts = [a + b for a, b in zip(parts, ours, strict=True)]
         if plan.size < self.rank_:
             parts = [part.map(finish) for part in parts]
         return parts if mean is None else [part.shifted(self.components_ @ mean) for part in parts]
@@ -354,16 +381,20 @@ def _squared_norm_left(C: np.ndarray, size: int, centre: bool) -> float:
     return top_centred(C) if centre else top_eigenvalue(C[size:, size:]) ** 2
 
 
-def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any]:
-    """Add up the columns of W that stand for equal landmarks, of which one is kept."""
+def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
+    """Add up the columns of W that stand for equal landmarks, of which one is kept.
+
+    Returns landmarks, W and the number that each landmark has now.
+    """
+    everything = np.arange(n_rows(landmarks))
     if weights is None or not sparse.issparse(weights):
-        return landmarks, weights
+        return landmarks, weights, everything
     first, inverse = unique(landmarks)
-    if len(first) == n_rows(landmarks):
-        return landmarks, weights
+    if len(first) == len(everything):
+        return landmarks, weights, everything
     ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
     copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
-    return take(landmarks, first), (weights @ copies).tocsr()
+    return take(landmarks, first), (weights @ copies).tocsr(), inverse
 
 
 def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:

@@ -74,7 +74,7 @@ def _kernel_gram(kernel: Any, Z: Any) -> np.ndarray:
     if n_rows(rows) == 0:
         raise ValueError("Found array with 0 sample(s): there must be at least one object.")
     # the generator counts only where a median is taken over some of many rows
-    return KernelMatrix(kernel.resolve(rows, np.random.default_rng(0)), rows).sketched(None)
+    return KernelMatrix(kernel.resolve(rows, np.random.default_rng(0)), rows).full()
 
 
 def _is_pair(source: Any) -> bool:

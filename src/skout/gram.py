@@ -43,8 +43,14 @@ _BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
 _STORED: ContextVar[int] = ContextVar("stored", default=2**31)
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
+# Bytes of K W' that are kept for use with the rows that it is of.
+_KEPT_BYTES = 2**28
 # Rows of a block of W K W': few, since a row costs many kernel values.
 _MIXED_ROWS = 256
+# Most rows and columns of a tile of K.
+_TILE = 1024
+# Blocks of a projection, at least, for threads to share; and rows of such a block, at least.
+_BLOCKS, _BLOCK_ROWS = 4, 128
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 
@@ -231,24 +237,45 @@ class KernelMatrix:
         """Return the kernel matrix of some of the rows."""
         return KernelMatrix(self.kernel, take(self.rows, index), self.n_jobs)
 
-    def sketched(self, weights: Any) -> np.ndarray:
-        """Return W K W' (K itself when W is None), in float64 and symmetric up to rounding."""
+    def full(self) -> np.ndarray:
+        """Return K in float64: a triangle of blocks, and the same again across the diagonal."""
+        rows = astype(self.rows, np.float64)
+        n = n_rows(rows)
+        K = np.empty((n, n))
+        parts = list(row_slices(n, block_rows(n, 8 * n, _TILE)))
+        columns = [LandmarkFeatures(self.kernel, take(rows, part)) for part in parts]
+        tiles = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
+
+        def fill(tile: tuple[int, int]) -> None:
+            i, j = tile
+            K[parts[i], parts[j]] = columns[j](take(rows, parts[i]))
+            if i != j:
+                K[parts[j], parts[i]] = K[parts[i], parts[j]].T
+
+        for _ in map_blocks(fill, tiles, n_jobs=self.n_jobs):
+            pass
+        np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
+        return K
+
+    def sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return W K W' and, if it is not too large, K W' (K and K when W is None), in float64."""
+        if weights is None:
+            K = self.full()
+            return K, K
         rows = astype(self.rows, np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
-        if weights is None:
-            K = project(features, rows, None, n_jobs=self.n_jobs)
-            np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
-        else:
-            K = np.zeros((features.m, features.m))
-            size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
-            blocks = list(row_slices(n_rows(rows), size))
+        if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
+            mixed = project(features, rows, None, n_jobs=self.n_jobs)
+            return weights @ mixed, mixed
+        K = np.zeros((features.m, features.m))
+        size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
 
-            def part(some: slice) -> np.ndarray:
-                return weights[:, some] @ features(take(rows, some))
+        def part(some: slice) -> np.ndarray:
+            return weights[:, some] @ features(take(rows, some))
 
-            for piece in map_blocks(part, blocks, n_jobs=self.n_jobs):
-                K += piece
-        return K
+        for piece in map_blocks(part, list(row_slices(n_rows(rows), size)), n_jobs=self.n_jobs):
+            K += piece
+        return K, None
 
 
 def project(
@@ -273,7 +300,7 @@ def project(
         F = features(astype(take(rows, some), dtype))
         out[some] = F if matrix is None else F.astype(np.float64, copy=False) @ matrix
 
-    size = block_rows(n, 8 * max(features.m, p))
+    size = block_rows(n, 8 * max(features.m, p), max(_BLOCK_ROWS, math.ceil(n / _BLOCKS)))
     for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
         pass
     return out

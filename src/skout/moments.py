@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ._arrays import float_dtype, n_rows, row_slices, take
-from ._linalg import congruence
+from ._linalg import congruence, triangle_gram
 from .gram import LandmarkFeatures, block_rows, map_blocks
 
 __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
 _FEW_OUTPUTS = 64
+# Rows of a block, at least, where a sample is cut for threads alone.
+_HALF_ROWS = 512
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Moments:
         T: np.ndarray,
         weights: np.ndarray | None,
         wide: np.ndarray | None = None,
+        zz: np.ndarray | None = None,
     ) -> Moments:
         """Return the moments of one block.
 
@@ -69,6 +73,8 @@ class Moments:
         weights : ndarray of shape (b,), optional
         wide : ndarray of shape (b, p + d + 1), optional
             An array that begins with Z: its other columns take T, and all products are one.
+        zz : ndarray of shape (p, p), optional
+            Z'Z, where it is known.
         """
         p, root = Z.shape[1], np.ones(len(T)) if weights is None else np.sqrt(weights)
         if weights is not None:
@@ -76,7 +82,8 @@ class Moments:
         T = T * root[:, None]
         right = np.column_stack([T, root])
         if wide is None:
-            zz, cross = Z.T @ Z, (right.astype(Z.dtype, copy=False).T @ Z).T
+            zz = Z.T @ Z if zz is None else zz
+            cross = (right.astype(Z.dtype, copy=False).T @ Z).T
         else:
             wide[:, p:] = right
             products = wide.T @ wide  # NumPy sees the symmetry and does half the work
@@ -154,11 +161,33 @@ class Sample:
     n_groups: int = 1
     origin: np.ndarray | None = None
 
+    def take(self, index: np.ndarray) -> Sample:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[index]
+        groups = None if self.groups is None else self.groups[index]
+        rows, targets = take(self.rows, index), self.targets[index]
+        return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
+
+    def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[Moments]:
+        """Return the moments of rows whose coordinates are rows of a triangle, one a group."""
+        groups = np.zeros(len(number), dtype=int) if self.groups is None else self.groups
+        parts = []
+        for group in range(self.n_groups):
+            some = np.flatnonzero(groups == group)
+            T = self.targets[some].astype(np.float64)
+            T = T if self.origin is None else T - self.origin
+            weights = None if self.weights is None else self.weights[some]
+            all_once = weights is None and np.array_equal(np.sort(number[some]), np.arange(len(L)))
+            zz = triangle_gram(L) if all_once else None
+            parts.append(Moments.of_block(L[number[some]], T, weights, zz=zz))
+        return parts
+
     def blocks(self, row_bytes: int) -> Iterator[tuple[int, slice | np.ndarray]]:
         """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
         n = n_rows(self.rows)
         if self.groups is None:
-            for some in row_slices(n, block_rows(n, row_bytes)):
+            half = max(_HALF_ROWS, math.ceil(n / 2))  # so that two threads share a small sample
+            for some in row_slices(n, block_rows(n, row_bytes, half)):
                 yield 0, some
             return
         for group in range(self.n_groups):
@@ -169,10 +198,41 @@ class Sample:
                 yield group, slice(part[0], part[-1] + 1) if contiguous else part
 
 
+@dataclass(frozen=True)
+class KnownRows:
+    """Features that some rows are known to have.
+
+    Attributes
+    ----------
+    place : ndarray of int, shape (n,)
+        For each row of the sample the row of `values`, -1 where there is none.
+    values : ndarray of shape (m', m)
+    landmark : ndarray of int, shape (m',)
+        For each row of `values` the landmark of the basis that it is of, -1 where it is of none.
+    factor : ndarray of shape (m, m)
+        L, whose rows are the coordinates of these landmarks where W is the identity.
+    """
+
+    place: np.ndarray
+    values: np.ndarray
+    landmark: np.ndarray
+    factor: np.ndarray
+
+    def fill(self, features: LandmarkFeatures, rows: Any, which: Any, out: np.ndarray) -> None:
+        """Write the features of rows, `which` of the sample, into `out`."""
+        place = self.place[which]
+        known = place >= 0
+        out[known] = self.values[place[known]]
+        others = np.flatnonzero(~known)
+        if len(others):
+            out[others] = features(take(rows, others))
+
+
 def accumulate(
     features: LandmarkFeatures,
     sample: Sample,
     *,
+    known: KnownRows | None = None,
     prepare: Callable[[np.ndarray], np.ndarray],
     p: int,
     dtype: Any = np.float64,
@@ -185,6 +245,8 @@ def accumulate(
     ----------
     features : LandmarkFeatures
     sample : Sample
+    known : KnownRows, optional
+        Features that need not be computed.
     prepare : callable
         Maps a block of features (b, m) to coordinates (b, p); it may work in place.
     p : int
@@ -194,6 +256,7 @@ def accumulate(
         Threads, and whether to show a progress bar.
     """
     source, dtype = float_dtype(sample.rows), np.dtype(dtype)
+    everything = np.arange(n_rows(sample.rows))
     blocks = list(sample.blocks(dtype.itemsize * features.m))
     scratch = threading.local()
 
@@ -201,9 +264,16 @@ def accumulate(
     width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
     in_place = dtype == source and p == features.m
 
+    def block_features(rows: Any, which: np.ndarray, room: np.ndarray | None) -> np.ndarray:
+        if known is None:
+            return features(rows, room)
+        out = np.empty((n_rows(rows), features.m)) if room is None else room
+        known.fill(features, rows, which, out)
+        return out
+
     def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
         group, some = block
-        rows = take(sample.rows, some)
+        rows, numbers = take(sample.rows, some), everything[some]
         T = sample.targets[some].astype(np.float64)
         if sample.origin is not None:
             T -= sample.origin
@@ -211,7 +281,8 @@ def accumulate(
         Z = wide[:, :p]
         for few in row_slices(len(Z), features.cache_rows(dtype)):
             room = Z[few] if in_place else None
-            coordinates = prepare(features(take(rows, few), room).astype(dtype, copy=False))
+            F = block_features(take(rows, few), numbers[few], room)
+            coordinates = prepare(F.astype(dtype, copy=False))
             if coordinates is not room:
                 Z[few] = coordinates
         weights = None if sample.weights is None else sample.weights[some]

@@ -142,7 +142,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        self._fit_basis(sample.rows, sample.weights)
+        self._fit_basis(sample.rows, sample.weights, remember=True)
         groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(sample, min(alphas), self.verbose)
@@ -251,10 +251,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._origin = sample.targets.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(self, rows: Any, weights: np.ndarray | None = None) -> None:
+    def _fit_basis(
+        self, rows: Any, weights: np.ndarray | None = None, *, remember: bool = False
+    ) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         rng = check_rng(self.random_state)
-        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
+        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember)
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
@@ -319,7 +321,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.kernel_ = as_kernel(self.kernel).resolve(
             sample.rows, check_rng(self.random_state), sample.weights
         )
-        K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).sketched(None)
+        K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
         everything = np.arange(len(inverse))
         if splits:
             folds = tqdm(splits, desc="folds", disable=not self.verbose)
