@@ -201,7 +201,8 @@ class CandidateDecoder(Decoder):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
             _check_sets(candidates)
-            used = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
+            used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
+            used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
             return self._embedded(candidates, candidates.pool, used)
         if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
             raise TypeError(
