@@ -512,7 +512,7 @@ def largest_block(n=1000, m=8):
 
 
 def test_block_budget_is_local_and_nests():
-    assert largest_block() == 250  # of 1000 rows, four blocks
+    assert largest_block() == 1000
     with block_budget(rows=100):
         assert 50 < largest_block() <= 100
         with block_budget(rows=3):
@@ -520,7 +520,7 @@ def test_block_budget_is_local_and_nests():
         assert 50 < largest_block() <= 100
     with pytest.raises(RuntimeError), block_budget(rows=5):
         raise RuntimeError
-    assert largest_block() == 250  # of 1000 rows, four blocks
+    assert largest_block() == 1000
 
 
 def test_block_budget_in_bytes():

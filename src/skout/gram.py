@@ -47,10 +47,10 @@ _CACHE_BYTES = 2**21
 _KEPT_BYTES = 2**28
 # Rows of a block of W K W': few, since a row costs many kernel values.
 _MIXED_ROWS = 256
-# Most rows and columns of a tile of K.
-_TILE = 1024
-# Blocks of a projection, at least, for threads to share; and rows of such a block, at least.
-_BLOCKS, _BLOCK_ROWS = 4, 128
+# Rows and columns of a tile of K.
+_TILE = 768
+# Blocks of a large projection, at least, for threads to share; and numbers that make it large.
+_BLOCKS, _LARGE = 4, 2**21
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 
@@ -242,7 +242,7 @@ class KernelMatrix:
         rows = astype(self.rows, np.float64)
         n = n_rows(rows)
         K = np.empty((n, n))
-        parts = list(row_slices(n, block_rows(n, 8 * n, _TILE)))
+        parts = list(row_slices(n, _TILE))
         columns = [LandmarkFeatures(self.kernel, take(rows, part)) for part in parts]
         tiles = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
 
@@ -300,7 +300,8 @@ def project(
         F = features(astype(take(rows, some), dtype))
         out[some] = F if matrix is None else F.astype(np.float64, copy=False) @ matrix
 
-    size = block_rows(n, 8 * max(features.m, p), max(_BLOCK_ROWS, math.ceil(n / _BLOCKS)))
+    share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
+    size = block_rows(n, 8 * max(features.m, p), share)
     for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
         pass
     return out

@@ -19,8 +19,8 @@ __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
 _FEW_OUTPUTS = 64
-# Rows of a block, at least, where a sample is cut for threads alone.
-_HALF_ROWS = 512
+# Bytes of features from which on a sample is cut for threads alone.
+_LARGE_BYTES = 2**24
 
 
 @dataclass
@@ -186,7 +186,8 @@ class Sample:
         """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
         n = n_rows(self.rows)
         if self.groups is None:
-            half = max(_HALF_ROWS, math.ceil(n / 2))  # so that two threads share a small sample
+            # two threads share a sample that fills no more than a block
+            half = math.ceil(n / 2) if n * row_bytes >= _LARGE_BYTES else None
             for some in row_slices(n, block_rows(n, row_bytes, half)):
                 yield 0, some
             return
