@@ -170,8 +170,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
             if remember and features is not None and not single:
+                order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
-                number[kept if W is None else []] = np.arange(len(kept) if W is None else 0)
+                number[order] = np.arange(len(order))
                 self._known = KnownRows(place, features[:, kept], number, L)
         self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
@@ -297,27 +298,21 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
         mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         known, self._known = self._known, None
-        whole, own, L = sample, np.empty(0, dtype=np.intp), np.empty(0)
-        number = own
+        landmarks = None
         if known is not None and plan.size == self.rank_:
-            # landmarks have rows of L for coordinates: no need to whiten their features
-            number = np.where(known.place >= 0, known.landmark[known.place], -1)
-            own, others = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
-            if len(number) // 10 <= len(own) < len(number):
-                sample, L, known = sample.take(others), known.factor, None
+            sample, landmarks = known.split(sample)
         parts = accumulate(
             self._features(),
             sample,
-            known=known,
+            known=known if landmarks is None else None,
             prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
             p=self.rank_,
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
         )
-        if len(L):
-            ours = whole.take(own).moments_of(L, number[own])
-            parts = [a + b for a, b in zip(parts, ours, strict=True)]
+        if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
+            parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         if plan.size < self.rank_:
             parts = [part.map(finish) for part in parts]
         return parts if mean is None else [part.shifted(self.components_ @ mean) for part in parts]

@@ -19,6 +19,8 @@ __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
 _FEW_OUTPUTS = 64
+# Share of the rows from which on landmarks are told from the others.
+_FEW_LANDMARKS = 0.1
 # Bytes of features from which on a sample is cut for threads alone.
 _LARGE_BYTES = 2**24
 
@@ -218,6 +220,19 @@ class KnownRows:
     values: np.ndarray
     landmark: np.ndarray
     factor: np.ndarray
+
+    def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
+        """Return the rows that are no landmarks, and how to get the moments of those that are.
+
+        The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
+        are few, or all, the sample stays whole.
+        """
+        number = np.where(self.place >= 0, self.landmark[self.place], -1)
+        own, others = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
+        if not _FEW_LANDMARKS * len(number) <= len(own) < len(number):
+            return sample, None
+        landmarks = sample.take(own)
+        return sample.take(others), lambda: landmarks.moments_of(self.factor, number[own])
 
     def fill(self, features: LandmarkFeatures, rows: Any, which: Any, out: np.ndarray) -> None:
         """Write the features of rows, `which` of the sample, into `out`."""
