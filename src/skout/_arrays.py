@@ -1,22 +1,30 @@
-"""Rows: the encoded form of a data set. A dense or CSR matrix, or a 1-D array of objects."""
+"""Rows: the encoded form of a data set.
+
+A dense or CSR matrix, a 1-D array of objects, or `Rows`: packed bits, bags, peak lists.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 __all__ = [
+    "Joint",
+    "Ragged",
     "RightOperand",
+    "Rows",
     "as_objects",
     "astype",
     "float_dtype",
     "match",
     "n_rows",
     "row_slices",
+    "stack",
     "take",
     "unique",
 ]
@@ -27,6 +35,142 @@ _DENSE_LIMIT = 2**26
 _HASHED = 2**20
 # Columns of a right operand that a CSR matrix is multiplied with at a time.
 _CHUNK = 128
+
+
+class Rows(ABC):
+    """Encoded objects that are neither a matrix nor an array of objects.
+
+    They are indexed by slices, masks and positions, and an index gives rows of the same kind.
+    """
+
+    #: 2 where rows have as many columns as each other, as vectors do
+    ndim: int = 1
+    #: the precision of kernel blocks, where the rows have one
+    dtype: np.dtype = np.dtype(object)
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> Self: ...
+
+    @abstractmethod
+    def keys(self) -> list[Any]:
+        """Return one key a row that can be hashed; equal rows have equal keys."""
+
+    @classmethod
+    @abstractmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self),)
+
+
+class Ragged(Rows):
+    """Rows of different lengths: row i is columns[j][indptr[i] : indptr[i + 1]] for each j.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (n + 1,)
+    columns : arrays of one length
+    """
+
+    def __init__(self, indptr: np.ndarray, *columns: np.ndarray) -> None:
+        self.indptr = indptr
+        self.columns = columns
+
+    def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
+        """Return rows of the same kind; a class that knows more than its columns hands it on."""
+        return type(self)(indptr, *columns)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of entries of each row."""
+        return np.diff(self.indptr)
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The row that each entry belongs to."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def __getitem__(self, index: Any) -> Self:
+        if isinstance(index, slice) and index.step in (None, 1):
+            start, stop, _ = index.indices(len(self))
+            indptr = self.indptr[start : max(start, stop) + 1]
+            inner = slice(indptr[0], indptr[-1])
+            return self.like(indptr - indptr[0], *(column[inner] for column in self.columns))
+        chosen = np.atleast_1d(np.arange(len(self))[index])
+        lengths = self.lengths[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        return self.like(indptr, *(column[entries] for column in self.columns))
+
+    def keys(self) -> list[Any]:
+        ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
+        return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        starts = np.cumsum([0] + [part.indptr[-1] for part in parts])
+        ends = [part.indptr[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
+        columns = zip(*(part.columns for part in parts), strict=True)
+        indptr = np.concatenate([[0], *ends])
+        return parts[0].like(indptr, *(np.concatenate(column) for column in columns))
+
+
+class Joint(Rows):
+    """Two encodings of the same objects, side by side.
+
+    Parameters
+    ----------
+    left, right : rows of equal length
+    """
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left, self.right = left, right
+        dtypes = [getattr(side, "dtype", np.dtype(object)) for side in (left, right)]
+        numeric = [dtype for dtype in dtypes if dtype.kind == "f"]
+        self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
+
+    def __len__(self) -> int:
+        return n_rows(self.left)
+
+    def __getitem__(self, index: Any) -> Self:
+        return type(self)(self.left[index], self.right[index])
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return max(self.left.ndim, self.right.ndim)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        widest = max(self.left, self.right, key=lambda side: side.ndim)
+        return (len(self), *widest.shape[1:])
+
+    def keys(self) -> list[Any]:
+        return list(zip(_row_keys(self.left), _row_keys(self.right), strict=True))
+
+    def astype(self, dtype: Any, copy: bool = True) -> Self:
+        """Cast the sides that are numbers."""
+        return type(self)(astype(self.left, dtype), astype(self.right, dtype))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
+
+
+def stack(parts: Sequence[Any]) -> Any:
+    """Return the rows of several data sets as one."""
+    if isinstance(parts[0], Rows):
+        return type(parts[0]).concatenate(parts)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
 
 
 def n_rows(rows: Any) -> int:
@@ -184,6 +328,8 @@ def match(rows: Any, pool: Any) -> np.ndarray:
 
 def _row_keys(rows: Any) -> list[Any]:
     """Return one hashable key a row; objects that cannot be hashed count as distinct."""
+    if isinstance(rows, Rows):
+        return rows.keys()
     if sparse.issparse(rows):
         rows = rows.tocsr(copy=True)
         rows.sum_duplicates()

@@ -39,6 +39,7 @@ __all__ = [
     "top_eigenvalue",
     "triangle_gram",
     "triangular_inverse",
+    "triangular_product",
 ]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -114,14 +115,23 @@ def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
 
+def triangular_product(M: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    """Return M B, or M'B, for a lower triangular M, at half the cost of a product."""
+    B = np.ascontiguousarray(B, dtype=np.float64)  # Fortran reads M' and B' in place
+    return blas.dtrmm(1.0, M.T, B.T, side=1, lower=0, trans_a=int(transposed)).T
+
+
 def inverse_gram_product(C: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return L L' v, given C = L^-1."""
     upper = np.asfortranarray(C.T)
     return blas.dtrsv(upper, blas.dtrsv(upper, v, lower=0), lower=0, trans=1)
 
 
-def top_eigenvalue(C: np.ndarray, n_iter: int = 4) -> float:
-    """Estimate the largest eigenvalue of L L', given C = L^-1, by power iteration."""
+def top_eigenvalue(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
+    """Estimate the largest eigenvalue of L L', given C = L^-1, by power iteration.
+
+    The estimates increase; the first one above `enough` is returned.
+    """
     C = np.ascontiguousarray(C)
     v = np.ones(len(C))
     value = 0.0
@@ -129,11 +139,16 @@ def top_eigenvalue(C: np.ndarray, n_iter: int = 4) -> float:
         unit = v / np.linalg.norm(v)
         v = inverse_gram_product(C, unit)
         value = float(unit @ v)
+        if value > enough:
+            break
     return value
 
 
-def top_centred(C: np.ndarray, n_iter: int = 4) -> float:
-    """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centres rows."""
+def top_centred(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
+    """Estimate the largest eigenvalue of K H K, where K = L L', C = L^-1 and H centres rows.
+
+    The estimates increase; the first one above `enough` is returned.
+    """
     v = np.sin(np.arange(len(C)))
     value = 0.0
     for _ in range(n_iter):
@@ -141,14 +156,23 @@ def top_centred(C: np.ndarray, n_iter: int = 4) -> float:
         half = inverse_gram_product(C, unit)
         half -= half.mean()
         value = float(half @ half)
+        if value > enough:
+            break
         v = inverse_gram_product(C, half)
     return value
 
 
-def ridge_solve(A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray:
-    """Solve (A + shift I) x = B for a positive semi-definite A; shift = 0 is least squares."""
+def ridge_solve(
+    A: np.ndarray, B: np.ndarray, shift: float, *, overwrite: bool = False
+) -> np.ndarray:
+    """Solve (A + shift I) x = B for a positive semi-definite A; shift = 0 is least squares.
+
+    With `overwrite`, A is lost.
+    """
     if shift > 0:
-        shifted = A.copy(order="F")
+        diagonal = np.diagonal(A).copy()
+        in_place = overwrite and A.flags.c_contiguous
+        shifted = A.T if in_place else A.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += shift
         try:
             factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
@@ -160,6 +184,10 @@ def ridge_solve(A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray:
                 UserWarning,
                 stacklevel=2,
             )
+        if in_place:  # the factor went into one triangle
+            upper = np.triu(shifted, 1)
+            A = upper + upper.T
+            A[np.diag_indices_from(A)] = diagonal
     return _eigen_path(A, B, np.array([shift]))[0]
 
 

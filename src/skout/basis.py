@@ -20,6 +20,7 @@ from ._linalg import (
     top_centred,
     top_eigenvalue,
     triangular_inverse,
+    triangular_product,
 )
 from ._validation import check_choice, check_rng, check_rows
 from .gram import KernelMatrix, LandmarkFeatures, project
@@ -245,6 +246,21 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
         return self.components_ @ mixed
 
+    def on_features(self, coef: np.ndarray) -> np.ndarray:
+        """Return the matrix B with z(x) . coef = phi(x) . B, where phi = W k(landmarks_, .).
+
+        Parameters
+        ----------
+        coef : ndarray of shape (p, d)
+
+        Returns
+        -------
+        B : ndarray of shape (m, d)
+        """
+        if self._spectrum is not None:
+            return self.components_.T @ coef
+        return triangular_product(self.components_, coef, transposed=True)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -296,6 +312,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             n = n_rows(sample.rows)
             plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
             apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
+        sample, values = sample.by_value()
         mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         known, self._known = self._known, None
         landmarks = None
@@ -315,7 +332,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         if plan.size < self.rank_:
             parts = [part.map(finish) for part in parts]
-        return parts if mean is None else [part.shifted(self.components_ @ mean) for part in parts]
+        if mean is not None:
+            parts = [part.shifted(self.components_ @ mean) for part in parts]
+        return parts if values is None else [part.of_values(values) for part in parts]
 
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
@@ -358,22 +377,30 @@ def accuracy_plan(
     # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
     sizes = [size for size in _WHITENED if size < p]
     choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
-    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre))
     mu = C[-1, -1] ** -2.0  # the last pivot, squared
-    # float32 products err at random and average out; sums over blocks are float64 in any case
-    single: list[tuple[Any, float, float]] = [(np.float32, p**-0.5, _SINGLE_LOSS)]
-    trials = single if dtype == np.float32 else []
-    for kind, share, loss in [*trials, (np.float64, 1.0, _DOUBLE_LOSS)]:
+
+    def largest_square(kind: Any, share: float, loss: float) -> float:
         allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
+        return allowed / (float(np.finfo(kind).eps) * share)
+
+    # float32 products err at random and average out; sums over blocks are float64 in any case
+    kinds: list[tuple[Any, float]] = [(np.float64, largest_square(np.float64, 1.0, _DOUBLE_LOSS))]
+    if dtype == np.float32:
+        kinds.insert(0, (np.float32, largest_square(np.float32, p**-0.5, _SINGLE_LOSS)))
+    most = max(limit for _, limit in kinds)
+    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre, most))
+    for kind, limit in kinds:
         for size, centre in choices:
-            if np.finfo(kind).eps * share * squared(size, centre) <= allowed:
+            if squared(size, centre) <= limit:
                 return Plan(size, centre, np.dtype(kind))
     return Plan(p, False, np.dtype(np.float64))
 
 
-def _squared_norm_left(C: np.ndarray, size: int, centre: bool) -> float:
-    """Return the largest eigenvalue, squared, of what is left of K~."""
-    return top_centred(C) if centre else top_eigenvalue(C[size:, size:]) ** 2
+def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:
+    """Return the largest eigenvalue, squared, of what is left of K~, or any above `enough`."""
+    if centre:
+        return top_centred(C, enough=enough)
+    return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

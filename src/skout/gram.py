@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import joblib
 import numpy as np
+from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
@@ -264,6 +265,9 @@ class KernelMatrix:
             return K, K
         rows = astype(self.rows, np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
+        if 8 * n_rows(rows) ** 2 <= _KEPT_BYTES and sparse.issparse(weights):
+            mixed = self._mixed(self.full(), weights)
+            return weights @ mixed, mixed
         if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
             mixed = project(features, rows, None, n_jobs=self.n_jobs)
             return weights @ mixed, mixed
@@ -276,6 +280,17 @@ class KernelMatrix:
         for piece in map_blocks(part, list(row_slices(n_rows(rows), size)), n_jobs=self.n_jobs):
             K += piece
         return K, None
+
+    def _mixed(self, K: np.ndarray, weights: Any) -> np.ndarray:
+        """Return K W' for a sparse W."""
+        out = np.empty((len(K), weights.shape[0]))
+
+        def fill(some: slice) -> None:
+            out[some] = (weights @ np.ascontiguousarray(K[:, some])).T  # K is symmetric
+
+        for _ in map_blocks(fill, row_slices(len(K), _MIXED_ROWS), n_jobs=self.n_jobs):
+            pass
+        return out
 
 
 def project(

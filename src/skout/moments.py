@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from tqdm.auto import tqdm
 
-from ._arrays import float_dtype, n_rows, row_slices, take
-from ._linalg import congruence, triangle_gram
+from ._arrays import float_dtype, n_rows, row_slices, take, unique
+from ._linalg import congruence, triangle_gram, triangular_product
 from .gram import LandmarkFeatures, block_rows, map_blocks
 
 __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
@@ -21,6 +22,8 @@ __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 _FEW_OUTPUTS = 64
 # Share of the rows from which on landmarks are told from the others.
 _FEW_LANDMARKS = 0.1
+# Targets are added up by value where there are no more values than this share of the rows.
+_FEW_VALUES = 0.7
 # Bytes of features from which on a sample is cut for threads alone.
 _LARGE_BYTES = 2**24
 
@@ -70,7 +73,7 @@ class Moments:
         ----------
         Z : ndarray of shape (b, p)
             Scaled in place when there are weights.
-        T : ndarray of shape (b, d)
+        T : ndarray or CSR matrix of shape (b, d)
             In float64.
         weights : ndarray of shape (b,), optional
         wide : ndarray of shape (b, p + d + 1), optional
@@ -78,9 +81,11 @@ class Moments:
         zz : ndarray of shape (p, p), optional
             Z'Z, where it is known.
         """
-        p, root = Z.shape[1], np.ones(len(T)) if weights is None else np.sqrt(weights)
+        p, root = Z.shape[1], np.ones(len(Z)) if weights is None else np.sqrt(weights)
         if weights is not None:
             Z *= root[:, None].astype(Z.dtype)
+        if sparse.issparse(T):
+            return cls._of_sparse(Z, sparse.diags_array(root) @ T, root, zz)
         T = T * root[:, None]
         right = np.column_stack([T, root])
         if wide is None:
@@ -93,6 +98,13 @@ class Moments:
         cross = cross.astype(np.float64)
         squares = np.einsum("ij,ij->j", T, T)
         return cls(float(root @ root), zz, cross[:, :-1], squares, cross[:, -1], T.T @ root)
+
+    @classmethod
+    def _of_sparse(cls, Z: np.ndarray, T: Any, root: np.ndarray, zz: np.ndarray | None) -> Moments:
+        cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64)
+        z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
+        zz = Z.T @ Z if zz is None else zz
+        return cls(float(root @ root), zz, cross, T.multiply(T).sum(axis=0), z_sum, T.T @ root)
 
     def add(self, other: Moments) -> None:
         """Add other moments in place, in float64."""
@@ -120,7 +132,13 @@ class Moments:
     def map(self, M: np.ndarray) -> Moments:
         """Return the moments of Z M', for a lower triangular M."""
         zz = congruence(M, self.zz)
-        return Moments(self.weight, zz, M @ self.zt, self.tt, M @ self.z_sum, self.t_sum)
+        zt = triangular_product(M, self.zt)
+        return Moments(self.weight, zz, zt, self.tt, M @ self.z_sum, self.t_sum)
+
+    def of_values(self, values: np.ndarray) -> Moments:
+        """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
+        zt, t_sum = self.zt @ values, self.t_sum @ values
+        return Moments(self.weight, self.zz, zt, self.tt @ values**2, self.z_sum, t_sum)
 
     def shifted(self, v: np.ndarray) -> Moments:
         """Return the moments of Z + 1 v'."""
@@ -147,7 +165,7 @@ class Sample:
     Attributes
     ----------
     rows : encoded rows, n of them
-    targets : ndarray of shape (n, d)
+    targets : ndarray of shape (n, d), or CSR matrix
     weights : ndarray of shape (n,), optional
     groups : ndarray of int, shape (n,), optional
         Group of each row, 0 to n_groups - 1: each group gets moments of its own.
@@ -157,7 +175,7 @@ class Sample:
     """
 
     rows: Any
-    targets: np.ndarray
+    targets: Any
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     n_groups: int = 1
@@ -169,6 +187,24 @@ class Sample:
         groups = None if self.groups is None else self.groups[index]
         rows, targets = take(self.rows, index), self.targets[index]
         return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
+
+    def by_value(self) -> tuple[Sample, np.ndarray | None]:
+        """Return the sample with 0/1 targets, and the values that they stand for.
+
+        Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
+        (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
+        """
+        n, d = self.targets.shape
+        if d < _FEW_OUTPUTS:
+            return self, None
+        first, codes = unique(self.targets)
+        if self.n_groups * len(first) > _FEW_VALUES * n:
+            return self, None
+        values = self.targets[first].astype(np.float64)
+        values = values if self.origin is None else values - self.origin
+        ones = (np.ones(n), codes, np.arange(n + 1))
+        targets = sparse.csr_matrix(ones, shape=(n, len(first)))
+        return replace(self, targets=targets, origin=None), values
 
     def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[Moments]:
         """Return the moments of rows whose coordinates are rows of a triangle, one a group."""
@@ -293,7 +329,7 @@ def accumulate(
         T = sample.targets[some].astype(np.float64)
         if sample.origin is not None:
             T -= sample.origin
-        wide = _scratch(scratch, dtype, len(T), width)
+        wide = _scratch(scratch, dtype, n_rows(rows), width)
         Z = wide[:, :p]
         for few in row_slices(len(Z), features.cache_rows(dtype)):
             room = Z[few] if in_place else None

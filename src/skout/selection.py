@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
 from tqdm.auto import tqdm
 
-from ._arrays import n_rows, row_slices, take, unique
+from ._arrays import n_rows, row_slices, stack, take, unique
 from ._linalg import symmetric_eigen
 from ._validation import check_number, check_rng, check_size
 from .basis import KernelBasis
@@ -230,7 +229,7 @@ def perfect_h_curve(
     kernel, train, held = _outputs(kernel, Y, Y_val, rng)
     grid = sorted({check_size(m, n_rows(train), "sizes") for [m] in _trials(sizes, ["sketch"])})
     if decode:
-        pool = _stacked(train, held) if candidates is None else kernel.encode(candidates)
+        pool = stack([train, held]) if candidates is None else kernel.encode(candidates)
         pool = take(pool, unique(pool)[0])
     seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
     found: dict[str, list[float]] = {"mse": [], "similarity": []}
@@ -259,13 +258,6 @@ def _outputs(kernel: Any, Y: Any, Y_val: Any, rng: np.random.Generator) -> tuple
     if 0 in (n_rows(train), n_rows(held)):
         raise ValueError("There must be at least one training and one validation output.")
     return *_encoded(kernel, train, rng), held
-
-
-def _stacked(first: Any, second: Any) -> Any:
-    """Return the rows of two data sets as one."""
-    if sparse.issparse(first) or sparse.issparse(second):
-        return sparse.vstack([first, second], format="csr")
-    return np.concatenate([first, second])
 
 
 @dataclass(frozen=True, eq=False)

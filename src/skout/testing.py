@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ._arrays import float_dtype, n_rows, take
+from ._arrays import Rows, float_dtype, n_rows, take
 from ._validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
@@ -80,7 +80,9 @@ def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None
 
 def _check_idempotent(kernel: Kernel, rows: Any) -> None:
     again = kernel.encode(rows)
-    if sparse.issparse(rows):
+    if isinstance(rows, Rows):
+        assert again.keys() == rows.keys(), "encode must be idempotent"
+    elif sparse.issparse(rows):
         assert_array_equal(again.toarray(), rows.toarray(), err_msg="encode must be idempotent")
     else:
         assert_array_equal(again, rows, err_msg="encode must be idempotent")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._arrays import Rows
+
 __all__ = ["are_lists", "check_kinds", "comparable", "kinds", "one"]
 
 
@@ -16,7 +18,7 @@ def are_lists(candidates: Any, known: Any) -> bool:
         return False
     if known.ndim == 2:  # a vector may be a list of numbers
         return any(_is_matrix(some) for some in candidates)
-    depth = 1 + _list_depth(known[0])
+    depth = 1 if isinstance(known, Rows) else 1 + _list_depth(known[0])
     return max(_list_depth(some) for some in candidates) >= depth
 
 
@@ -53,6 +55,8 @@ def kinds(rows: Any) -> set[type] | None:
     """Return the types of a 1-D array of objects, as Python has them; None for rows of numbers."""
     if rows.ndim == 2:
         return None
+    if isinstance(rows, Rows):  # the kernel took them, so they are of its kind
+        return {type(rows)}
     # strings, say, are np.str_ where they come in an array
     return {type(item.item() if isinstance(item, np.generic) else item) for item in rows}
 
@@ -78,7 +82,7 @@ def _names(types: set[type] | None) -> str:
 
 def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
-    if A.ndim == 1:
+    if A.ndim == 1 or isinstance(A, Rows):
         return A, B
     if sparse.issparse(A) or sparse.issparse(B):
         # whose copies, unlike those of csr_array, have the smallest indices that will do

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from .._arrays import as_objects, float_dtype, n_rows, row_slices, take
+from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
 from .._validation import check_matrix, check_number, resolve
 
 __all__ = [
@@ -152,22 +152,75 @@ class Kernel(ABC, BaseEstimator):
 
 
 class _Combination(Kernel):
-    """Two kernels on the same rows."""
+    """Two kernels of the same objects, whose rows are joint where the two encode differently."""
 
     parts = ("left", "right")
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
 
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("left").takes_vectors or self._part("right").takes_vectors
 
     def encode(self, objects: Any) -> Any:
-        rows = self._part("left").encode(objects)
-        self._part("right").encode(rows)
-        return rows
+        left, right = self._part("left"), self._part("right")
+        if isinstance(objects, Joint):
+            return Joint(left.encode(objects.left), right.encode(objects.right))
+        rows = left.encode(objects)
+        if left.takes_vectors and right.takes_vectors and not isinstance(rows, Rows):
+            others = right.encode(rows)
+            if not isinstance(others, Rows):
+                return rows
+            return Joint(rows, others)
+        others = right.encode(objects)
+        return rows if others is rows else Joint(rows, others)
+
+    def resolve(
+        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
+    ) -> Kernel:
+        resolved = clone(self)
+        for name, own in zip(self.parts, _sides(rows), strict=True):
+            resolved.set_params(**{name: self._part(name).resolve(own, rng, weights)})
+        return resolved
+
+    def against(self, B: Any) -> Block:
+        left_B, right_B = _sides(B)
+        left, right = self._part("left").against(left_B), self._part("right").against(right_B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            left_A, right_A = _sides(A)
+            K = left(left_A, out)
+            self._combine(K, right(right_A))
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        left_A, right_A = _sides(A)
+        values = np.array(self._part("left").diag(left_A), dtype=np.float64)
+        self._combine(values, self._part("right").diag(right_A))
+        return values
+
+    @staticmethod
+    @abstractmethod
+    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+        """Bring the values of the right kernel into those of the left one."""
+
+
+def _sides(rows: Any) -> tuple[Any, Any]:
+    """Return the rows of the left and of the right kernel."""
+    return (rows.left, rows.right) if isinstance(rows, Joint) else (rows, rows)
 
 
 class Sum(_Combination):
     """k(a, b) = left(a, b) + right(a, b).
+
+    Parameters
+    ----------
+    left, right : kernel, str or callable
+        Kernels of the same objects; each may encode them in its own way.
 
     Examples
     --------
@@ -178,26 +231,18 @@ class Sum(_Combination):
     6.0
     """
 
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
-    def against(self, B: Any) -> Block:
-        left, right = self._part("left").against(B), self._part("right").against(B)
-
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            K = left(A, out)
-            K += right(A)
-            return K
-
-        return block
-
-    def diag(self, A: Any) -> np.ndarray:
-        return self._part("left").diag(A) + self._part("right").diag(A)
+    @staticmethod
+    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+        K += other
 
 
 class Product(_Combination):
     """k(a, b) = left(a, b) * right(a, b).
+
+    Parameters
+    ----------
+    left, right : kernel, str or callable
+        Kernels of the same objects; each may encode them in its own way.
 
     Examples
     --------
@@ -208,26 +253,13 @@ class Product(_Combination):
     5.0
     """
 
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
     @property
     def normalized(self) -> bool:
         return self._part("left").normalized and self._part("right").normalized
 
-    def against(self, B: Any) -> Block:
-        left, right = self._part("left").against(B), self._part("right").against(B)
-
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            K = left(A, out)
-            K *= right(A)
-            return K
-
-        return block
-
-    def diag(self, A: Any) -> np.ndarray:
-        return self._part("left").diag(A) * self._part("right").diag(A)
+    @staticmethod
+    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+        K *= other
 
 
 class _Wrapper(Kernel):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
@@ -218,7 +219,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
             F = project(features, rows, self.coef_, n_jobs=self.n_jobs, dtype=np.float64)
         else:
-            matrix = self.basis_.components_.T @ self.coef_
+            matrix = self.basis_.on_features(self.coef_)
             F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
@@ -328,22 +329,37 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._choose(alphas, [self._fold_errors(K, inverse, sample, f, alphas) for f in folds])
         else:
             self.alpha_ = alphas[0]
-        self.coef_, self.intercept_ = self._exact(K, inverse, sample, everything, self.alpha_)
+        self.coef_, self.intercept_ = self._exact(
+            K, inverse, sample, everything, self.alpha_, overwrite=True
+        )
         return self
 
     def _exact(
-        self, K: np.ndarray, inverse: np.ndarray, sample: Sample, some: np.ndarray, alpha: float
+        self,
+        K: np.ndarray,
+        inverse: np.ndarray,
+        sample: Sample,
+        some: np.ndarray,
+        alpha: float,
+        *,
+        overwrite: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit on some of the rows; rows without weight get coefficient 0."""
+        """Fit on some of the rows; rows without weight get coefficient 0. K may be lost."""
+        some = np.arange(len(inverse))[some]  # it may be a mask
         w = np.ones(len(inverse)) if sample.weights is None else sample.weights
         total = np.bincount(inverse[some], w[some], minlength=len(K))
-        sums = np.zeros((len(K), sample.targets.shape[1]))
-        np.add.at(sums, inverse[some], w[some, None] * sample.targets[some])
         used = np.flatnonzero(total)
-        means = sums[used] / total[used, None]
-        part = K if len(used) == len(K) else K[np.ix_(used, used)]
-        solution, intercept = dual_ridge(part, means, total[used], alpha, self.fit_intercept)
-        coef = np.zeros_like(sums)
+        sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
+        means = sums[used] @ sample.targets
+        means /= total[used, None]
+        if len(used) < len(K):
+            K, overwrite = K[np.ix_(used, used)], True
+        solution, intercept = dual_ridge(
+            K, means, total[used], alpha, self.fit_intercept, overwrite=overwrite
+        )
+        if len(used) == len(total):
+            return solution, intercept
+        coef = np.zeros((len(total), means.shape[1]))
         coef[used] = solution
         return coef, intercept
 

@@ -65,6 +65,8 @@ def dual_ridge(
     weights: np.ndarray,
     alpha: float,
     fit_intercept: bool = False,
+    *,
+    overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise sum_i w_i/(2n) ||t_i - f(x_i)||^2 + alpha/2 ||f||^2, n = sum w, over all f (2.32).
 
@@ -73,20 +75,25 @@ def dual_ridge(
 
         c = C (P C K C P + n alpha I)^-1 P C T,    b = mean_w (T - K c).
 
+    With `overwrite`, K may be lost.
+
     Returns
     -------
     dual_coef : ndarray of shape (n, d)
     intercept : ndarray of shape (d,)
     """
     n, root = weights.sum(), np.sqrt(weights)
-    equal = not fit_intercept and np.all(root == 1.0)  # then C = I: no copy of K
-    A, right = K if equal else root[:, None] * K * root, root[:, None] * targets
+    overwrite = overwrite and not fit_intercept  # whose last step needs K
+    A, right = K if overwrite else K.copy(), root[:, None] * targets
+    unequal = np.flatnonzero(root != 1.0)  # A = C K C
+    A[unequal] *= root[unequal, None]
+    A[:, unequal] *= root[unequal]
     if fit_intercept:
         unit = root / np.sqrt(n)  # P = I - unit unit'
         A -= np.outer(unit, unit @ A)
         A -= np.outer(A @ unit, unit)
         right -= np.outer(unit, unit @ right)
-    solution = ridge_solve(A, right, n * alpha)
+    solution = ridge_solve(A, right, n * alpha, overwrite=True)
     if not fit_intercept:
         return root[:, None] * solution, np.zeros(targets.shape[1])
     solution -= np.outer(unit, unit @ solution)  # zero but for rounding, which 1 / alpha blows up
