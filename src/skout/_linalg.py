@@ -27,6 +27,7 @@ __all__ = [
     "low_rank",
     "partial_whitening",
     "pivoted_cholesky",
+    "positive_solve",
     "positive_solver",
     "pseudo_inverse",
     "ridge_leverage",
@@ -189,6 +190,12 @@ def ridge_solve(
             A = upper + upper.T
             A[np.diag_indices_from(A)] = diagonal
     return _eigen_path(A, B, np.array([shift]))[0]
+
+
+def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return A^-1 B for a positive definite A, which is lost; LinAlgError if it is not so."""
+    factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+    return cho_solve(factor, B, check_finite=False)
 
 
 def positive_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,7 +175,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
-                self._known = KnownRows(place, features[:, kept], number, L)
+                of_kept = gram[np.ix_(kept, kept)]
+                self._known = KnownRows(place, features[:, kept], number, L, of_kept)
         self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
@@ -261,6 +263,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return self.components_.T @ coef
         return triangular_product(self.components_, coef, transposed=True)
 
+    def on_coordinates(self, B: np.ndarray) -> np.ndarray:
+        """Return coef with z(x) . coef = phi(x) . B, of which `on_features` is the inverse."""
+        if self._spectrum is not None:
+            return self._spectrum[:, None] * (self.components_ @ B)
+        return triangular_product(triangular_inverse(self.components_), B, transposed=True)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -287,7 +295,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Z = self._coordinates(rows).astype(np.float64, copy=False)
         return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
-    def moments(self, sample: Sample, alpha: float, verbose: bool = False) -> list[Moments]:
+    def moments(
+        self, sample: Sample, alpha: float, *, whiten: bool = True, verbose: bool = False
+    ) -> list[Moments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row.
 
         Parameters
@@ -297,6 +307,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         alpha : float
             The smallest penalty the moments will be used with: it decides how much of the
             whitening must be done row by row, and in which precision.
+        whiten : bool, default True
+            Whether moments of features must become those of coordinates: to solve for a single
+            alpha takes no whitening.
         verbose : bool, default False
 
         Returns
@@ -330,7 +343,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
-        if plan.size < self.rank_:
+        if plan.size == 0 and mean is None and known is not None and not whiten:
+            parts = [replace(part, gram=known.gram) for part in parts]
+        elif plan.size < self.rank_:
             parts = [part.map(finish) for part in parts]
         if mean is not None:
             parts = [part.shifted(self.components_ @ mean) for part in parts]

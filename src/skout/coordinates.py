@@ -75,7 +75,7 @@ class Coordinates:
         """Return Z B, in float64."""
         if self._Z is None:
             assert self._basis is not None
-            matrix = self._basis.components_.T @ B
+            matrix = self._basis.on_features(B)
             F = project(self._basis._features(), self._rows, matrix, n_jobs=self.n_jobs)
             return F.astype(np.float64, copy=False)
         Z, B = self._Z, B.astype(self._Z.dtype)

@@ -44,6 +44,8 @@ class Moments:
         The diagonal of T'T, all that a squared error needs.
     z_sum, t_sum : ndarray of shape (p,) and (d,)
         Sums of the rows of Z and of T.
+    gram : ndarray of shape (p, p), optional
+        K~, where Z are not coordinates but the features that become coordinates by whitening.
     """
 
     weight: float
@@ -52,6 +54,7 @@ class Moments:
     tt: np.ndarray
     z_sum: np.ndarray
     t_sum: np.ndarray
+    gram: np.ndarray | None = None
 
     @classmethod
     def zeros(cls, p: int, d: int) -> Moments:
@@ -137,8 +140,12 @@ class Moments:
 
     def of_values(self, values: np.ndarray) -> Moments:
         """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
-        zt, t_sum = self.zt @ values, self.t_sum @ values
-        return Moments(self.weight, self.zz, zt, self.tt @ values**2, self.z_sum, t_sum)
+        tt = self.tt @ values**2
+        return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
+
+    def whitened(self, C: np.ndarray) -> Moments:
+        """Return the moments of coordinates, with C C' = K~^-1 where these are of features."""
+        return self if self.gram is None else self.map(C)
 
     def shifted(self, v: np.ndarray) -> Moments:
         """Return the moments of Z + 1 v'."""
@@ -250,12 +257,15 @@ class KnownRows:
         For each row of `values` the landmark of the basis that it is of, -1 where it is of none.
     factor : ndarray of shape (m, m)
         L, whose rows are the coordinates of these landmarks where W is the identity.
+    gram : ndarray of shape (m, m)
+        K~ = L L'.
     """
 
     place: np.ndarray
     values: np.ndarray
     landmark: np.ndarray
     factor: np.ndarray
+    gram: np.ndarray
 
     def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
         """Return the rows that are no landmarks, and how to get the moments of those that are.

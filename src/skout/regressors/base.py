@@ -147,7 +147,7 @@ class KernelMachineBase(BaseEstimator):
         """Return f(x) of each row, shape (n, d)."""
         check_is_fitted(self)
         rows = check_rows(self, self.kernel_, X, reset=False)
-        matrix = self.basis_.components_.T @ self.coef_
+        matrix = self.basis_.on_features(self.coef_)
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
         return (F + self.intercept_).astype(float_dtype(rows), copy=False)
 

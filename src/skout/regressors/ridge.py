@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
@@ -26,7 +28,7 @@ from ..basis import KernelBasis
 from ..gram import KernelMatrix, LandmarkFeatures, map_blocks, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
-from ..solvers import dual_ridge, ridge, ridge_errors, ridge_paths
+from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
 
 __all__ = ["KernelRidge"]
 
@@ -96,6 +98,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
@@ -146,7 +149,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._fit_basis(sample.rows, sample.weights, remember=True)
         groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_.moments(sample, min(alphas), self.verbose)
+        moments = self.basis_.moments(
+            sample, min(alphas), whiten=len(alphas) > 1, verbose=self.verbose
+        )
         self._base = self._solve(moments, parts, alphas)
         return self
 
@@ -184,18 +189,20 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
                 weights = None
             self._fit_basis(pool, weights)
-        elif sample.targets.shape[1] != self.coef_.shape[1]:
+        elif sample.targets.shape[1] != self._matrix.shape[1]:
             raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self.coef_.shape[1]}."
+                f"y has {sample.targets.shape[1]} outputs; earlier calls had "
+                f"{self._matrix.shape[1]}."
             )
         groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
         sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_.moments(sample, min(alphas), self.verbose)
+        moments = self.basis_.moments(sample, min(alphas), verbose=self.verbose)
         if self._folds is not None:
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += n_rows(sample.rows)
         self._folds = moments
         if self._base is not None:  # the rows of an earlier fit train in every fold
+            self._base = self._base.whitened(self.basis_.components_)
             moments = [*moments, self._base]
             parts = [*parts, np.full(len(parts), _TRAIN)] if parts else []
         self._solve(moments, parts, alphas)
@@ -217,10 +224,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
             features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
-            F = project(features, rows, self.coef_, n_jobs=self.n_jobs, dtype=np.float64)
+            F = project(features, rows, self._matrix, n_jobs=self.n_jobs, dtype=np.float64)
         else:
-            matrix = self.basis_.on_features(self.coef_)
-            F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
+            F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
 
@@ -228,6 +234,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @functools.cached_property
+    def coef_(self) -> np.ndarray:
+        """Coefficients in the coordinates of `basis_`; in the exact model of k(landmarks_, .)."""
+        matrix = self._matrix
+        return self.basis_.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
@@ -293,10 +305,21 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._choose(alphas, [fold for fold in found if fold])
         else:
             self.alpha_ = alphas[0]
-        self.coef_, self.intercept_ = ridge(total, self.alpha_, self.fit_intercept)
+        self._matrix, self.intercept_ = self._ridge(total)
+        self.__dict__.pop("coef_", None)
         if self._origin is not None:
             self.intercept_ += self._origin
         return total
+
+    def _ridge(self, total: Moments) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the features are multiplied with, and the intercept."""
+        if total.gram is not None:
+            try:
+                return feature_ridge(total, self.alpha_, self.fit_intercept)
+            except LinAlgError:  # in coordinates, rounding can be told from the rest
+                total = total.whitened(self.basis_.components_)
+        coef, intercept = ridge(total, self.alpha_, self.fit_intercept)
+        return self.basis_.on_features(coef), intercept
 
     def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
         """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
@@ -329,7 +352,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._choose(alphas, [self._fold_errors(K, inverse, sample, f, alphas) for f in folds])
         else:
             self.alpha_ = alphas[0]
-        self.coef_, self.intercept_ = self._exact(
+        self._matrix, self.intercept_ = self._exact(
             K, inverse, sample, everything, self.alpha_, overwrite=True
         )
         return self

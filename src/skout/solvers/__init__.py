@@ -2,12 +2,13 @@
 
 from .convex import Solution, solve_convex
 from .problem import Problem
-from .ridge import dual_ridge, ridge, ridge_errors, ridge_paths
+from .ridge import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
 
 __all__ = [
     "Problem",
     "Solution",
     "dual_ridge",
+    "feature_ridge",
     "ridge",
     "ridge_errors",
     "ridge_paths",

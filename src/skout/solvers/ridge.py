@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._linalg import ridge_path, ridge_solve
+from .._linalg import positive_solve, ridge_path, ridge_solve
 from ..moments import Moments
 
-__all__ = ["dual_ridge", "ridge", "ridge_errors", "ridge_paths"]
+__all__ = ["dual_ridge", "feature_ridge", "ridge", "ridge_errors", "ridge_paths"]
 
 
 def _normal_equations(
@@ -35,6 +35,20 @@ def ridge(
     """
     zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
     coef = ridge_solve(zz, zt, moments.weight * alpha)
+    return coef, t_mean - z_mean @ coef
+
+
+def feature_ridge(
+    moments: Moments, alpha: float, fit_intercept: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve `ridge` in features F, of which Z = F L^-T: B = (F'F + n alpha K~)^-1 F'T.
+
+    Raises LinAlgError where rounding hides that the matrix is positive definite.
+    """
+    if moments.gram is None:
+        raise ValueError("These are moments of coordinates.")
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coef = positive_solve(zz + moments.weight * alpha * moments.gram, zt)
     return coef, t_mean - z_mean @ coef
 
 
