@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import (
@@ -21,6 +21,7 @@ from scipy.linalg import (
 )
 
 __all__ = [
+    "PartlyWhitened",
     "congruence",
     "eigen_whitening",
     "inverse_gram_product",
@@ -106,8 +107,13 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
 
 def triangle_gram(L: np.ndarray) -> np.ndarray:
     """Return L'L for a lower triangular L, at a third of the cost of a product."""
-    upper = lapack.dlauum(L.T, lower=0)[0]  # U U' = L'L, of which the upper triangle is written
-    return np.triu(upper) + np.triu(upper, 1).T
+    gram = lapack.dlauum(L.T, lower=0)[0]  # U U' = L'L, of which the upper triangle is written
+    for start in range(0, len(L), _TRIANGLE):
+        some = slice(start, start + _TRIANGLE)
+        corner = gram[some, some]
+        gram[some, some] = np.triu(corner) + np.triu(corner, 1).T
+        gram[some.stop :, some] = gram[some, some.stop :].T
+    return gram
 
 
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -318,8 +324,6 @@ def partial_whitening(
         The matrix M = diag(I, D^(-1)) that takes the moments of (Z1, Z2 D') to those of Z.
     """
     p = len(C)
-    finish = np.eye(p)
-    finish[size:, size:] = C[size:, size:]
     ends = [*range(_TRIANGLE, size, _TRIANGLE), size] if size else []
     starts = [0, *ends[:-1]]
     # columns of C' without the zeros below; the last first, as each needs those before it
@@ -327,11 +331,7 @@ def partial_whitening(
         (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
         for a, b in zip(starts, ends, strict=False)
     ][::-1]
-    share = np.empty((size, p - size), dtype=dtype)
-    if 0 < size < p:
-        columns = solve_triangular(C, np.eye(p, size), lower=True)  # of L: A and B
-        share[...] = columns[size:].T
-
+    share = _off_diagonal(C, size).T.astype(dtype)
     memory = threading.local()  # a product in fresh memory would cost page faults
 
     def apply(F: np.ndarray) -> np.ndarray:
@@ -344,4 +344,59 @@ def partial_whitening(
             F[:, size:] -= np.matmul(F[:, :size], share, out=product)
         return F
 
-    return apply, finish
+    return apply, _whitening_left(C, size)
+
+
+def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
+    """Return M = diag(I, D^(-1)), see `partial_whitening`."""
+    finish = np.eye(len(C))
+    finish[size:, size:] = C[size:, size:]
+    return finish
+
+
+def _off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
+    """Return the block B of L, see `partial_whitening`."""
+    p = len(C)
+    if not 0 < size < p:
+        return np.zeros((p - size, size))
+    return solve_triangular(C, np.eye(p, size), lower=True)[size:]
+
+
+class PartlyWhitened(NamedTuple):
+    """Features of which some are whitened: G = (Z1, Z2 D'), see `partial_whitening`.
+
+    Attributes
+    ----------
+    C : ndarray of shape (p, p)
+    size : int
+    gram : ndarray of shape (p, p), optional
+        K~ = L L', where it is at hand.
+    """
+
+    C: np.ndarray
+    size: int
+    gram: np.ndarray | None = None
+
+    def penalty(self) -> np.ndarray:
+        """Return diag(I, D D'): the function G B has the squared norm tr(B' diag(I, D D') B)."""
+        s = self.size
+        out = np.eye(len(self.C))
+        if self.gram is None:
+            D = triangular_inverse(self.C[s:, s:])
+            out[s:, s:] = triangular_product(D, D.T)
+        else:
+            B = _off_diagonal(self.C, s)
+            out[s:, s:] = self.gram[s:, s:] - B @ B.T
+        return out
+
+    def on_features(self, coef: np.ndarray) -> np.ndarray:
+        """Return what F is to be multiplied with where G is multiplied with `coef`."""
+        out, s = coef.copy(), self.size
+        if s:
+            out[:s] -= _off_diagonal(self.C, s).T @ coef[s:]
+            out[:s] = self.C[:s, :s].T @ out[:s]
+        return out
+
+    def finish(self) -> np.ndarray:
+        """Return the matrix that takes the moments of G to those of Z."""
+        return _whitening_left(self.C, self.size)

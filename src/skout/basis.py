@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
 from ._linalg import (
+    PartlyWhitened,
     eigen_whitening,
     inverse_gram_product,
     partial_whitening,
@@ -175,8 +176,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
-                of_kept = gram[np.ix_(kept, kept)]
-                self._known = KnownRows(place, features[:, kept], number, L, of_kept)
+                self._known = KnownRows(place, features, number, L, kept, gram)
         self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
@@ -343,8 +343,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
-        if plan.size == 0 and mean is None and known is not None and not whiten:
-            parts = [replace(part, gram=known.gram) for part in parts]
+        if plan.size < self.rank_ and mean is None and not whiten:
+            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+            partly = PartlyWhitened(self.components_, plan.size, gram)
+            parts = [replace(part, partly=partly) for part in parts]
         elif plan.size < self.rank_:
             parts = [part.map(finish) for part in parts]
         if mean is not None:

@@ -44,6 +44,7 @@ _BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
 _STORED: ContextVar[int] = ContextVar("stored", default=2**31)
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
+_SPARSE_FACTOR = 4
 # Bytes of K W' that are kept for use with the rows that it is of.
 _KEPT_BYTES = 2**28
 # Rows of a block of W K W': few, since a row costs many kernel values.
@@ -195,13 +196,15 @@ class LandmarkFeatures:
         """Return the features of a block of rows, shape (b, m)."""
         dtype = float_dtype(rows)
         out = np.empty((n_rows(rows), self.m), dtype=dtype) if out is None else out
-        for some in row_slices(n_rows(rows), self.cache_rows(dtype)):
+        for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
             self._fill(take(rows, some), out[some])
         return out
 
-    def cache_rows(self, dtype: np.dtype) -> int:
+    def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
         """Return how many rows to compute at a time."""
-        return max(64, _CACHE_BYTES // (self._width * dtype.itemsize))
+        size = _CACHE_BYTES // (self._width * dtype.itemsize)
+        # products of sparse rows start more slowly
+        return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
     def _fill(self, rows: Any, out: np.ndarray) -> None:
         if self._weights is None:

@@ -13,7 +13,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ._arrays import float_dtype, n_rows, row_slices, take, unique
-from ._linalg import congruence, triangle_gram, triangular_product
+from ._linalg import PartlyWhitened, congruence, triangle_gram, triangular_product
 from .gram import LandmarkFeatures, block_rows, map_blocks
 
 __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
@@ -22,8 +22,8 @@ __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 _FEW_OUTPUTS = 64
 # Share of the rows from which on landmarks are told from the others.
 _FEW_LANDMARKS = 0.1
-# Targets are added up by value where there are no more values than this share of the rows.
-_FEW_VALUES = 0.7
+# Operations of a product that cost as much as to add one number to a sum.
+_SUM_COST = 150
 # Bytes of features from which on a sample is cut for threads alone.
 _LARGE_BYTES = 2**24
 
@@ -44,8 +44,8 @@ class Moments:
         The diagonal of T'T, all that a squared error needs.
     z_sum, t_sum : ndarray of shape (p,) and (d,)
         Sums of the rows of Z and of T.
-    gram : ndarray of shape (p, p), optional
-        K~, where Z are not coordinates but the features that become coordinates by whitening.
+    partly : PartlyWhitened, optional
+        How Z become coordinates, where they are features of which only some are whitened.
     """
 
     weight: float
@@ -54,7 +54,7 @@ class Moments:
     tt: np.ndarray
     z_sum: np.ndarray
     t_sum: np.ndarray
-    gram: np.ndarray | None = None
+    partly: PartlyWhitened | None = None
 
     @classmethod
     def zeros(cls, p: int, d: int) -> Moments:
@@ -104,7 +104,7 @@ class Moments:
 
     @classmethod
     def _of_sparse(cls, Z: np.ndarray, T: Any, root: np.ndarray, zz: np.ndarray | None) -> Moments:
-        cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64)
+        cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
         z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
         zz = Z.T @ Z if zz is None else zz
         return cls(float(root @ root), zz, cross, T.multiply(T).sum(axis=0), z_sum, T.T @ root)
@@ -143,9 +143,9 @@ class Moments:
         tt = self.tt @ values**2
         return replace(self, zt=self.zt @ values, tt=tt, t_sum=self.t_sum @ values)
 
-    def whitened(self, C: np.ndarray) -> Moments:
-        """Return the moments of coordinates, with C C' = K~^-1 where these are of features."""
-        return self if self.gram is None else self.map(C)
+    def whitened(self) -> Moments:
+        """Return the moments of coordinates."""
+        return self if self.partly is None else self.map(self.partly.finish())
 
     def shifted(self, v: np.ndarray) -> Moments:
         """Return the moments of Z + 1 v'."""
@@ -205,7 +205,8 @@ class Sample:
         if d < _FEW_OUTPUTS:
             return self, None
         first, codes = unique(self.targets)
-        if self.n_groups * len(first) > _FEW_VALUES * n:
+        n_sums = self.n_groups * len(first)
+        if 2 * d * (n - n_sums) < _SUM_COST * (n + 2 * n_sums):
             return self, None
         values = self.targets[first].astype(np.float64)
         values = values if self.origin is None else values - self.origin
@@ -255,16 +256,19 @@ class KnownRows:
     values : ndarray of shape (m', m)
     landmark : ndarray of int, shape (m',)
         For each row of `values` the landmark of the basis that it is of, -1 where it is of none.
-    factor : ndarray of shape (m, m)
+    factor : ndarray of shape (p, p)
         L, whose rows are the coordinates of these landmarks where W is the identity.
+    kept : ndarray of int, shape (p,)
+        The columns of `values` that are features of the basis.
     gram : ndarray of shape (m, m)
-        K~ = L L'.
+        K~, of which `kept` are the independent rows.
     """
 
     place: np.ndarray
     values: np.ndarray
     landmark: np.ndarray
     factor: np.ndarray
+    kept: np.ndarray
     gram: np.ndarray
 
     def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
@@ -284,7 +288,7 @@ class KnownRows:
         """Write the features of rows, `which` of the sample, into `out`."""
         place = self.place[which]
         known = place >= 0
-        out[known] = self.values[place[known]]
+        out[known] = np.take(self.values[place[known]], self.kept, axis=1)
         others = np.flatnonzero(~known)
         if len(others):
             out[others] = features(take(rows, others))
@@ -341,7 +345,7 @@ def accumulate(
             T -= sample.origin
         wide = _scratch(scratch, dtype, n_rows(rows), width)
         Z = wide[:, :p]
-        for few in row_slices(len(Z), features.cache_rows(dtype)):
+        for few in row_slices(len(Z), features.cache_rows(rows, dtype)):
             room = Z[few] if in_place else None
             F = block_features(take(rows, few), numbers[few], room)
             coordinates = prepare(F.astype(dtype, copy=False))
@@ -350,12 +354,18 @@ def accumulate(
         weights = None if sample.weights is None else sample.weights[some]
         return group, Moments.of_block(Z, T, weights, wide if width > p else None)
 
-    totals = [Moments.zeros(p, sample.targets.shape[1]) for _ in range(sample.n_groups)]
+    totals: list[Moments | None] = [None] * sample.n_groups
     with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
         for group, part in map_blocks(moments, blocks, n_jobs=n_jobs):
-            totals[group].add(part)
+            total = totals[group]
+            if total is not None:
+                total.add(part)
+            elif part.zz.dtype == np.float64:  # a first one need not be added to zeros
+                totals[group] = part
+            else:
+                totals[group] = Moments.zeros(p, n_outputs) + part
             bar.update()
-    return totals
+    return [Moments.zeros(p, n_outputs) if total is None else total for total in totals]
 
 
 def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:

@@ -202,7 +202,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._n_seen += n_rows(sample.rows)
         self._folds = moments
         if self._base is not None:  # the rows of an earlier fit train in every fold
-            self._base = self._base.whitened(self.basis_.components_)
+            self._base = self._base.whitened()
             moments = [*moments, self._base]
             parts = [*parts, np.full(len(parts), _TRAIN)] if parts else []
         self._solve(moments, parts, alphas)
@@ -309,15 +309,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.__dict__.pop("coef_", None)
         if self._origin is not None:
             self.intercept_ += self._origin
-        return total
+        partly = None if total.partly is None else total.partly._replace(gram=None)
+        return replace(total, partly=partly)
 
     def _ridge(self, total: Moments) -> tuple[np.ndarray, np.ndarray]:
         """Return what the features are multiplied with, and the intercept."""
-        if total.gram is not None:
+        if total.partly is not None:
+            penalty = total.partly.penalty()
             try:
-                return feature_ridge(total, self.alpha_, self.fit_intercept)
+                coef, intercept = feature_ridge(total, penalty, self.alpha_, self.fit_intercept)
+                return total.partly.on_features(coef), intercept
             except LinAlgError:  # in coordinates, rounding can be told from the rest
-                total = total.whitened(self.basis_.components_)
+                total = total.whitened()
         coef, intercept = ridge(total, self.alpha_, self.fit_intercept)
         return self.basis_.on_features(coef), intercept
 

@@ -39,17 +39,16 @@ def ridge(
 
 
 def feature_ridge(
-    moments: Moments, alpha: float, fit_intercept: bool = False
+    moments: Moments, penalty: np.ndarray, alpha: float, fit_intercept: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve `ridge` in features F, of which Z = F L^-T: B = (F'F + n alpha K~)^-1 F'T.
+    """Minimise mean 1/2 ||t - B'g - b||^2 + alpha/2 tr(B'PB): B = (G'G + n alpha P)^-1 G'T.
 
-    Raises LinAlgError where rounding hides that the matrix is positive definite.
+    It is `ridge` in features g that are not orthonormal, without making them so. Raises
+    LinAlgError where rounding hides that the matrix is positive definite.
     """
-    if moments.gram is None:
-        raise ValueError("These are moments of coordinates.")
-    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
-    coef = positive_solve(zz + moments.weight * alpha * moments.gram, zt)
-    return coef, t_mean - z_mean @ coef
+    gg, gt, g_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coef = positive_solve(gg + moments.weight * alpha * penalty, gt)
+    return coef, t_mean - g_mean @ coef
 
 
 def ridge_paths(
