@@ -41,6 +41,7 @@ bench: $(READY) ## speed and memory, against scikit-learn and plain NumPy
 	$(BIN)/python benchmarks/ridge.py
 	$(BIN)/python benchmarks/machines.py
 	$(BIN)/python benchmarks/structured.py --part pool sets
+	$(BIN)/python benchmarks/bits.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -52,5 +53,5 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing skout and its tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -c constraints.txt -e ".[test,ann,cli,plot]"
+	  -c constraints.txt -e ".[test,ann,chem,cli,fast,plot]"
 	@touch $@

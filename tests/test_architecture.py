@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
-    ["_arrays", "_linalg", "_validation"],
-    ["kernels", "sketches", "losses", "metrics"],
+    ["_arrays", "_linalg", "_threads", "_validation"],
+    ["kernels", "sketches", "losses", "metrics", "molecules"],
     ["gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
@@ -32,7 +32,18 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 # Layers whose rooms may also import each other, without a cycle.
 OPEN_LEVELS = {LEVEL["_linalg"], LEVEL["kernels"], LEVEL["gram"], LEVEL["cli"]}
 
-OPTIONAL = {"torch", "pandas", "matplotlib", "typer", "rich", "numba", "dask", "rdkit", "faiss"}
+OPTIONAL = {
+    "torch",
+    "pandas",
+    "matplotlib",
+    "typer",
+    "rich",
+    "numba",
+    "dask",
+    "rdkit",
+    "faiss",
+    "networkx",
+}
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60  # without the docstring

@@ -10,7 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skout import KernelBasis, block_budget
 from skout.decoding import DECODERS, CandidateDecoder, search
 from skout.decoding.search import top_k
-from skout.kernels import F1, Gaussian, Kendall, Lehmer, Linear, Polynomial, RankHamming
+from skout.kernels import (
+    F1,
+    Gaussian,
+    Kendall,
+    Lehmer,
+    Linear,
+    NGram,
+    Normalized,
+    Polynomial,
+    RankHamming,
+)
 from skout.sketches import PSparsified, SubSample
 from skout.testing import check_decoder
 
@@ -28,11 +38,17 @@ def rankings(n=25, seed=0):
 
 
 # What each registered decoder is tried on; those that choose among candidates take any kernel.
+def strings(n=25, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array(["".join(rng.choice(list("abcd"), 5)) for _ in range(n)])
+
+
 PROBLEMS = [
     *[("candidates", kernel, outputs) for kernel in (Gaussian(0.5), Linear(), Polynomial(2))],
     ("candidates", F1(), label_sets),
     ("label_sets", F1(), label_sets),
     *[("rankings", kernel, rankings) for kernel in (Kendall(), RankHamming(), Lehmer())],
+    *[("strings", kernel, strings) for kernel in (NGram(2), Normalized(NGram(2)))],
 ]
 
 

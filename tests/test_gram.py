@@ -15,12 +15,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skout import KernelRidge, block_budget, gram
-from skout.gram import (
-    KernelMatrix,
-    LandmarkFeatures,
-    map_blocks,
-    project,
-)
+from skout._threads import map_blocks
+from skout.gram import KernelMatrix, LandmarkFeatures, project
 from skout.kernels import Gaussian, Linear
 from skout.moments import Moments, Sample, accumulate, sum_moments
 from skout.sketches import GaussianSketch, PSparsified, SubSample

@@ -22,6 +22,7 @@ from skout.kernels import (
     KERNELS,
     Cosine,
     Gaussian,
+    GaussianTanimoto,
     Kendall,
     Kernel,
     Laplacian,
@@ -286,10 +287,41 @@ CONFORMANCE_DATA = {
 }
 
 
+VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors]
+GRAPHS = [
+    ([(0, 1), (1, 2)], ["C", "C", "O"], [1, 2]),
+    ([(0, 1), (1, 2), (2, 0)], ["C", "C", "O"], [1, 1, 1]),
+    ([], ["N"], None),
+    ([(0, 1), (2, 3)], ["C", "N", "O", "C"], [1, 3]),
+    ([(0, 1), (1, 2), (2, 3), (3, 0)], ["C"] * 4, [1, 2, 1, 2]),
+]
+SPECTRA = [([50.0, 80.1], [1.0, 0.4], 120.0), ([50.0], [3.0], 90.0), ([50.002, 80.1], [2.0, 9.0])]
+OBJECTS = {
+    "ngram": ["banana", "ananas", "nab", "", "banana", "zürich"],
+    "spectra": [*SPECTRA, SPECTRA[0], ([10.0, 20.0, 30.0], [1, 2, 3])],
+    "graphs": GRAPHS,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name not in VECTORS])
+def test_registered_kernels_of_objects_conform(name):
+    kernel = as_kernel(name)
+    if name == "ngram":
+        kernel.set_params(short="keep")
+    kind = name if name in OBJECTS else "graphs"
+    kind = "spectra" if name in ("probability_product", "peak_cosine") else kind
+    check_kernel(kernel, OBJECTS[kind])
+    check_kernel(Normalized(kernel), OBJECTS[kind])
+    with pytest.raises((TypeError, ValueError)):
+        kernel.encode(np.eye(3))
+    with pytest.raises((TypeError, ValueError)):
+        kernel.encode([object()])
+
+
 @pytest.mark.parametrize("data", CONFORMANCE_DATA)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", VECTORS)
 def test_registered_kernels_conform(name, data):
-    if data.startswith("real") and KERNELS[name] in (Tanimoto, F1):
+    if data.startswith("real") and KERNELS[name] in (Tanimoto, GaussianTanimoto, F1):
         with pytest.raises(ValueError, match="must be >= 0"):
             check_kernel(name, CONFORMANCE_DATA[data])
     elif KERNELS[name] in RANKINGS and not data.startswith(("ranks", "one-item")):
@@ -386,7 +418,7 @@ def assert_kernel_matrix(K: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in KERNELS if KERNELS[n] not in (Tanimoto, F1, *RANKINGS)]
+    "name", [n for n in VECTORS if KERNELS[n] not in (Tanimoto, GaussianTanimoto, F1, *RANKINGS)]
 )
 @quick
 @given(X=real_matrices, gamma=st.sampled_from([0.0, 0.01, 1.0, 50.0]))
@@ -922,7 +954,7 @@ def test_unknown_name_suggests_the_nearest(wrong, nearest):
 
 
 def test_unknown_name_lists_what_there_is():
-    with pytest.raises(ValueError, match=r"Unknown kernel 'zzz'\. Available: cosine, f1, gaussian"):
+    with pytest.raises(ValueError, match=r"Unknown kernel 'zzz'\. Available: core, cosine, f1, g"):
         as_kernel("zzz")
 
 

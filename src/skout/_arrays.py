@@ -23,6 +23,7 @@ __all__ = [
     "float_dtype",
     "match",
     "n_rows",
+    "row_keys",
     "row_slices",
     "stack",
     "take",
@@ -153,7 +154,7 @@ class Joint(Rows):
         return (len(self), *widest.shape[1:])
 
     def keys(self) -> list[Any]:
-        return list(zip(_row_keys(self.left), _row_keys(self.right), strict=True))
+        return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
 
     def astype(self, dtype: Any, copy: bool = True) -> Self:
         """Cast the sides that are numbers."""
@@ -281,7 +282,7 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     found = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
     if found is not None:
         return found
-    keys = _row_keys(rows)
+    keys = row_keys(rows)
     number: dict[Any, int] = {}
     inverse = np.empty(len(keys), dtype=np.intp)
     first: list[int] = []
@@ -321,12 +322,12 @@ def _unique_by_hash(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 def match(rows: Any, pool: Any) -> np.ndarray:
     """Return for each row the position in `pool` of a row equal to it, -1 where there is none."""
-    number = {key: j for j, key in enumerate(_row_keys(pool))}
-    keys = _row_keys(rows)
+    number = {key: j for j, key in enumerate(row_keys(pool))}
+    keys = row_keys(rows)
     return np.fromiter((number.get(key, -1) for key in keys), dtype=np.intp, count=len(keys))
 
 
-def _row_keys(rows: Any) -> list[Any]:
+def row_keys(rows: Any) -> list[Any]:
     """Return one hashable key a row; objects that cannot be hashed count as distinct."""
     if isinstance(rows, Rows):
         return rows.keys()

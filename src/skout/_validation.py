@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import config_context
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    check_array,
+    validate_data,
+)
+
+from ._arrays import Rows
 
 __all__ = [
     "check_alphas",
@@ -135,12 +142,26 @@ def check_rng(random_state: Any) -> np.random.Generator:
 
 def check_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
     """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
-    if kernel.takes_vectors:
+    checked = kernel.takes_vectors and not _are_fingerprints(X)
+    if checked:
         X = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
-    with config_context(assume_finite=kernel.takes_vectors):  # looked at already
-        return kernel.encode(X)
+    with config_context(assume_finite=checked):  # looked at already
+        rows = kernel.encode(X)
+    if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
+        _check_n_features(estimator, rows, reset=reset)
+    return rows
+
+
+def _are_fingerprints(X: Any) -> bool:
+    """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
+    if isinstance(X, Rows):
+        return True
+    is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+    if not is_list or len(X) == 0 or hasattr(X, "iloc"):
+        return False
+    return isinstance(X[0], str) or hasattr(X[0], "ToBitString")
 
 
 def check_targets(y: Any, n: int) -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ._arrays import float_dtype, n_rows, row_slices, take
+from ._threads import map_blocks
 from .basis import KernelBasis
-from .gram import block_rows, map_blocks, project, stored_bytes
+from .gram import block_rows, project, stored_bytes
 
 __all__ = ["Coordinates"]
 

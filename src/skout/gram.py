@@ -6,22 +6,17 @@ order of the rows: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-import functools
 import math
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
-import joblib
 import numpy as np
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._threads import map_blocks
 from ._validation import check_number
 from .kernels.base import Kernel
 
@@ -29,14 +24,9 @@ __all__ = [
     "KernelMatrix",
     "LandmarkFeatures",
     "block_budget",
-    "held_blas",
-    "map_blocks",
     "project",
     "stored_bytes",
 ]
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 # Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
 _BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
@@ -109,67 +99,6 @@ def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     n_blocks = max(1, math.ceil(n / most))
     unit = 2 ** (n_blocks.bit_length() // 2)
     return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
-
-
-_BLAS_HOLDER = threading.Lock()
-_free_threads: list[int] = []  # what BLAS would use, while it is held
-
-
-def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads: for None as many as BLAS would use."""
-    if n_jobs is not None:
-        return joblib.effective_n_jobs(n_jobs)
-    if _BLAS_HOLDER.locked() and _free_threads:
-        return _free_threads[-1]
-    return max((lib["num_threads"] for lib in _blas().info()), default=1)
-
-
-@contextmanager
-def held_blas() -> Iterator[None]:
-    """Hold BLAS to one thread; of callers that overlap, the first holds it and lets it go.
-
-    Code that turns between threads of its own and products should hold it throughout: BLAS threads
-    stay busy, waiting, for a while after each product.
-    """
-    threads = n_threads(None)
-    if not _BLAS_HOLDER.acquire(blocking=False):
-        yield
-        return
-    _free_threads.append(threads)
-    try:
-        with _blas().limit(limits=1):
-            yield
-    finally:
-        _free_threads.pop()
-        _BLAS_HOLDER.release()
-
-
-def map_blocks(
-    function: Callable[[T], R], blocks: Iterable[T], *, n_jobs: int | None = None
-) -> Iterator[R]:
-    """Yield function(block) in the order of the blocks, computed in threads."""
-    blocks = list(blocks)
-    threads = min(n_threads(n_jobs), len(blocks))
-    if threads <= 1:
-        yield from map(function, blocks)
-        return
-    pending: deque[Future[R]] = deque()
-    with held_blas(), ThreadPoolExecutor(threads) as pool:
-        try:
-            for block in blocks:
-                pending.append(pool.submit(function, block))
-                if len(pending) > threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
 
 
 class LandmarkFeatures:

@@ -14,7 +14,8 @@ from tqdm.auto import tqdm
 
 from ._arrays import float_dtype, n_rows, row_slices, take, unique
 from ._linalg import PartlyWhitened, congruence, triangle_gram, triangular_product
-from .gram import LandmarkFeatures, block_rows, map_blocks
+from ._threads import map_blocks
+from .gram import LandmarkFeatures, block_rows
 
 __all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
 

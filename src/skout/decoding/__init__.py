@@ -9,6 +9,7 @@ from .labels import LabelSetDecoder
 from .local import LocalSearchDecoder
 from .rankings import RankingDecoder, kemeny
 from .sets import CandidateSets
+from .strings import StringDecoder
 
 __all__ = [
     "DECODERS",
@@ -20,6 +21,7 @@ __all__ = [
     "LabelSetDecoder",
     "LocalSearchDecoder",
     "RankingDecoder",
+    "StringDecoder",
     "index_recall",
     "kemeny",
 ]
@@ -29,4 +31,5 @@ DECODERS: dict[str, Any] = {
     "candidates": CandidateDecoder,
     "label_sets": LabelSetDecoder,
     "rankings": RankingDecoder,
+    "strings": StringDecoder,
 }

@@ -17,7 +17,7 @@ def are_lists(candidates: Any, known: Any) -> bool:
     if not isinstance(candidates, list | tuple) or len(candidates) == 0:
         return False
     if known.ndim == 2:  # a vector may be a list of numbers
-        return any(_is_matrix(some) for some in candidates)
+        return any(_is_matrix(some) or _are_fingerprints(some) for some in candidates)
     depth = 1 if isinstance(known, Rows) else 1 + _list_depth(known[0])
     return max(_list_depth(some) for some in candidates) >= depth
 
@@ -27,6 +27,12 @@ def _is_matrix(some: Any) -> bool:
     if hasattr(some, "shape"):
         return len(some.shape) == 2
     return isinstance(some, list | tuple) and any(_is_vector(item) for item in some)
+
+
+def _are_fingerprints(some: Any) -> bool:
+    """Whether this is a list of bit vectors or of hex strings."""
+    is_filled = isinstance(some, list | tuple) and len(some) > 0
+    return is_filled and (isinstance(some[0], str) or hasattr(some[0], "ToBitString"))
 
 
 def _is_vector(item: Any) -> bool:
@@ -82,8 +88,10 @@ def _names(types: set[type] | None) -> str:
 
 def comparable(A: Any, B: Any) -> tuple[Any, Any]:
     """Return two sets of rows in one container and one precision, so that equal rows match."""
-    if A.ndim == 1 or isinstance(A, Rows):
+    if A.ndim == 1 or (type(A) is type(B) and isinstance(A, Rows)):
         return A, B
+    # packed bits with a matrix: there are counts, or few ones
+    A, B = (np.asarray(rows) if isinstance(rows, Rows) else rows for rows in (A, B))
     if sparse.issparse(A) or sparse.issparse(B):
         # whose copies, unlike those of csr_array, have the smallest indices that will do
         A, B = sparse.csr_matrix(A), sparse.csr_matrix(B)

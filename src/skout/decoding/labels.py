@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import row_slices
 from .._linalg import low_rank, positive_solver
+from .._threads import map_blocks
 from .._validation import check_choice, check_number
 from ..basis import KernelBasis
-from ..gram import block_rows, map_blocks
+from ..gram import block_rows
 from ..kernels import F1
 from .base import Decoder
 

@@ -10,9 +10,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._arrays import row_slices
+from .._threads import held_blas, map_blocks
 from .._validation import check_number
 from ..basis import KernelBasis
-from ..gram import block_rows, held_blas, map_blocks
+from ..gram import block_rows
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
 from .base import Decoder
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import row_slices
-from ..gram import block_rows, map_blocks
+from .._threads import map_blocks
+from ..gram import block_rows
 
 __all__ = ["count_better", "top_k", "within"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import n_rows, row_slices, take
-from ..gram import map_blocks
+from .._arrays import Rows, n_rows, row_slices, stack, take
+from .._threads import map_blocks
 from .search import Found
 
 __all__ = ["CandidateSets", "set_scores"]
@@ -144,6 +144,8 @@ def _check_list(some: Any) -> None:
 
 def _stacked(matrices: list[Any]) -> Any:
     """Return the rows of matrices in one: sparse if any of them is, a data frame if all are."""
+    if isinstance(matrices[0], Rows):
+        return stack(matrices)
     if any(sparse.issparse(some) for some in matrices):
         parts = [some if sparse.issparse(some) else sparse.csr_matrix(some) for some in matrices]
         return sparse.vstack(parts, format="csr")

@@ -12,30 +12,49 @@ from .base import (
     Sum,
     as_kernel,
 )
-from .bits import F1, Tanimoto
+from .bits import F1, GaussianTanimoto, Tanimoto
+from .combine import Mapped, align
+from .graph_read import read_graphs
+from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
+from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
+from .spectra import PeakCosine, ProbabilityProduct
+from .strings import NGram
 from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial
 
 __all__ = [
     "F1",
     "KERNELS",
+    "Core",
     "Cosine",
     "Gaussian",
+    "GaussianTanimoto",
     "Kendall",
     "Kernel",
     "Laplacian",
     "Lehmer",
     "Linear",
+    "Mapped",
     "Matern",
+    "NGram",
+    "NeighborhoodSubgraph",
     "Normalized",
+    "PackedBits",
     "PairwiseFunction",
+    "PeakCosine",
     "Polynomial",
+    "ProbabilityProduct",
     "Product",
     "RankHamming",
     "Scaled",
+    "ShortestPath",
     "Sum",
     "Tanimoto",
+    "VertexHistogram",
+    "WeisfeilerLehman",
+    "align",
     "as_kernel",
+    "read_graphs",
 ]
 
 KERNELS.update(
@@ -47,7 +66,16 @@ KERNELS.update(
         "matern": Matern,
         "cosine": Cosine,
         "tanimoto": Tanimoto,
+        "gaussian_tanimoto": GaussianTanimoto,
         "f1": F1,
+        "ngram": NGram,
+        "vertex_histogram": VertexHistogram,
+        "shortest_path": ShortestPath,
+        "weisfeiler_lehman": WeisfeilerLehman,
+        "core": Core,
+        "neighborhood_subgraph": NeighborhoodSubgraph,
+        "probability_product": ProbabilityProduct,
+        "peak_cosine": PeakCosine,
         "kendall": Kendall,
         "rank_hamming": RankHamming,
         "lehmer": Lehmer,

@@ -1,18 +1,26 @@
-"""Kernels on sets: 0/1 vectors, and counts as multisets."""
+"""Kernels on sets: 0/1 vectors, packed where they are long, and counts as multisets."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from .._arrays import RightOperand, n_rows
-from .base import Block
-from .vectors import VectorKernel, block_buffer
+from .._validation import check_choice
+from .base import Block, Kernel
+from .packed import divide_sets, pack_matrix, pack_objects, set_blocks
+from .popcount import Parts
+from .vectors import VectorKernel, _median_of_pairs, _some_rows, _WithGamma, block_buffer
 
-__all__ = ["F1", "Tanimoto"]
+__all__ = ["F1", "GaussianTanimoto", "Tanimoto"]
+
+# Matrices of fewer columns stay as they are: products of them are fast, and no code need unpack.
+_LEAST_BITS = 256
+# Bytes of a stored entry of a CSR matrix.
+_ENTRY_BYTES = 12
 
 
 class _SetKernel(VectorKernel):
@@ -21,12 +29,27 @@ class _SetKernel(VectorKernel):
     |a| is the sum of a, |a and b| the sum of min(a, b). Two empty sets are alike.
     """
 
+    #: (|a and b|, |a|, |b|) -> numerator and denominator
+    _parts: Parts
+
     @property
     def normalized(self) -> bool:
         return True
 
     def encode(self, objects: Any) -> Any:
-        """Return a non-negative dense or CSR matrix of float32 or float64."""
+        """Return packed bits, or a non-negative dense or CSR matrix of float32 or float64.
+
+        Parameters
+        ----------
+        objects : array, CSR matrix, list of RDKit bit vectors, list of hex strings or PackedBits
+            A matrix of 0 and 1 is packed where it has at least 256 columns and this saves memory;
+            counts stay as they are.
+        """
+        packed = pack_objects(objects)
+        if packed is None and _are_integers(objects) and _is_long(objects):
+            packed = pack_matrix(objects)  # without a copy in float64
+        if packed is not None:
+            return packed
         rows = super().encode(objects)
         values = rows.data if sparse.issparse(rows) else rows
         if values.size and values.min() < 0:
@@ -34,31 +57,38 @@ class _SetKernel(VectorKernel):
                 f"{type(self).__name__} takes 0/1 vectors or counts, so values must be >= 0. "
                 f"Got {values.min():g}."
             )
-        return rows
-
-    @abstractmethod
-    def _ratio(self, overlap: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return numerator and denominator from |a and b| and |a| + |b|."""
+        packed = pack_matrix(rows) if _is_long(rows) else None
+        return rows if packed is None else packed
 
     def against(self, B: Any) -> Block:
+        return set_blocks(type(self)._parts, B, self._of_matrix)
+
+    def _of_matrix(self, B: Any) -> Block:
+        """Return the block function of matrices, whose values may be counts."""
         overlap = _overlap_with(B)
         size_b = np.asarray(B.sum(axis=1)).ravel()
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            size_a = np.asarray(A.sum(axis=1)).ravel()
             common = overlap(A, block_buffer(A, n_rows(B), out))
-            total = np.add.outer(size_a, size_b).astype(common.dtype)
-            top, bottom = self._ratio(common, total)
-            empty = bottom <= 0
-            bottom[empty] = 1.0
-            np.divide(top, bottom, out=common)
-            common[empty] = 1.0
-            return common
+            size_a = np.asarray(A.sum(axis=1)).ravel().astype(common.dtype, copy=False)
+            sizes = size_a, size_b.astype(common.dtype, copy=False)
+            return divide_sets(type(self)._parts, common, *sizes, common)
 
         return block
 
     def diag(self, A: Any) -> np.ndarray:
         return np.ones(n_rows(A))
+
+
+def _are_integers(objects: Any) -> bool:
+    return isinstance(objects, np.ndarray) and objects.ndim == 2 and objects.dtype.kind in "biu"
+
+
+def _is_long(matrix: Any) -> bool:
+    """Whether a matrix of 0 and 1 is better packed: many columns, and if sparse, not very."""
+    if matrix.shape[1] < _LEAST_BITS:
+        return False
+    return not sparse.issparse(matrix) or _ENTRY_BYTES * matrix.nnz >= np.prod(matrix.shape) / 8
 
 
 # Up to this many different values, overlaps are matrix products.
@@ -121,8 +151,19 @@ def _share(A: Any, low: float, high: float) -> Any:
     return out
 
 
+def _tanimoto(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return common, a + b - common
+
+
+def _f1(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return 2.0 * common, a + b
+
+
 class Tanimoto(_SetKernel):
-    """k(a, b) = |a and b| / |a or b| (Jaccard), on 0/1 vectors or counts.
+    """k(a, b) = |a and b| / |a or b| (Jaccard), on 0/1 vectors, fingerprints or counts.
+
+    Fingerprints are given as a matrix of 0 and 1, as a list of RDKit bit vectors or of hex strings,
+    or as `PackedBits`. Of counts, |a and b| is the sum of min(a, b), |a or b| that of max(a, b).
 
     Examples
     --------
@@ -130,10 +171,12 @@ class Tanimoto(_SetKernel):
     >>> from skout.kernels import Tanimoto
     >>> float(Tanimoto()(np.array([[1, 1, 0]]), np.array([[0, 1, 0]]))[0, 0])
     0.5
+    >>> Tanimoto()(["0f", "ff"])  # fingerprints of 8 bits, in hex
+    array([[1. , 0.5],
+           [0.5, 1. ]])
     """
 
-    def _ratio(self, overlap: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return overlap, total - overlap
+    _parts = staticmethod(_tanimoto)
 
 
 class F1(_SetKernel):
@@ -147,5 +190,59 @@ class F1(_SetKernel):
     0.6667
     """
 
-    def _ratio(self, overlap: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return 2.0 * overlap, total
+    _parts = staticmethod(_f1)
+
+
+class GaussianTanimoto(_SetKernel, _WithGamma):
+    """k(a, b) = exp(-gamma (2 - 2 t(a, b))), t the Tanimoto kernel: Gaussian in its features.
+
+    Parameters
+    ----------
+    gamma : float or "median", default 1.0
+        "median" is 1/(2 median of 2 - 2 t), resolved from the training rows at fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import GaussianTanimoto
+    >>> float(GaussianTanimoto(0.5)(np.array([[1, 1, 0]]), np.array([[0, 1, 0]]))[0, 0].round(4))
+    0.6065
+    """
+
+    _parts = staticmethod(_tanimoto)
+
+    def __init__(self, gamma: float | str = 1.0) -> None:
+        self.gamma = gamma
+
+    def resolve(
+        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
+    ) -> Kernel:
+        resolved = clone(self)
+        if isinstance(self.gamma, str):
+            check_choice(self.gamma, "gamma", ("median",))
+            length = 2.0 * _median_of_pairs(_squared_distances(_some_rows(rows, rng, weights)))
+            # equal rows: every width gives the same kernel
+            resolved.set_params(gamma=1.0 / length if length > 0 else 1.0)
+        resolved._width()
+        return resolved
+
+    def against(self, B: Any) -> Block:
+        gamma = self._width()
+        tanimoto = super().against(B)
+
+        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+            K = tanimoto(A, out)
+            K -= 1.0
+            K *= K.dtype.type(2.0 * gamma)
+            return np.exp(K, out=K)
+
+        return block
+
+    def diag(self, A: Any) -> np.ndarray:
+        self._width()
+        return super().diag(A)
+
+
+def _squared_distances(rows: Any) -> np.ndarray:
+    """Return 2 - 2 t of all pairs."""
+    return 2.0 - 2.0 * Tanimoto().against(rows)(rows)

@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 from .._arrays import RightOperand, float_dtype, n_rows, row_slices
 from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
+from .packed import pack_objects, set_blocks
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
 
@@ -396,8 +397,14 @@ class Matern(_Distance):
         return block
 
 
+def _cosine(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return common, np.sqrt(a * b)
+
+
 class Cosine(VectorKernel):
     """k(x, x') = x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
+
+    Fingerprints may be given as `PackedBits`, bit vectors or hex strings, as for `Tanimoto`.
 
     Examples
     --------
@@ -411,7 +418,15 @@ class Cosine(VectorKernel):
     def normalized(self) -> bool:
         return True
 
+    def encode(self, objects: Any) -> Any:
+        """Return a finite dense or CSR matrix of float32 or float64; bits stay packed."""
+        packed = pack_objects(objects)
+        return super().encode(objects) if packed is None else packed
+
     def against(self, B: Any) -> Block:
+        return set_blocks(_cosine, B, self._of_matrix)
+
+    def _of_matrix(self, B: Any) -> Block:
         unit, zero = _unit_rows(B)
         linear = Linear().against(unit)
 

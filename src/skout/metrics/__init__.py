@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .graphs import graph_edit_distance
 from .labels import example_f1, hamming_loss, subset_accuracy
 from .objects import kernel_loss, kernel_similarity
 from .rankings import kendall_tau
@@ -21,6 +22,7 @@ __all__ = [
     "coverage",
     "crossing_loss",
     "example_f1",
+    "graph_edit_distance",
     "hamming_loss",
     "hits_at_k",
     "interval_width",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_slices, take, unique
+from .._threads import map_blocks
 from .._validation import (
     check_alphas,
     check_number,
@@ -25,7 +26,7 @@ from .._validation import (
     check_weights,
 )
 from ..basis import KernelBasis
-from ..gram import KernelMatrix, LandmarkFeatures, map_blocks, project
+from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
 from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths

@@ -1,0 +1,288 @@
+"""Decode strings without candidates, from the scores of their n-grams (Cortes et al., 2007).
+
+Predicted coordinates stand for a vector g of expected n-gram counts. A string is a path in the de
+Bruijn graph, whose nodes are (n - 1)-grams and whose edges are n-grams, that takes each edge as
+often as the string has the n-gram. So the string nearest to g is the connected, balanced choice of
+edges nearest to g, walked along an Euler path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .._arrays import as_objects
+from .._validation import check_choice
+from ..basis import KernelBasis
+from ..kernels import Kernel, Normalized
+from ..kernels.bags import Bags
+from ..kernels.strings import NGram, string_of
+from .base import Decoder
+from .candidates import CandidateDecoder
+from .trails import Graph, nearest_trail
+
+__all__ = ["StringDecoder"]
+
+# A built string must be better than a known one by more than rounding, relative to k(c, c).
+_ROUNDING = 1e-9
+# Norms that a string is looked for at, where the kernel is normalised.
+_SCALES = 16
+
+
+class StringDecoder(Decoder):
+    """Find the string nearest to predicted coordinates, among all that training n-grams make.
+
+    With the features phi of an `NGram` kernel the coordinates f stand for g = f D, D the basis
+    functions as vectors of n-gram counts, and the string sought is arg max of 2 g . phi(c) - k(c,
+    c), that is, nearest to g:
+
+    - Where the rounded counts have an Euler path, it is that path.
+    - Elsewhere the nearest counts that do are found by integer programming: a flow, and cuts that
+      forbid pieces without connection. No n-gram is taken more than once more than its rounded
+      count.
+
+    Counts of n-grams do not tell "abcdbec" from "abecdbc". Of several Euler paths one that is a
+    training output is taken, else one that has few (n + 1)-grams which no training output has, then
+    the lowest; a circle is cut where training outputs often start and end. So results repeat.
+
+    Parameters
+    ----------
+    known : bool, default True
+        Whether a training output is returned where no built string is nearer. If not, only where
+        none can be built.
+    ends : "any" or "known", default "any"
+        Where strings may start and end: anywhere, or only with n - 1 characters that a training
+        output starts and ends with. With marks around the strings, as in "<word>", "known" gives
+        strings that have them.
+
+    Attributes
+    ----------
+    basis_ : KernelBasis
+    ngrams_ : list of str or bytes, q of them
+        Those of the training outputs, in the order of the columns of `directions_`.
+    directions_ : ndarray of shape (p, q)
+        D, the n-grams that each coordinate stands for.
+
+    Notes
+    -----
+    Kernels are NGram(n), with counts or presence, and Normalized(NGram(n)), for which strings of
+    up to 16 norms, taken from the training outputs, are tried. With several lengths n the longest
+    n-grams build the string, and all decide between it and the training outputs.
+
+    Examples
+    --------
+    >>> from skout import KernelBasis
+    >>> from skout.decoding import StringDecoder
+    >>> from skout.kernels import NGram
+    >>> Y = ["stone", "tones", "onset", "sets", "nest", "notes", "ton", "net"]
+    >>> basis = KernelBasis(NGram(2)).fit(Y)
+    >>> decoder = StringDecoder().fit(basis, Y)
+    >>> decoder.decode(basis.transform(["stones", "nets"]))  # neither is a training output
+    ['stones', 'nets']
+    """
+
+    def __init__(self, known: bool = True, ends: str = "any") -> None:
+        self.known = known
+        self.ends = ends
+
+    def fit(
+        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
+    ) -> StringDecoder:
+        """Find what each coordinate of the basis says about n-grams.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs, with an NGram kernel, normalised or not.
+        Y : list or array of str or bytes, n of them
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+
+        Returns
+        -------
+        self : StringDecoder
+        """
+        check_choice(self.known, "known", (False, True))
+        check_choice(self.ends, "ends", ("any", "known"))
+        kernel = _ngram(basis.kernel_)
+        strings = as_objects(Y).tolist()
+        features, codes = kernel.vocabulary(strings)
+        if len(features) == 0:
+            raise ValueError(
+                f"No training output has an n-gram of length n={kernel.lengths[-1]}, so that no "
+                "string can be built. Choose a smaller n."
+            )
+        self.basis_ = basis
+        self._kind = bytes if isinstance(strings[0], bytes) else str
+        self._container = Y.dtype.kind if isinstance(Y, np.ndarray) else None
+        self.ngrams_ = [string_of(row, self._kind) for row in codes]
+        landmarks = _columns(basis.landmarks_, features)
+        if isinstance(basis.kernel_, Normalized):
+            norms = np.sqrt(kernel.diag(basis.landmarks_))
+            landmarks = sparse.diags_array(1.0 / np.where(norms > 0, norms, 1.0)) @ landmarks
+        self.directions_ = basis.combine(landmarks.tocsr())
+        number = {ngram: j for j, ngram in enumerate(self.ngrams_)}
+        self._graph = _graph(codes, _ends_seen(strings, number), self.ends == "any")._replace(
+            presence=kernel.presence, turns=_turns_seen(strings, number)
+        )
+        self._codes = codes
+        self._scales = _scales(basis.kernel_, strings)
+        self._outputs = CandidateDecoder().fit(basis, Y, coordinates)
+        return self
+
+    def scores(self, F: np.ndarray) -> np.ndarray:
+        """Return the expected counts g of the n-grams `ngrams_`, shape (n, q).
+
+        Those of a normalised kernel are relative to the norm of the string.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+
+        Returns
+        -------
+        G : ndarray of shape (n, q)
+        """
+        check_is_fitted(self)
+        return F @ self.directions_
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return the nearest string of each predicted row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        candidates : None
+
+        Returns
+        -------
+        strings : list of str or bytes, n of them; an array where the training outputs were one
+        """
+        check_is_fitted(self)
+        self._refuse(candidates)
+        if len(F) == 0:
+            return self._like_outputs([])
+        positions, best = self._outputs.rank(F, k=1)
+        pool = as_objects(self._outputs.pool_)
+        found, best = list(pool[positions[:, 0]]), best[:, 0]
+        if not self.known:
+            best = np.full(len(F), -np.inf)
+        G = self.scores(F)
+        for scale in self._scales:
+            targets, floors = self._at_scale(G, best, scale)
+            built = [
+                self._string(nearest_trail(self._graph, g, floor))
+                for g, floor in zip(targets, floors, strict=True)
+            ]
+            self._keep_better(F, built, found, best)
+        return self._like_outputs(found)
+
+    def _at_scale(
+        self, G: np.ndarray, best: np.ndarray, scale: float | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return counts to come near to, and what 2 g . c - c . c must exceed.
+
+        A normalised kernel asks for the largest g . c / ||c||: among strings of norm t that is
+        the one nearest to t g / ||g||, and it is worth t^2 (2 cos - 1).
+        """
+        if scale is None:
+            single = len(_ngram(self.basis_.kernel_).lengths) == 1
+            return G, best if single else np.full(len(G), -np.inf)
+        norms = np.linalg.norm(G, axis=1)
+        norms[norms == 0.0] = 1.0
+        cosine = (best + 1.0) / (2.0 * norms)
+        return scale * G / norms[:, None], scale**2 * (2.0 * cosine - 1.0)
+
+    def _string(self, trail: list[int] | None) -> Any:
+        """Return the string that takes these n-grams, each overlapping the one before."""
+        if trail is None:
+            return None
+        codes = np.concatenate([self._codes[trail[0]], self._codes[trail[1:], -1]])
+        return string_of(codes, self._kind)
+
+    def _keep_better(self, F: np.ndarray, built: list, found: list, best: np.ndarray) -> None:
+        """Put the built strings that score better than those found so far in their place."""
+        rows = np.array([i for i, some in enumerate(built) if some is not None], dtype=np.intp)
+        if len(rows) == 0:
+            return
+        encoded = self.basis_.kernel_.encode([built[i] for i in rows])
+        Z, norms = self.basis_.transform(encoded), self.basis_.kernel_.diag(encoded)
+        score = 2.0 * np.einsum("ij,ij->i", F[rows], Z) - norms
+        better = score > best[rows] + _ROUNDING * norms
+        for i, value in zip(rows[better], score[better], strict=True):
+            found[i], best[i] = built[i], value
+
+    def _like_outputs(self, found: list) -> Any:
+        """Return strings in the container of the training outputs: an array or a list."""
+        if self._container is None:
+            return found
+        if self._container != "O":
+            return np.array(found, dtype=self._container)
+        return as_objects(found)
+
+
+def _ngram(kernel: Kernel) -> NGram:
+    """Return the NGram kernel inside, or raise."""
+    inner = kernel.kernel if isinstance(kernel, Normalized) else kernel
+    if not isinstance(inner, NGram):
+        raise TypeError(
+            f"StringDecoder takes the kernels NGram and Normalized(NGram). Got {kernel!r} "
+            'instead, for which use decoder="candidates".'
+        )
+    return inner
+
+
+def _columns(bags: Bags, features: np.ndarray) -> sparse.csr_matrix:
+    """Return bags as a matrix whose columns are these features, without the others."""
+    place = np.searchsorted(features, bags.features)
+    place[place == len(features)] = 0
+    known = features[place] == bags.features
+    cells = (bags.counts[known], (bags.row_numbers[known], place[known]))
+    return sparse.coo_matrix(cells, shape=(len(bags), len(features))).tocsr()
+
+
+def _ends_seen(strings: list, number: dict) -> tuple[list[int], list[int]]:
+    """Return the numbers of the n-grams that strings start with, and that they end with."""
+    n = len(next(iter(number)))
+    long = [some for some in strings if len(some) >= n]
+    return [number[some[:n]] for some in long], [number[some[-n:]] for some in long]
+
+
+def _turns_seen(strings: list, number: dict) -> frozenset[tuple[int, int]]:
+    """Return the n-grams that follow each other in strings."""
+    n = len(next(iter(number)))
+    _, codes = NGram(n + 1).vocabulary(strings)
+    longer = [string_of(row, type(next(iter(number)))) for row in codes]
+    return frozenset((number[some[:-1]], number[some[1:]]) for some in longer)
+
+
+def _graph(codes: np.ndarray, seen: tuple[list[int], list[int]], any_ends: bool) -> Graph:
+    """Return the de Bruijn graph of n-grams: an edge from the first n - 1 codes to the last."""
+    q, n = codes.shape
+    nodes = np.zeros(2 * q, dtype=np.intp)  # n = 1 has a single node, the empty string
+    if n > 1:
+        both = np.concatenate([codes[:, :-1], codes[:, 1:]])
+        nodes = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    tail, head = nodes[:q], nodes[q:]
+    n_nodes = int(nodes.max()) + 1
+    starts, ends = (
+        np.bincount(side[some], minlength=n_nodes) + any_ends
+        for side, some in zip((tail, head), seen, strict=True)
+    )
+    return Graph(tail, head, starts, ends)
+
+
+def _scales(kernel: Kernel, strings: list) -> list[float | None]:
+    """Return the norms to look for strings at; None is as predicted."""
+    if not isinstance(kernel, Normalized):
+        return [None]
+    inner = _ngram(kernel)
+    norms = np.unique(np.sqrt(inner.diag(inner.encode(strings))))
+    norms = norms[norms > 0.0]
+    chosen = np.linspace(0, len(norms) - 1, min(_SCALES, len(norms))).round().astype(int)
+    return list(norms[chosen])

@@ -1,0 +1,251 @@
+"""Euler paths, and the nearest edge counts that have one."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse.csgraph import connected_components
+
+__all__ = ["Graph", "euler_path", "nearest_trail"]
+
+# How often pieces without connection may be forbidden, and nodes of one search, at most.
+_ROUNDS, _NODES = 20, 500
+# Beginnings that are tried to find the best of Euler paths, and edges of one, at most.
+_TRIED, _LONGEST = 2000, 200
+# How far from whole numbers a solution may be.
+_TOLERANCE = 1e-6
+# What an edge costs that is taken again where only presence counts: little, but not nothing.
+_AGAIN = 1e-4
+
+
+class Graph(NamedTuple):
+    """Edges from `tail` to `head`, and how readily a path starts and ends in each node.
+
+    0 is never. With `presence`, edges count once however often they are taken. `turns` are pairs of
+    edges that follow each other readily.
+    """
+
+    tail: np.ndarray
+    head: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    presence: bool = False
+    turns: frozenset[tuple[int, int]] = frozenset()
+
+
+def nearest_trail(graph: Graph, g: np.ndarray, floor: float = -np.inf) -> list[int] | None:
+    """Return edges along a path, of counts c with the greatest 2 g . c - c . c.
+
+    With presence, c is 1 for any edge taken. Only what is worth more than `floor` is looked for:
+    where nothing is, the result is None or any other path.
+    """
+    rounded = np.maximum(np.floor(g + 0.5), 0.0)
+    if graph.presence:
+        rounded = np.minimum(rounded, 1.0)
+    most = float(np.sum(2.0 * g * rounded - rounded**2))  # any counts are worth less
+    if most <= floor:
+        return None
+    trail = euler_path(graph, rounded.astype(np.intp)) if rounded.any() else None
+    return trail if trail is not None else _Program(graph, g, rounded, most - floor).solve()
+
+
+def euler_path(graph: Graph, counts: np.ndarray) -> list[int] | None:
+    """Return a path that takes each edge as often as `counts` says, if there is one.
+
+    A circle is cut at the node that is best to start and end in; ties go to the lowest number. Of
+    the paths from there, it has the fewest turns that are not in `turns`, as far as a short search
+    tells.
+    """
+    used = np.flatnonzero(counts)
+    excess = np.zeros(len(graph.starts), dtype=np.intp)
+    np.add.at(excess, graph.tail[used], counts[used])
+    np.subtract.at(excess, graph.head[used], counts[used])
+    if np.abs(excess).sum() > 2 or len(used) == 0:
+        return None
+    if excess.any():
+        start, end = int(excess.argmax()), int(excess.argmin())
+    else:
+        nodes = np.unique(graph.tail[used])
+        start = end = int(nodes[(graph.starts[nodes] * graph.ends[nodes]).argmax()])
+    if graph.starts[start] * graph.ends[end] == 0:
+        return None
+    trail = _hierholzer(graph, used, counts, start)
+    if len(trail) != counts[used].sum():
+        return None
+    return _turned(graph, trail) if graph.turns and len(trail) <= _LONGEST else trail
+
+
+def _hierholzer(graph: Graph, used: np.ndarray, counts: np.ndarray, start: int) -> list[int]:
+    """Return the edges of a path from `start`, without those that it cannot reach."""
+    leaving: dict[int, list[int]] = {}
+    for edge in used[::-1]:  # so that the lowest is taken first
+        leaving.setdefault(int(graph.tail[edge]), []).extend([int(edge)] * int(counts[edge]))
+    trail: list[int] = []
+    stack: list[tuple[int, int]] = [(start, -1)]  # nodes, and the edges that led there
+    while stack:
+        node, edge = stack[-1]
+        if leaving.get(node):
+            following = leaving[node].pop()
+            stack.append((int(graph.head[following]), following))
+        else:
+            stack.pop()
+            trail.append(edge)
+    return trail[-2::-1]  # without the -1 of the start
+
+
+def _turned(graph: Graph, trail: list[int]) -> list[int]:
+    """Return a path with the edges and the start of `trail` that has the fewest odd turns.
+
+    It is searched depth first, and no further where a beginning has as many odd turns as the best
+    path so far.
+    """
+    left = Counter(trail)
+    best, fewest = trail, sum(turn not in graph.turns for turn in itertools.pairwise(trail))
+    tried = 0
+
+    def go(path: list[int], node: int, odd: int) -> None:
+        nonlocal best, fewest, tried
+        tried += 1
+        if odd >= fewest or tried > _TRIED:
+            return
+        if len(path) == len(trail):
+            best, fewest = path.copy(), odd
+            return
+        for edge in [e for e in edges if left[e] and graph.tail[e] == node]:
+            left[edge] -= 1
+            turn = (path[-1], edge) if path else None
+            path.append(edge)
+            go(path, int(graph.head[edge]), odd + (turn is not None and turn not in graph.turns))
+            path.pop()
+            left[edge] += 1
+
+    edges = sorted(left)
+    go([], int(graph.tail[trail[0]]), 0)
+    return best
+
+
+class _Program:
+    """min sum of costs of edge copies, such that the copies taken have an Euler path.
+
+    Copy k of an edge costs (2k - 1) - 2g, the rise of c . c - 2 g . c, so that lower copies are
+    taken first. Copies, starts and ends are 0 or 1; in every node, out + end = in + start.
+    """
+
+    def __init__(self, graph: Graph, g: np.ndarray, rounded: np.ndarray, slack: float) -> None:
+        self.graph = graph
+        number = rounded.astype(np.intp) + 1
+        edge = np.repeat(np.arange(len(g)), number)
+        copy = 1 + np.arange(len(edge)) - np.repeat(np.cumsum(number) - number, number)
+        cost = 2.0 * copy - 1.0 - 2.0 * g[edge]
+        if graph.presence:
+            cost[copy > 1] = _AGAIN
+        # to take a copy that rounding leaves, or to leave one that it takes, costs |cost|: more
+        # than `slack` makes the whole worth less than what is known already
+        wanted = copy <= rounded[edge]
+        must = wanted & (-cost > slack)
+        may = wanted | (cost <= slack)
+        self.edge, self.cost, self.must = edge[may], cost[may], must[may]
+        self.tail, self.head = graph.tail[self.edge], graph.head[self.edge]
+        # nodes of these copies, numbered
+        self.nodes, ends = np.unique(np.concatenate([self.tail, self.head]), return_inverse=True)
+        self.tail, self.head = ends[: len(self.tail)], ends[len(self.tail) :]
+
+    def solve(self) -> list[int] | None:
+        """Return the edges along the best path; None where there is none."""
+        if len(self.edge) == 0:
+            return None
+        constraints, pieces = self._balance(), []
+        for cuts in range(_ROUNDS):
+            taken = self._minimum(constraints, whole=cuts > 0)
+            if taken is None:
+                return None
+            pieces = self._pieces(taken)
+            trail = self._path(pieces[0]) if len(pieces) == 1 else None
+            if trail is not None:
+                return trail
+            constraints += [self._connection(piece) for piece in pieces]
+            if not pieces:
+                constraints += [self._something()]
+        # the best piece stands for all
+        pieces.sort(key=lambda piece: self.cost[piece].sum())
+        return next((path for path in map(self._path, pieces) if path is not None), None)
+
+    def _path(self, piece: np.ndarray) -> list[int] | None:
+        """Return the edges of the copies of a piece along a path."""
+        return euler_path(self.graph, np.bincount(self.edge[piece], minlength=len(self.graph.tail)))
+
+    def _minimum(self, constraints: list[LinearConstraint], whole: bool) -> np.ndarray | None:
+        """Return the copies that the program takes.
+
+        Flows are whole numbers by themselves, and then the program is linear; with cuts they must
+        be asked for, `whole`.
+        """
+        m, v = len(self.edge), len(self.nodes)
+        lower = np.concatenate([self.must, np.zeros(2 * v)])
+        starts, ends = self.graph.starts[self.nodes] > 0, self.graph.ends[self.nodes] > 0
+        upper = np.concatenate([np.ones(m), starts, ends])
+        result = milp(
+            np.concatenate([self.cost, np.zeros(2 * v)]),
+            integrality=np.full(m + 2 * v, int(whole)),
+            bounds=Bounds(lower, upper),
+            constraints=constraints,
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+        )
+        if result.x is None:
+            return None
+        x = result.x[:m]
+        if not whole and np.abs(x - x.round()).max() > _TOLERANCE:  # not a corner: never seen
+            return self._minimum(constraints, whole=True)
+        return np.flatnonzero(x > 0.5)
+
+    def _balance(self) -> list[LinearConstraint]:
+        """Say that the copies are a path, and circles."""
+        m, v = len(self.edge), len(self.nodes)
+        copies, starts = np.arange(m), m + np.arange(v)
+        ends, ones = starts + v, np.ones(v)
+        cells = [
+            (self.tail, copies, np.ones(m)),  # out - in - start + end = 0, a row for each node
+            (self.head, copies, -np.ones(m)),
+            (np.arange(v), starts, -ones),
+            (np.arange(v), ends, ones),
+            (np.full(v, v), starts, ones),  # one start
+            (np.full(v, v + 1), ends, ones),  # one end
+        ]
+        row, column, value = (np.concatenate(part) for part in zip(*cells, strict=True))
+        matrix = sparse.coo_array((value, (row, column)), shape=(v + 2, m + 2 * v)).tocsc()
+        right = np.concatenate([np.zeros(v), [1.0, 1.0]])
+        return [LinearConstraint(matrix, right, right)]
+
+    def _pieces(self, taken: np.ndarray) -> list[np.ndarray]:
+        """Return the copies taken, as connected pieces."""
+        v = len(self.nodes)
+        links = (np.ones(len(taken)), (self.tail[taken], self.head[taken]))
+        _, piece = connected_components(sparse.coo_matrix(links, shape=(v, v)), directed=False)
+        piece = piece[self.tail[taken]]
+        return [taken[piece == number] for number in np.unique(piece)]
+
+    def _something(self) -> LinearConstraint:
+        """Say that at least one copy is taken."""
+        m, v = len(self.edge), len(self.nodes)
+        return LinearConstraint(sparse.csc_array([[1.0] * m + [0.0] * 2 * v]), 1.0, np.inf)
+
+    def _connection(self, piece: np.ndarray) -> LinearConstraint:
+        """Say that whoever takes a copy of this piece starts inside, or enters it."""
+        m, v = len(self.edge), len(self.nodes)
+        inside = np.zeros(v, dtype=bool)
+        inside[self.tail[piece]] = inside[self.head[piece]] = True
+        ways_in = np.flatnonzero(inside[self.head] & ~inside[self.tail])
+        row = np.zeros(m + 2 * v)
+        row[ways_in] = 1.0
+        row[m : m + v][inside] = 1.0
+        # one inequality for each copy of the piece: ways in + starts inside >= copy
+        block = sparse.csr_array(np.tile(row, (len(piece), 1)))
+        copies = sparse.coo_array(
+            (np.ones(len(piece)), (np.arange(len(piece)), piece)), shape=block.shape
+        )
+        return LinearConstraint((block - copies).tocsc(), 0.0, np.inf)

@@ -1,0 +1,300 @@
+"""Kernels on graphs with labels, molecules among them, by explicit features.
+
+The definitions are those of appendix C.2 of the thesis. Every kernel counts features of a graph
+that do not depend on how its nodes are numbered; all graphs of a data set are worked on together.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_number
+from .bags import BagKernel, Bags, mix
+from .graph_balls import ball_hashes
+from .graph_read import read_graphs
+from .graph_rows import Graphs, core_numbers, pair_distances, refine
+
+__all__ = [
+    "Core",
+    "GraphKernel",
+    "NeighborhoodSubgraph",
+    "ShortestPath",
+    "VertexHistogram",
+    "WeisfeilerLehman",
+]
+
+# What is found in graphs: the graph, the feature and how much it counts, or each of them.
+Occurrences = tuple[np.ndarray, np.ndarray, Any]
+
+# Nodes, or pairs of nodes where the kernel looks at pairs, that are worked on at a time.
+_BLOCK = 2**18
+
+
+class GraphKernel(BagKernel):
+    """Base of the kernels on graphs. Their authors write `_occurrences`.
+
+    Graphs are (edges, node_labels, edge_labels) triples, networkx graphs, RDKit molecules or SMILES
+    strings; `skout.kernels.graph_read.read_graphs` says how they are read.
+    """
+
+    #: whether time and memory grow with the pairs of nodes
+    _of_pairs: bool = False
+
+    @abstractmethod
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        """Return the features of graphs, in any order; a graph may be without nodes."""
+
+    def _count(self, graphs: Graphs) -> Bags:
+        """Return the bags of some graphs."""
+        return Bags.collect(len(graphs), *self._occurrences(graphs))
+
+    def _check_params(self) -> None:
+        """Raise if a parameter is not as it must be."""
+
+    def _bags(self, objects: Any) -> Bags:
+        self._check_params()
+        graphs = read_graphs(objects)
+        parts = _parts(graphs, squared=self._of_pairs)
+        return Bags.concatenate([self._count(part) for part in parts])
+
+
+def _parts(graphs: Graphs, *, squared: bool) -> Iterator[Graphs]:
+    """Yield the graphs a few at a time, at least one."""
+    work = np.cumsum(graphs.sizes ** (2 if squared else 1))
+    start = 0
+    while start < len(graphs) or start == 0:
+        done = work[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(work, done + _BLOCK, side="right")))
+        yield graphs[start:stop]
+        start = stop
+
+
+class VertexHistogram(GraphKernel):
+    """k(G, G') = sum over labels of the numbers of nodes that have them (definition .31).
+
+    Examples
+    --------
+    >>> from skout.kernels import VertexHistogram
+    >>> ethanol = ([(0, 1), (1, 2)], ["C", "C", "O"], None)
+    >>> methanol = ([(0, 1)], ["C", "O"], None)
+    >>> VertexHistogram()([ethanol, methanol])
+    array([[5., 3.],
+           [3., 2.]])
+    """
+
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        return graphs.graph, graphs.labels, 1.0
+
+
+class ShortestPath(GraphKernel):
+    """Counts pairs of nodes with the same labels and the same distance (definition .32).
+
+    A feature is (label of u, label of v, D(u, v)) of an ordered pair of different nodes; D is the
+    number of edges of a shortest path, and pairs without a path are left out.
+
+    Notes
+    -----
+    Time and memory grow with the square of the nodes of a graph.
+
+    Examples
+    --------
+    >>> from skout.kernels import ShortestPath
+    >>> ethanol = ([(0, 1), (1, 2)], ["C", "C", "O"], None)
+    >>> methanol = ([(0, 1)], ["C", "O"], None)
+    >>> ShortestPath()([ethanol, methanol])
+    array([[8., 2.],
+           [2., 2.]])
+    """
+
+    _of_pairs = True
+
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        pairs = pair_distances(graphs)
+        met = pairs.distance > 0
+        source, target = pairs.source[met], pairs.target[met]
+        features = _pair_features(graphs.labels, source, target, pairs.distance[met])
+        return graphs.graph[source], features, 1.0
+
+
+def _pair_features(
+    hashes: np.ndarray, source: np.ndarray, target: np.ndarray, tags: np.ndarray
+) -> np.ndarray:
+    """Return hashes of (hash of the source, hash of the target, tag)."""
+    first, second = mix(hashes, salt=11), mix(hashes, salt=12)
+    both = first[source] + second[target]
+    both += mix(tags.astype(np.uint64), salt=13)
+    return mix(both)
+
+
+class WeisfeilerLehman(GraphKernel):
+    """Sum of vertex histogram kernels while labels take in their neighbours (definition .34).
+
+    In each iteration, the label of a node becomes the pair of its label and the multiset of the
+    labels of its neighbours. Labels of edges do not count.
+
+    Parameters
+    ----------
+    n_iter : int, default 5
+        Number of iterations; with the labels as they are given, n_iter + 1 histograms.
+
+    Examples
+    --------
+    >>> from skout.kernels import WeisfeilerLehman
+    >>> ethanol = ([(0, 1), (1, 2)], ["C", "C", "O"], None)
+    >>> methanol = ([(0, 1)], ["C", "O"], None)
+    >>> WeisfeilerLehman(n_iter=1)([ethanol, methanol])
+    array([[8., 4.],
+           [4., 4.]])
+    """
+
+    def __init__(self, n_iter: int = 5) -> None:
+        self.n_iter = n_iter
+
+    def _check_params(self) -> None:
+        check_number(self.n_iter, "n_iter", integer=True)
+
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        levels = [mix(graphs.labels, salt=100)]
+        for _ in range(self.n_iter):
+            graphs = graphs.relabel(refine(graphs))
+            levels.append(mix(graphs.labels, salt=100 + len(levels)))
+        # node by node, so that features come in the order of the graphs
+        return np.repeat(graphs.graph, len(levels)), np.stack(levels, axis=1).ravel(), 1.0
+
+
+class Core(GraphKernel):
+    """Sum of a kernel over the k-cores of the graphs, k = 0, 1, ... (definition .35).
+
+    The k-core is the largest subgraph whose nodes all have k neighbours in it; the 0-core is the
+    graph itself. Where one of two graphs has no k-core, nothing is added. Self loops do not count
+    as neighbours.
+
+    Parameters
+    ----------
+    base : graph kernel or str, default "weisfeiler_lehman"
+
+    Examples
+    --------
+    >>> from skout.kernels import Core, VertexHistogram
+    >>> triangle = ([(0, 1), (1, 2), (2, 0)], ["C", "C", "C"], None)
+    >>> path = ([(0, 1), (1, 2)], ["C", "C", "C"], None)
+    >>> Core(VertexHistogram())([triangle, path])
+    array([[27., 18.],
+           [18., 18.]])
+    """
+
+    parts = ("base",)
+
+    def __init__(self, base: Any = "weisfeiler_lehman") -> None:
+        self.base = base
+
+    @property
+    def _of_pairs(self) -> bool:  # type: ignore[override]
+        return self._kernel()._of_pairs
+
+    def _kernel(self) -> GraphKernel:
+        base = self._part("base")
+        if not isinstance(base, GraphKernel):
+            raise TypeError(f"base must be a kernel on graphs. Got {base!r} instead.")
+        return base
+
+    def _maker(self) -> str:
+        # a base that is given by name makes the same bags as the kernel of that name
+        return f"Core of {self._kernel()._maker()}"
+
+    def _check_params(self) -> None:
+        self._kernel()._check_params()
+
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        base, cores = self._kernel(), core_numbers(graphs)
+        found = []
+        for k in range(cores.max(initial=0) + 1):
+            graph, features, counts = base._occurrences(graphs.subgraph(cores >= k))
+            found.append((graph, mix(features, salt=1000 + k), counts))
+        rows, names, counts = zip(*found, strict=True)
+        all_ones = np.ndim(counts[0]) == 0
+        return (
+            np.concatenate(rows),
+            np.concatenate(names),
+            1.0 if all_ones else np.concatenate(counts),
+        )
+
+
+class NeighborhoodSubgraph(GraphKernel):
+    """Counts pairs of equal neighbourhoods at equal distance (NSPD, definition .33).
+
+    For r = 0 to `radius` and d = 0 to `distance`, k_{r,d}(G, G') is the number of pairs of nodes
+    (v, u) of G and (v', u') of G', D(v, u) = D(v', u') = d, whose neighbourhoods are alike: the
+    subgraphs that the nodes within distance r of v and v' induce are isomorphic, with v and v' as
+    roots and with the labels of nodes and edges, and so are those of u and u'. Pairs are ordered.
+    The kernel is the sum of k_{r,d}(G, G') / sqrt(k_{r,d}(G, G) k_{r,d}(G', G')), where 0 / 0 is 0.
+
+    Parameters
+    ----------
+    radius : int, default 3
+    distance : int, default 4
+
+    Notes
+    -----
+    Isomorphic neighbourhoods always count as equal, so the numbering of the nodes never matters.
+    The converse: colours of nodes (label, distance to the root) are refined by those of their
+    neighbours. Where this leaves nodes of one colour that cannot be swapped as twins can, and the
+    neighbourhood is no tree, each node of a smallest class of them is singled out, colours are
+    refined again, and so once more. Trees, and neighbourhoods whose nodes are all told apart by
+    then, are told from all that are not isomorphic, but for collisions of 64-bit hashes: nearly all
+    parts of molecules are of this kind. Others, strongly regular graphs for one or very symmetric
+    ones of hundreds of nodes, for which singling out would take too long, may wrongly be taken as
+    equal.
+
+    Time and memory grow with the square of the nodes of a graph.
+
+    References
+    ----------
+    Costa and De Grave, "Fast neighborhood subgraph pairwise distance kernel" (2010).
+
+    Examples
+    --------
+    >>> from skout.kernels import NeighborhoodSubgraph
+    >>> ethanol = ([(0, 1), (1, 2)], ["C", "C", "O"], ["SINGLE", "SINGLE"])
+    >>> ethanal = ([(0, 1), (1, 2)], ["C", "C", "O"], ["SINGLE", "DOUBLE"])
+    >>> NeighborhoodSubgraph(radius=1, distance=1)([ethanol, ethanal]).round(3)
+    array([[4.   , 2.333],
+           [2.333, 4.   ]])
+    """
+
+    _of_pairs = True
+
+    def __init__(self, radius: int = 3, distance: int = 4) -> None:
+        self.radius = radius
+        self.distance = distance
+
+    def _check_params(self) -> None:
+        check_number(self.radius, "radius", integer=True)
+        check_number(self.distance, "distance", integer=True)
+
+    def _occurrences(self, graphs: Graphs) -> Occurrences:
+        bags = self._count(graphs)
+        return bags.row_numbers, bags.features, bags.counts
+
+    def _count(self, graphs: Graphs) -> Bags:
+        pairs = pair_distances(graphs, limit=max(self.radius, self.distance))
+        met = (pairs.distance >= 0) & (pairs.distance <= self.distance)
+        source, target, d = pairs.source[met], pairs.target[met], pairs.distance[met]
+        n_terms = (self.radius + 1) * (self.distance + 1)
+        low = np.uint64(2 ** (n_terms - 1).bit_length() - 1)
+        features = []
+        for r, hashes in enumerate(ball_hashes(graphs, pairs, self.radius)):
+            term = (r * (self.distance + 1) + d).astype(np.uint64)
+            # the last bits of a feature say which (r, d) it is of
+            features.append(_pair_features(hashes, source, target, term) & ~low | term)
+        # pair by pair, so that features come in the order of the graphs
+        row = np.repeat(graphs.graph[source], self.radius + 1)
+        bags = Bags.collect(len(graphs), row, np.stack(features, axis=1).ravel())
+        # (graph, term) of each feature, and k_{r,d}(G, G)
+        part = bags.row_numbers * n_terms + (bags.features & low).astype(np.int64)
+        norms = np.sqrt(np.bincount(part, weights=bags.counts**2))
+        return Bags(bags.indptr, bags.features, bags.counts / norms[part])

@@ -1,0 +1,55 @@
+"""RDKit, where it is installed: SMILES to molecules, and one error for all that are invalid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["chemistry", "molecules", "refuse"]
+
+# Invalid SMILES that a message shows.
+_SHOWN = 5
+
+
+def chemistry() -> Any:
+    """Return rdkit.Chem."""
+    try:
+        from rdkit import Chem
+    except ImportError as error:
+        raise ImportError("Molecules and SMILES need RDKit: pip install skout[chem]") from error
+    return Chem
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep RDKit's messages off the terminal."""
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        yield
+
+
+def molecules(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the molecule of each SMILES, None where it is invalid or has no atom; others as is.
+
+    One at a time: RDKit's molecules are large.
+    """
+    Chem = chemistry()
+    with _silence():
+        for item in items:
+            found = Chem.MolFromSmiles(item) if isinstance(item, str) else item
+            empty = isinstance(found, Chem.Mol) and found.GetNumAtoms() == 0
+            yield None if empty else found
+
+
+def refuse(invalid: list[int], items: list[Any]) -> None:
+    """Raise one error for all SMILES at the positions `invalid`."""
+    if not invalid:
+        return
+    shown = ", ".join(f"{items[i]!r} at position {i}" for i in invalid[:_SHOWN])
+    more = f" and {len(invalid) - _SHOWN} more" if len(invalid) > _SHOWN else ""
+    raise ValueError(
+        f"{len(invalid)} of {len(items)} SMILES are invalid: {shown}{more}. Mend them or leave "
+        'them out: skout.molecules.parse_smiles(smiles, on_error="none") has None in their places.'
+    )
