@@ -195,10 +195,10 @@ def sets(kind: str, n_pool: int, n_queries: int, largest: int) -> dict[str, Any]
     embedded = 0
     coordinates = KernelBasis._coordinates
 
-    def counted(self: KernelBasis, rows: Any) -> np.ndarray:
+    def counted(self: KernelBasis, rows: Any, out: Any = None) -> np.ndarray:
         nonlocal embedded
         embedded += len(rows)
-        return coordinates(self, rows)
+        return coordinates(self, rows, out)
 
     KernelBasis._coordinates = counted  # type: ignore[method-assign]
     try:

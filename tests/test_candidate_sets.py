@@ -349,9 +349,9 @@ def spied(monkeypatch):
     embedded = []
     original = decoder.basis_._coordinates
 
-    def coordinates(rows):
+    def coordinates(rows, out=None):
         embedded.extend(rows)
-        return original(rows)
+        return original(rows, out)
 
     monkeypatch.setattr(decoder.basis_, "_coordinates", coordinates)
     return decoder, F, embedded
@@ -408,7 +408,7 @@ def test_blocks_of_candidates_do_not_matter(monkeypatch):
     decoder, _, _ = fitted(Gaussian(0.3), vectors())
     C = vectors(11, seed=3)
     whole = decoder.embed(C).embedding
-    monkeypatch.setattr(candidates, "_EMBEDDED", 4)
+    monkeypatch.setattr(candidates, "_DIAGONAL", 4)
     assert_allclose(decoder.embed(C).embedding, whole, rtol=1e-12, atol=1e-14)
     assert_allclose(whole[:, :-1], decoder.basis_.transform(C), rtol=1e-12, atol=1e-14)
 

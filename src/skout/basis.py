@@ -222,8 +222,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         check_is_fitted(self)
         return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
 
-    def _coordinates(self, rows: Any) -> np.ndarray:
-        return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs)
+    def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
     def _features(self) -> LandmarkFeatures:
         return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)

@@ -232,20 +232,27 @@ def project(
     *,
     n_jobs: int | None = None,
     dtype: Any = None,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
 
     The kernel values and the result are of `dtype`, by default that of the rows; the product is in
-    float64.
+    float64. `out` takes the result, whatever its own precision.
     """
     n = n_rows(rows)
     p = features.m if matrix is None else matrix.shape[1]
     dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
-    out = np.empty((n, p), dtype=dtype)
+    out = np.empty((n, p), dtype=dtype) if out is None else out
 
     def fill(some: slice) -> None:
-        F = features(astype(take(rows, some), dtype))
-        out[some] = F if matrix is None else F.astype(np.float64, copy=False) @ matrix
+        part = astype(take(rows, some), dtype)
+        if matrix is None and out.dtype == dtype:
+            features(part, out[some])
+            return
+        F = features(part)
+        if matrix is not None:
+            F = F.astype(np.float64, copy=False) @ matrix
+        out[some] = F.astype(dtype, copy=False)
 
     share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
     size = block_rows(n, 8 * max(features.m, p), share)

@@ -31,8 +31,8 @@ from .sets import (
 
 __all__ = ["CandidateDecoder", "EmbeddedPool"]
 
-# Candidates embedded at a time, so that a pool costs little more than its coordinates.
-_EMBEDDED = 2**16
+# Rows whose k(c, c) is computed at a time.
+_DIAGONAL = 2**16
 # Scores nearer than this, relative to the size of their terms, count as equal: see _slack.
 _TIE = 1e-10
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
@@ -241,15 +241,15 @@ class CandidateDecoder(Decoder):
         return rows
 
     def _embedding(self, rows: Any, coordinates: np.ndarray | None = None) -> np.ndarray:
-        """Return [z(c), -k(c, c)] of encoded rows, a block at a time."""
+        """Return [z(c), -k(c, c)] of encoded rows."""
         n, p = n_rows(rows), self.basis_.rank_
         out = np.empty((n, p + 1))
-        for some in row_slices(n, _EMBEDDED):
-            part = take(rows, some)
-            out[some, :p] = (
-                self.basis_._coordinates(part) if coordinates is None else coordinates[some]
-            )
-            out[some, p] = -self.basis_.kernel_.diag(part)
+        if coordinates is None:
+            self.basis_._coordinates(rows, out=out[:, :p])
+        else:
+            out[:, :p] = coordinates
+        for some in row_slices(n, _DIAGONAL):
+            out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
         return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:

@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
+from .._threads import map_blocks, spare_threads
 from .._validation import check_matrix, check_number, resolve
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
 Block = Callable[..., np.ndarray]
 
 _PAIRED_ROWS = 128
+# Kernel values from which threads share a Gram matrix, and rows that one takes at a time.
+_SHARED, _SHARED_ROWS = 2**20, 256
 
 #: Names accepted wherever a kernel is, filled in `skout.kernels`.
 KERNELS: dict[str, type[Kernel]] = {}
@@ -120,7 +123,18 @@ class Kernel(ABC, BaseEstimator):
         A = self.encode(A)
         B = A if B is None else self.encode(B)
         self._check_columns(A, B)
-        return self.against(B)(A)
+        block = self.against(B)
+        threads = spare_threads() if n_rows(A) * n_rows(B) >= _SHARED else 1
+        if threads == 1:
+            return block(A)
+        K = np.empty((n_rows(A), n_rows(B)), dtype=float_dtype(A))
+
+        def fill(some: slice) -> None:
+            block(take(A, some), K[some])
+
+        for _ in map_blocks(fill, row_slices(len(K), _SHARED_ROWS), n_jobs=threads):
+            pass
+        return K
 
     def _check_columns(self, A: Any, B: Any) -> None:
         if self.takes_vectors and A.shape[1] != B.shape[1]:
