@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import KFold, ShuffleSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -18,7 +18,6 @@ from skout import (
     KernelRidge,
     StructuredPredictor,
     iokr,
-    selection,
     sisokr,
 )
 from skout.diagnostics import reconstruction_error
@@ -85,7 +84,7 @@ def test_approximate_scores_are_those_of_the_nystrom_matrix(n_pilot):
 
 def test_scores_do_not_depend_on_the_blocks(monkeypatch):
     one = leverage_scores("gaussian", rows(), n_pilot=20, random_state=0)
-    monkeypatch.setattr(selection, "_ROWS", 7)
+    monkeypatch.setattr("skout.selection.common._ROWS", 7)
     other = leverage_scores("gaussian", rows(), n_pilot=20, random_state=0)
     assert_allclose(other, one, rtol=1e-9)
 
@@ -295,7 +294,7 @@ def test_landmarks_enough_for_some_rows_may_not_be_for_all(monkeypatch):
         tolerances.append(tol)
         return PivotedCholesky(size, tol, max_rows=100)
 
-    monkeypatch.setattr(selection, "PivotedCholesky", among_few)
+    monkeypatch.setattr("skout.selection.sizes.PivotedCholesky", among_few)
     found = choose_sketch_size(Gaussian(0.3), X, 0.01, max_size=90, random_state=0)
     assert len(tolerances) > 1
     assert found.errors[found.size] <= 0.01 < found.errors[found.size - 1]
@@ -364,8 +363,7 @@ def test_search_holds_out_a_fifth_by_default(monkeypatch):
         seen.append(cv)
         return cross_validate(model, X, y, cv=cv, **options)
 
-    cross_validate = selection.cross_validate
-    monkeypatch.setattr(selection, "cross_validate", spy)
+    monkeypatch.setattr("skout.selection.search.cross_validate", spy)
     sketch_size_search(KernelRidge(sketch="subsample"), X, y, [2, 3], random_state=0)
     ((train, test),) = seen[0]
     assert (len(train), len(test)) == (40, 10)
@@ -418,7 +416,7 @@ def with_times(monkeypatch, seconds, scores):
         half = np.array([seconds(*sizes) / 2])
         return {"fit_time": half, "score_time": half, "test_score": np.array([scores(*sizes)])}
 
-    monkeypatch.setattr(selection, "cross_validate", fake)
+    monkeypatch.setattr("skout.selection.search.cross_validate", fake)
     return tried
 
 

@@ -322,39 +322,9 @@ def accumulate(
     n_jobs, verbose
         Threads, and whether to show a progress bar.
     """
-    source, dtype = float_dtype(sample.rows), np.dtype(dtype)
-    everything = np.arange(n_rows(sample.rows))
-    blocks = list(sample.blocks(dtype.itemsize * features.m))
-    scratch = threading.local()
-
+    moments = _BlockMoments(features, sample, known, prepare, p, np.dtype(dtype))
+    blocks = list(sample.blocks(moments.dtype.itemsize * features.m))
     n_outputs = sample.targets.shape[1]
-    width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
-    in_place = dtype == source and p == features.m
-
-    def block_features(rows: Any, which: np.ndarray, room: np.ndarray | None) -> np.ndarray:
-        if known is None:
-            return features(rows, room)
-        out = np.empty((n_rows(rows), features.m)) if room is None else room
-        known.fill(features, rows, which, out)
-        return out
-
-    def moments(block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
-        group, some = block
-        rows, numbers = take(sample.rows, some), everything[some]
-        T = sample.targets[some].astype(np.float64)
-        if sample.origin is not None:
-            T -= sample.origin
-        wide = _scratch(scratch, dtype, n_rows(rows), width)
-        Z = wide[:, :p]
-        for few in row_slices(len(Z), features.cache_rows(rows, dtype)):
-            room = Z[few] if in_place else None
-            F = block_features(take(rows, few), numbers[few], room)
-            coordinates = prepare(F.astype(dtype, copy=False))
-            if coordinates is not room:
-                Z[few] = coordinates
-        weights = None if sample.weights is None else sample.weights[some]
-        return group, Moments.of_block(Z, T, weights, wide if width > p else None)
-
     totals: list[Moments | None] = [None] * sample.n_groups
     with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
         for group, part in map_blocks(moments, blocks, n_jobs=n_jobs):
@@ -367,6 +337,60 @@ def accumulate(
                 totals[group] = Moments.zeros(p, n_outputs) + part
             bar.update()
     return [Moments.zeros(p, n_outputs) if total is None else total for total in totals]
+
+
+class _BlockMoments:
+    """The moments of one block of a sample, as the threads of `accumulate` call it."""
+
+    def __init__(
+        self,
+        features: LandmarkFeatures,
+        sample: Sample,
+        known: KnownRows | None,
+        prepare: Callable[[np.ndarray], np.ndarray],
+        p: int,
+        dtype: np.dtype,
+    ) -> None:
+        self.features, self.sample, self.known = features, sample, known
+        self.prepare, self.p, self.dtype = prepare, p, dtype
+        n_outputs = sample.targets.shape[1]
+        self.width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
+        self.in_place = dtype == float_dtype(sample.rows) and p == features.m
+        self.everything = np.arange(n_rows(sample.rows))
+        self.scratch = threading.local()
+
+    def __call__(self, block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
+        """Return the group of a block, and its moments."""
+        group, some = block
+        sample = self.sample
+        T = sample.targets[some].astype(np.float64)
+        if sample.origin is not None:
+            T -= sample.origin
+        wide = self._coordinates(some)
+        weights = None if sample.weights is None else sample.weights[some]
+        Z = wide[:, : self.p]
+        return group, Moments.of_block(Z, T, weights, wide if self.width > self.p else None)
+
+    def _coordinates(self, some: slice | np.ndarray) -> np.ndarray:
+        """Return this thread's buffer, which begins with the coordinates of some rows."""
+        rows, numbers = take(self.sample.rows, some), self.everything[some]
+        wide = _scratch(self.scratch, self.dtype, n_rows(rows), self.width)
+        Z = wide[:, : self.p]
+        for few in row_slices(len(Z), self.features.cache_rows(rows, self.dtype)):
+            room = Z[few] if self.in_place else None
+            F = self._block_features(take(rows, few), numbers[few], room)
+            coordinates = self.prepare(F.astype(self.dtype, copy=False))
+            if coordinates is not room:
+                Z[few] = coordinates
+        return wide
+
+    def _block_features(self, rows: Any, which: np.ndarray, room: np.ndarray | None) -> np.ndarray:
+        """Return the features of rows, `which` of the sample, in `room` if there is one."""
+        if self.known is None:
+            return self.features(rows, room)
+        out = np.empty((n_rows(rows), self.features.m)) if room is None else room
+        self.known.fill(self.features, rows, which, out)
+        return out
 
 
 def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:

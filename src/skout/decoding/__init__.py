@@ -3,10 +3,11 @@
 from typing import Any
 
 from .base import Decoder
-from .candidates import CandidateDecoder, EmbeddedPool
+from .candidates import CandidateDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
 from .local import LocalSearchDecoder
+from .pools import EmbeddedPool
 from .rankings import RankingDecoder, kemeny
 from .sets import CandidateSets
 from .strings import StringDecoder

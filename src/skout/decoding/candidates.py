@@ -7,7 +7,7 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from ..basis import KernelBasis
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
+from .pools import EmbeddedPool, as_sets, with_copies
 from .search import Found, count_better, top_k, within
 from .sets import (
     CandidateSets,
@@ -29,76 +30,12 @@ from .sets import (
     top_k_of_sets,
 )
 
-__all__ = ["CandidateDecoder", "EmbeddedPool"]
+__all__ = ["CandidateDecoder"]
 
 # Rows whose k(c, c) is computed at a time.
 _DIAGONAL = 2**16
 # Scores nearer than this, relative to the size of their terms, count as equal: see _slack.
 _TIE = 1e-10
-_NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddedPool:
-    """Candidates with their coordinates: give it as `candidates` to search them many times.
-
-    Attributes
-    ----------
-    objects : objects, or CandidateSets
-        As they were given.
-    first : ndarray of int
-        The first position in the pool of each distinct candidate.
-    inverse : ndarray of int
-        The distinct candidate at each position of the pool; -1 where no query asks for it.
-    embedding : ndarray of shape (n_distinct, p + 1)
-        [z(c), -k(c, c)].
-    made_by : str
-        Stands for the fitted decoder whose coordinates these are: no other can read them.
-    index : object or None
-        Of the decoder's `index`, built on the embedding.
-    """
-
-    objects: Any
-    first: np.ndarray
-    inverse: np.ndarray
-    embedding: np.ndarray
-    made_by: str
-    index: Any = None
-
-    @property
-    def is_per_query(self) -> bool:
-        """Whether each query has a set of its own."""
-        return isinstance(self.objects, CandidateSets)
-
-    @property
-    def pool(self) -> Any:
-        """The pool that positions refer to."""
-        return self.objects.pool if self.is_per_query else self.objects
-
-    @property
-    def members(self) -> np.ndarray:
-        """The distinct candidates of the sets, one set after another."""
-        return self.inverse[self.objects.indices]
-
-    @property
-    def largest(self) -> int:
-        """The most candidates that a query has."""
-        return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
-
-    def distinct(self) -> EmbeddedPool:
-        """Return the candidates without copies, in each set if there are sets."""
-        if self.is_per_query:
-            key = self.objects.query_of * len(self.embedding) + self.members
-            first = np.sort(np.unique(key, return_index=True)[1])
-            return replace(self, objects=self.objects.select(first))
-        if len(self.first) == len(self):
-            return self
-        everything = np.arange(len(self.first))
-        objects = take(self.objects, self.first)
-        return replace(self, objects=objects, first=everything, inverse=everything)
-
-    def __len__(self) -> int:
-        return len(self.objects) if self.is_per_query else n_rows(self.objects)
 
 
 class CandidateDecoder(Decoder):
@@ -289,7 +226,7 @@ class CandidateDecoder(Decoder):
             found = pool.index.search(queries, n_distinct)
         else:
             found = top_k(queries, pool.embedding, n_distinct, n_jobs=self.n_jobs)
-        return found if len(pool.first) == len(pool) else _expand(found, pool.inverse, k)
+        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
         """Return the best candidate of each predicted row, as an object.
@@ -388,8 +325,7 @@ class CandidateDecoder(Decoder):
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = _floor(queries, best, gap)
         found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
-        indptr = np.cumsum([0, *map(len, found)])
-        return CandidateSets(pool.pool, indptr, pool.first[np.concatenate([_NONE, *found])])
+        return as_sets(found, pool)
 
     def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
         """Return the candidates of each set that score within `gap` of its best."""
@@ -463,19 +399,3 @@ def _check_sets(sets: CandidateSets) -> None:
 
 def _more(queries: np.ndarray) -> str:
     return f" ({len(queries)} queries have none)" if len(queries) > 1 else ""
-
-
-def _expand(found: Found, inverse: np.ndarray, k: int) -> Found:
-    """Replace distinct candidates by all their copies, best and then lowest first, and keep k."""
-    order = np.argsort(inverse, kind="stable")
-    counts = np.bincount(inverse)
-    ends = np.cumsum(counts)
-    index = np.full((len(found[0]), k), -1, dtype=np.intp)
-    scores = np.full(index.shape, -np.inf)
-    for i, (row, values) in enumerate(zip(*found, strict=True)):
-        row, values = row[row >= 0], values[row >= 0]  # an index may find too few
-        copies = np.concatenate([_NONE, *(order[ends[j] - counts[j] : ends[j]] for j in row)])
-        repeated = np.repeat(values, counts[row])
-        best = np.lexsort((copies, -repeated))[:k]
-        index[i, : len(best)], scores[i, : len(best)] = copies[best], repeated[best]
-    return index, scores

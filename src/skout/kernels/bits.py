@@ -11,9 +11,11 @@ from sklearn.base import clone
 from .._arrays import RightOperand, n_rows
 from .._validation import check_choice
 from .base import Block, Kernel
+from .distances import block_buffer
 from .packed import divide_sets, pack_matrix, pack_objects, set_blocks
 from .popcount import Parts
-from .vectors import VectorKernel, _median_of_pairs, _some_rows, _WithGamma, block_buffer
+from .vectors import VectorKernel
+from .widths import WithGamma, median_of_pairs, some_rows
 
 __all__ = ["F1", "GaussianTanimoto", "Tanimoto"]
 
@@ -193,7 +195,7 @@ class F1(_SetKernel):
     _parts = staticmethod(_f1)
 
 
-class GaussianTanimoto(_SetKernel, _WithGamma):
+class GaussianTanimoto(_SetKernel, WithGamma):
     """k(a, b) = exp(-gamma (2 - 2 t(a, b))), t the Tanimoto kernel: Gaussian in its features.
 
     Parameters
@@ -220,7 +222,7 @@ class GaussianTanimoto(_SetKernel, _WithGamma):
         resolved = clone(self)
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", ("median",))
-            length = 2.0 * _median_of_pairs(_squared_distances(_some_rows(rows, rng, weights)))
+            length = 2.0 * median_of_pairs(_squared_distances(some_rows(rows, rng, weights)))
             # equal rows: every width gives the same kernel
             resolved.set_params(gamma=1.0 / length if length > 0 else 1.0)
         resolved._width()

@@ -17,8 +17,8 @@ import numpy as np
 from .._arrays import n_rows
 from .._validation import check_choice, check_number
 from .base import Block, Kernel
+from .distances import block_buffer
 from .spectrum_rows import Spectra, read_spectra
-from .vectors import block_buffer
 
 __all__ = ["PeakCosine", "ProbabilityProduct"]
 

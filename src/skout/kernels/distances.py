@@ -1,0 +1,112 @@
+"""Distances of vectors, dense or CSR, a block of rows at a time."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+
+from .._arrays import RightOperand, float_dtype, n_rows
+
+__all__ = ["SquaredDistances", "block_buffer", "manhattan", "squared_norms"]
+
+
+def block_buffer(A: Any, m: int, out: np.ndarray | None) -> np.ndarray:
+    """Return `out`, or a new (b, m) block in the precision of A."""
+    return np.empty((n_rows(A), m), dtype=float_dtype(A)) if out is None else out
+
+
+def squared_norms(A: Any) -> np.ndarray:
+    """Return ||a||^2 of each row, in the dtype of A."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+class SquaredDistances:
+    """Squared Euclidean distances to fixed rows B, times a factor, by one matrix product.
+
+    Dense rows are centred on the mean of B, which distances do not see and rounding does, and the
+    norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
+    Rounding may make them slightly negative; two ways out: with `snap`, distances that cannot be
+    told from rounding are zero; with `over`, float64 norms are raised by more than the product can
+    err, by about d eps, and need no second pass over the block.
+    """
+
+    def __init__(
+        self, B: Any, factor: float = 1.0, *, snap: bool = False, over: bool = False
+    ) -> None:
+        self.B, self.factor, self.snap, self.over = B, factor, snap, over
+        self.sparse = sparse.issparse(B)
+        self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        if self.sparse:
+            self.operand = RightOperand(B)
+            self.norms = squared_norms(B)
+            return
+        B = B.astype(np.float64)
+        mean = B.mean(axis=0) if len(B) else np.zeros(B.shape[1])
+        # a number of both precisions, so that blocks of either subtract the same
+        self.centre = mean.astype(np.float32).astype(np.float64)
+        B = B - self.centre
+        self.norms = squared_norms(B)
+        columns = [-2.0 * B, np.ones((len(B), 1)), self.norms[:, None]]
+        self.right = np.ascontiguousarray((factor * np.hstack(columns)).T)
+
+    def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Return factor * ||a - b||^2."""
+        if sparse.issparse(A) and not self.sparse:
+            return self._sparse_twin(A, out)
+        out = block_buffer(A, n_rows(self.B), out)
+        norms = self._product(A, out)
+        if self.snap:
+            noise = 32.0 * np.finfo(out.dtype).eps * np.add.outer(norms, self.norms)
+            out[np.abs(out) <= abs(self.factor) * noise] = 0.0
+        return out
+
+    @functools.cached_property
+    def _sparse_twin(self) -> SquaredDistances:
+        return SquaredDistances(sparse.csr_matrix(self.B), self.factor, snap=self.snap)
+
+    def may_err_in_sign(self, A: Any, dtype: np.dtype) -> bool:
+        """Return whether the result may have the wrong sign by rounding."""
+        is_sparse = self.sparse or sparse.issparse(A)
+        return not self.snap and (is_sparse or not self.over or dtype != np.float64)
+
+    def _product(self, A: Any, out: np.ndarray) -> np.ndarray:
+        """Fill `out` and return the squared norms of A."""
+        if self.sparse:
+            norms = squared_norms(A)
+            self.operand.product(A, out)
+            out *= out.dtype.type(-2.0 * self.factor)
+            out += (self.factor * norms)[:, None].astype(out.dtype)
+            out += (self.factor * self.norms).astype(out.dtype)
+            return norms
+        centre, right = self._in(out.dtype)
+        augmented = np.empty((A.shape[0], A.shape[1] + 2), dtype=out.dtype)
+        centred, norms = augmented[:, :-2], augmented[:, -2]
+        np.subtract(A, centre, out=centred)
+        np.einsum("ij,ij->i", centred, centred, out=norms)
+        augmented[:, -1] = 1.0
+        np.matmul(augmented, right, out=out)
+        return norms
+
+    def _in(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        if dtype not in self._cast:
+            right = self.right.astype(dtype)
+            if self.over and dtype == np.float64:
+                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
+            self._cast[dtype] = (self.centre.astype(dtype), right)
+        return self._cast[dtype]
+
+
+def manhattan(A: Any, B: Any) -> np.ndarray:
+    """Return L1 distances."""
+    if not (n_rows(A) and n_rows(B)):
+        return np.zeros((n_rows(A), n_rows(B)))
+    if sparse.issparse(A) or sparse.issparse(B):
+        return manhattan_distances(sparse.csr_matrix(A), sparse.csr_matrix(B))
+    return cdist(A, B, "cityblock")

@@ -1,0 +1,100 @@
+"""The width of a kernel: a number, or what the training rows say it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from .._arrays import n_rows, row_slices
+from .._validation import check_choice, check_number
+from .base import Kernel
+from .distances import SquaredDistances, manhattan
+
+__all__ = ["WithGamma", "median_of_pairs", "some_rows"]
+
+# "median" looks at this many rows; more would not change the bandwidth.
+_MEDIAN_ROWS = 1000
+# "scale" reads the data this many rows at a time.
+_VARIANCE_ROWS = 8192
+
+
+class WithGamma(Kernel):
+    """A kernel with a width gamma: a number, "scale" or "median"."""
+
+    gamma: float | str
+    #: What gamma is one over: "squared" (Euclidean distance), "euclidean" or "manhattan".
+    unit: str = "squared"
+
+    def resolve(
+        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
+    ) -> Kernel:
+        resolved = clone(self)
+        if isinstance(self.gamma, str):
+            check_choice(self.gamma, "gamma", ("scale", "median"))
+            if self.gamma == "scale":
+                length = _scale(self.unit, rows.shape[1], _variance(rows, weights))
+            else:
+                length = _median(self.unit, some_rows(rows, rng, weights))
+            # constant data: every width gives the same kernel
+            resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
+        resolved._width()
+        return resolved
+
+    def _width(self) -> float:
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                f"gamma={self.gamma!r} depends on the data: fit an estimator with this kernel, or "
+                "call kernel.resolve(X, rng) first."
+            )
+        return float(check_number(self.gamma, "gamma"))
+
+
+def _variance(rows: Any, weights: np.ndarray | None) -> float:
+    """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
+    n, d = rows.shape
+    weights = np.ones(n) if weights is None else weights
+    slices = list(row_slices(n, _VARIANCE_ROWS))
+
+    def mean_of(function: Callable[[Any], Any]) -> float:
+        sums = (float(weights[some] @ function(rows[some])) for some in slices)
+        return sum(sums) / float(d * weights.sum())
+
+    mean = mean_of(lambda A: np.asarray(A.sum(axis=1, dtype=np.float64)).ravel())
+    if not sparse.issparse(rows):
+        return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
+    squares = mean_of(lambda A: np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel())
+    return squares - mean**2
+
+
+def some_rows(rows: Any, rng: np.random.Generator, weights: np.ndarray | None) -> Any:
+    """Return at most _MEDIAN_ROWS rows that have weight, in float64."""
+    index = np.arange(n_rows(rows)) if weights is None else np.flatnonzero(weights)
+    if len(index) > _MEDIAN_ROWS:
+        index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
+    return rows[index].astype(np.float64)
+
+
+def _scale(unit: str, d: int, variance: float) -> float:
+    """Return the typical distance of rows whose d features have this variance."""
+    if unit == "squared":
+        return d * variance
+    return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
+
+
+def _median(unit: str, sample: Any) -> float:
+    """Return the median distance of different rows; twice that of squared ones."""
+    if unit == "manhattan":
+        return median_of_pairs(manhattan(sample, sample))
+    squared = 2.0 * median_of_pairs(SquaredDistances(sample, snap=True)(sample))
+    return squared if unit == "squared" else float(np.sqrt(squared))
+
+
+def median_of_pairs(distances: np.ndarray) -> float:
+    """Return the median distance between different rows."""
+    pairs = distances[np.triu_indices(len(distances), k=1)]
+    pairs = pairs[pairs > 0]
+    return float(np.median(pairs)) if len(pairs) else 0.0
