@@ -53,5 +53,5 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing skout and its tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -c constraints.txt -e ".[test,ann,chem,cli,fast,plot]"
+	  -c constraints.txt -e ".[test,ann,chem,cli,deep,fast,plot,text]"
 	@touch $@

@@ -38,8 +38,8 @@ from sklearn.preprocessing import StandardScaler, normalize
 from tqdm import tqdm
 
 from skout import KernelBasis, StructuredPredictor, iokr
+from skout._threads import held_blas
 from skout.decoding import CandidateDecoder, LabelSetDecoder
-from skout.gram import held_blas
 from skout.kernels import F1, Gaussian, Tanimoto
 from skout.metrics import example_f1
 from skout.moments import Moments

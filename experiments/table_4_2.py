@@ -28,8 +28,8 @@ from sklearn.model_selection import KFold
 from tqdm import tqdm
 
 from skout import iokr
+from skout._threads import held_blas
 from skout.decoding import CandidateDecoder
-from skout.gram import held_blas
 from skout.kernels import Gaussian
 from skout.metrics import example_f1
 from skout.sketches import PSparsified, SubSample

@@ -258,12 +258,53 @@ def prediction_sets() -> None:
     print(markdown(["data", "wanted", "found", "mean size", "smallest set"], rows))
 
 
+def figure_5_2() -> None:
+    """DSOKR on synthetic least squares, beside the network of all outputs."""
+    results = read_record("figure_5_2")["results"]
+    plain = next(row for row in results if row["method"] == "NN")
+    print("\nFigure 5.2: test MSE on synthetic least squares; NN is a layer of 1,000 outputs\n")
+    rows = [
+        [
+            row["method"],
+            str(row.get("m_y", 1000)),
+            pair(row.get("perfect"), 5),
+            pair(row["mse"], 5),
+            f"{row['mse'][0] / plain['mse'][0]:.3f}",
+            f"{row['weights']:,}",
+        ]
+        for row in results
+        if "mse" in row
+    ]
+    head = ["method", "outputs", "perfect h, validation MSE", "test MSE", "times NN", "weights"]
+    print(markdown(head, rows))
+
+
+def smi2mol() -> None:
+    """Graph edit distances on QM9."""
+    results = read_record("smi2mol")["results"]
+    print("\nTable 5.1: graph edit distance on SMI2Mol (QM9), 2,000 test molecules\n")
+    rows = [
+        [
+            row["method"],
+            str(row["seeds"]),
+            pair(row["GED without edge labels"], 3),
+            f"{row['thesis without']:.3f}",
+            pair(row["GED with edge labels"], 3),
+            f"{row['thesis with']:.3f}",
+        ]
+        for row in results
+    ]
+    head = ["method", "splits", "without edge labels", "thesis", "with edge labels", "thesis"]
+    print(markdown(head, rows))
+
+
 HEADING = """# Results of the experiments
 
 Made by `python experiments/tables.py > experiments/RESULTS.md` from the files in
 [records](records), which name seeds, versions, settings and hardware. ± is one standard deviation
 over draws or splits.
-Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figure_3_1_epsilon.png).
+Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figure_3_1_epsilon.png);
+[figure 5.2](figures/figure_5_2.png); [molecules, true and predicted](figures/smi2mol.png).
 """
 
 
@@ -273,6 +314,7 @@ def main() -> None:
         for part in (
             *(figure_3_1, table_3_3, table_3_4, table_3_4_folds),
             *(table_4_2, multilabel, label_ranking, prediction_sets),
+            *(figure_5_2, smi2mol),
         )
     }
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

@@ -627,3 +627,21 @@ def test_combined_landmarks_of_a_linear_kernel_are_orthonormal_vectors(sketch):
 def test_combine_unfitted():
     with pytest.raises(NotFittedError):
         KernelBasis().combine(np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(40)], ids=str)
+def test_the_largest_coordinates(sketch):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    whole = KernelBasis(Gaussian(0.1), sketch, whiten="eigh", random_state=0).fit(X)
+    some = KernelBasis(Gaussian(0.1), sketch, whiten="eigh", rank=5, random_state=0).fit(X)
+    assert some.rank_ == 5
+    assert_allclose(some.transform(X), whole.transform(X)[:, :5], atol=1e-8)
+    assert_allclose(some.eigenvalues_, whole.eigenvalues_[:5])
+    assert KernelBasis("linear", whiten="eigh", rank=50).fit(X).rank_ == 3
+
+
+def test_components_need_an_order():
+    with pytest.raises(ValueError, match='whiten="eigh"'):
+        KernelBasis("linear", rank=2).fit(np.eye(3))
+    with pytest.raises(ValueError, match="rank"):
+        KernelBasis("linear", whiten="eigh", rank=0).fit(np.eye(3))

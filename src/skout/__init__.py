@@ -4,9 +4,11 @@ from . import decoding, diagnostics, kernels, losses, metrics, selection, sketch
 from .basis import KernelBasis
 from .conformal import ConformalSets
 from .decoding import CandidateSets
+from .ensemble import Ensemble
 from .gram import block_budget
-from .predictor import StructuredPredictor, iokr, sisokr
+from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .regressors import (
+    InducedMachine,
     JointQuantileRegressor,
     KernelClassifier,
     KernelMachine,
@@ -18,6 +20,8 @@ from .regressors import (
 __all__ = [
     "CandidateSets",
     "ConformalSets",
+    "Ensemble",
+    "InducedMachine",
     "JointQuantileRegressor",
     "KernelBasis",
     "KernelClassifier",
@@ -27,6 +31,7 @@ __all__ = [
     "block_budget",
     "decoding",
     "diagnostics",
+    "dsokr",
     "graph_task_matrix",
     "iokr",
     "kernels",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -175,12 +175,16 @@ def stack(parts: Sequence[Any]) -> Any:
 
 
 def n_rows(rows: Any) -> int:
-    """Return the number of rows, for sparse matrices too."""
+    """Return the number of rows, for sparse matrices and dicts of columns too."""
+    if isinstance(rows, Mapping):
+        return n_rows(next(iter(rows.values()))) if rows else 0
     return rows.shape[0] if hasattr(rows, "shape") else len(rows)
 
 
 def take(objects: Any, index: Any) -> Any:
-    """Return objects[index] for arrays, sparse matrices, data frames and plain lists."""
+    """Return objects[index] for arrays, sparse matrices, data frames, dicts and plain lists."""
+    if isinstance(objects, Mapping):
+        return {name: take(column, index) for name, column in objects.items()}
     if hasattr(objects, "iloc"):
         return objects.iloc[index]
     if hasattr(objects, "shape"):

@@ -24,7 +24,7 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
-from ._validation import check_choice, check_rng, check_rows
+from ._validation import check_choice, check_number, check_rng, check_rows
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
 from .moments import KnownRows, Moments, Sample, accumulate
@@ -55,6 +55,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         None is exact: the landmarks are the distinct rows, and z(y) . z(y') = k(y, y') on them.
     whiten : "cholesky" or "eigh", default "cholesky"
         "eigh" orders the coordinates by eigenvalue, largest first.
+    rank : int, optional
+        Keep so many of the largest coordinates; needs whiten="eigh". A few coordinates of a large
+        sketch lose less than a sketch of as many.
     random_state : None, int or Generator
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
@@ -88,12 +91,14 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         sketch: Any = None,
         *,
         whiten: str = "cholesky",
+        rank: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
         self.whiten = whiten
+        self.rank = rank
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -110,6 +115,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self : KernelBasis
         """
         check_choice(self.whiten, "whiten", ("cholesky", "eigh"))
+        if self.rank is not None:
+            check_number(self.rank, "rank", low=1, integer=True)
+            if self.whiten != "eigh":
+                raise ValueError('rank needs coordinates in an order: whiten="eigh".')
         kernel = as_kernel(self.kernel)
         rows = check_rows(self, kernel, X, reset=True)
         if n_rows(rows) == 0:
@@ -167,7 +176,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         single = float_dtype(rows) == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
         if self.whiten == "eigh":
-            self.components_, self._spectrum = eigen_whitening(gram, len(gram) * noise)
+            C, spectrum = eigen_whitening(gram, len(gram) * noise)
+            self.components_ = C[: self.rank]
+            self._spectrum = spectrum[: self.rank]
         else:
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)

@@ -4,7 +4,7 @@
 
 START READING HERE. A structured predictor is an output basis, which turns objects into
 coordinates; any regressor, which predicts them; and a decoder, which finds the object back.
-The papers' methods are the ways to fill it in: `iokr` and `sisokr`.
+The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .metrics import kernel_similarity
 from .regressors import KernelRidge
 from .sketches import as_sketch
 
-__all__ = ["StructuredPredictor", "iokr", "sisokr"]
+__all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
 
 class StructuredPredictor(BaseEstimator):
@@ -92,6 +92,8 @@ class StructuredPredictor(BaseEstimator):
         self.output_basis_ = self._basis()
         T = self.output_basis_.fit_transform(Y)
         targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        if getattr(self.regressor, "uses_residual", False):
+            fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
         return self
@@ -334,3 +336,65 @@ def sisokr(
         decoder=decoder,
         random_state=random_state,
     )
+
+
+def dsokr(
+    module: Any,
+    output_kernel: Any = "gaussian",
+    *,
+    output_sketch: Any = "subsample",
+    output_rank: int | None = None,
+    loss: Any = "squared",
+    training: Any = None,
+    decoder: Any = None,
+    random_state: Any = None,
+    **options: Any,
+) -> StructuredPredictor:
+    """Deep sketched output kernel regression: a network into a sketched output basis (5.13).
+
+    Needs PyTorch: `pip install skout[deep]`.
+
+    Parameters
+    ----------
+    module : nn.Module class, instance, or callable of the number of outputs
+        The number of outputs is the rank of the output basis.
+    output_kernel : kernel, str or callable
+    output_sketch : sketch, str or None, default "subsample"
+        `skout.selection.perfect_h_curve` and `leverage_scores` help to choose its size.
+    output_rank : int, optional
+        Outputs of the network, if fewer than the sketch has: the largest coordinates.
+    loss : Loss or str, default "squared"
+        Kernel-induced: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive".
+    training : skout.deep.Training, optional
+    decoder : decoder, str or None, default None
+    random_state : None, int or Generator
+    **options
+        Further parameters of `skout.deep.NeuralRegressor`: validation, patience, checkpoint,
+        device, verbose ...
+
+    Returns
+    -------
+    predictor : StructuredPredictor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import dsokr  # doctest: +SKIP
+    >>> from skout.deep import MLP, Training  # doctest: +SKIP
+    >>> X = np.arange(20.0)[:, None] / 20
+    >>> Y = np.where(X < 0.5, [[1, 0, 1]], [[0, 1, 1]])
+    >>> model = dsokr(MLP, "tanimoto", training=Training(20), random_state=0)  # doctest: +SKIP
+    >>> model.fit(X, Y).predict([[0.1]])  # doctest: +SKIP
+    array([[1, 0, 1]])
+    """
+    from .deep import NeuralRegressor  # PyTorch is imported here, not with skout
+
+    regressor = NeuralRegressor(module, loss, training, random_state=random_state, **options)
+    basis = KernelBasis(
+        as_kernel(output_kernel),
+        as_sketch(output_sketch),
+        whiten="eigh",
+        rank=output_rank,
+        random_state=random_state,
+    )
+    return StructuredPredictor(regressor, basis, decoder)

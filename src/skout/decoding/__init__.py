@@ -3,6 +3,7 @@
 from typing import Any
 
 from .base import Decoder
+from .blend import EmbeddedPools
 from .candidates import CandidateDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
@@ -18,6 +19,7 @@ __all__ = [
     "CandidateSets",
     "Decoder",
     "EmbeddedPool",
+    "EmbeddedPools",
     "FaissIndex",
     "LabelSetDecoder",
     "LocalSearchDecoder",

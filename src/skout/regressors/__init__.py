@@ -1,12 +1,14 @@
 """From inputs to coordinates: ridge, and kernel machines with any convex loss."""
 
 from .classifier import KernelClassifier
+from .induced import InducedMachine
 from .machine import KernelMachine
 from .quantile import JointQuantileRegressor
 from .ridge import KernelRidge
 from .tasks import graph_task_matrix, quantile_task_matrix
 
 __all__ = [
+    "InducedMachine",
     "JointQuantileRegressor",
     "KernelClassifier",
     "KernelMachine",

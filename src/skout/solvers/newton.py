@@ -155,17 +155,19 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
         return invert
     scales = np.sqrt(np.einsum("ij,ij->i", problem.root, problem.root))  # sqrt of L
     V = (problem.root / scales[:, None]).T  # (d, r)
+    groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
     solvers = []
-    for scale in scales:
-        weights = np.append(np.full(p, scale), 1.0)
+    for some in groups:  # equal scales share a system
+        weights = np.append(np.full(p, scales[some[0]]), 1.0)
         block = _penalised(weights[:, None] * S * weights, problem)
         solvers.append(positive_solver(block[: p + on, : p + on]))
 
     def invert_mixed(x: Pair) -> Pair:
         theta, turned = np.empty_like(x[0]), x[1] @ V
-        for s, solve in enumerate(solvers):
-            y = solve(np.append(x[0][:, s], turned[s])[: p + on])
-            theta[:, s], turned[s] = y[:p], y[p] if on else 0.0
+        for some, solve in zip(groups, solvers, strict=True):
+            y = solve(np.vstack([x[0][:, some], turned[None, some]])[: p + on])
+            theta[:, some] = y[:p]
+            turned[some] = y[p] if on else 0.0
         rest = (x[1] - V @ (V.T @ x[1])) / (S[p, p] + _FLOOR)  # no Theta reaches these
         return theta, V @ turned + rest * on
 

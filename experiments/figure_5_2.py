@@ -1,0 +1,194 @@
+"""Figure 5.2: DSOKR on synthetic least squares, whose outputs lie near a subspace of dimension 50.
+
+    python experiments/figure_5_2.py [--quick] [--device auto] [--draw]
+
+50,000 training, 5,000 validation and 10,000 test rows; inputs in R^2000 with decaying covariance,
+outputs y = U H x + noise in R^1000, noise of variance 0.01 (5.21); linear output kernel. A single
+linear layer predicts the m_y coordinates of a sketched output basis (DSOKR), or all 1,000 outputs
+(NN). Epochs are chosen on the validation part; three replicates of the sketch and of the network.
+
+leverage   the 400 highest approximate leverage scores of the outputs, lambda 1e-4
+perfect    validation MSE of the perfect coefficients in a basis of m_y (5.20)
+mse        test MSE of DSOKR for each m_y, and of NN
+
+"DSOKR" has a sketch of m_y rows, as the thesis; "truncated" the m_y largest coordinates of a sketch
+of 1,000 rows, so that the network is of the same size.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+from common import FIGURES, clock, mean_sd, print_table, read_record, write_record
+
+from skout import KernelBasis
+from skout.deep import MLP, NeuralRegressor, Training
+from skout.selection import leverage_scores
+from skout.sketches import SubSample
+
+SIZES = (25, 50, 75, 100, 200, 400)
+LARGE = 1000
+D, D_IN, D_OUT, NOISE = 50, 2000, 1000, 0.1
+EPOCHS, LR = 25, 1e-2
+
+
+def sample(n: int, rng: np.random.Generator, parts: dict[str, np.ndarray]) -> Any:
+    """Return n rows: x ~ N(0, C), y = U H x + noise."""
+    spectrum = np.arange(1, D_IN + 1) ** -0.25  # roots of j^(-1/2)
+    X = (rng.standard_normal((n, D_IN)) * spectrum) @ parts["axes"].T
+    Y = X @ parts["H"].T @ parts["U"].T + NOISE * rng.standard_normal((n, D_OUT))
+    return X.astype(np.float32), Y.astype(np.float32)
+
+
+def problem(n: int, n_val: int, n_test: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    parts = {
+        "axes": np.linalg.qr(rng.standard_normal((D_IN, D_IN)))[0],
+        "U": np.linalg.qr(rng.standard_normal((D_OUT, D)))[0],
+        "H": rng.standard_normal((D, D_IN)),
+    }
+    return [sample(size, rng, parts) for size in (n, n_val, n_test)]
+
+
+def mse(F: np.ndarray, Y: np.ndarray) -> float:
+    return float(np.mean((F - Y) ** 2, dtype=np.float64))
+
+
+def train(X: Any, T: Any, held: Any, epochs: int, device: str, seed: int) -> NeuralRegressor:
+    """Fit a linear layer; the epoch that is best on the validation part is kept."""
+    n, n_val = len(X[0]), len(held[0])
+    both = np.concatenate([X[0], held[0]]), np.concatenate([T, held[1]])
+    # the validation part is given: the last rows
+    model = FixedSplit(
+        Linear,
+        training=Training(epochs, 512, LR, warmup=0.02, optimizer="adam"),
+        validation=n_val / (n + n_val),
+        device=device,
+        random_state=seed,
+    )
+    return model.fit(*both)
+
+
+def Linear(n_outputs: int) -> MLP:
+    return MLP(n_outputs, hidden=())
+
+
+class FixedSplit(NeuralRegressor):
+    """Holds out the last rows instead of random ones."""
+
+    def _parts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        n_held = round(self.validation * n)
+        return np.arange(n - n_held), np.arange(n - n_held, n)
+
+
+def n_weights(model: NeuralRegressor) -> int:
+    return sum(p.numel() for p in model.module_.parameters())
+
+
+def run(quick: bool, device: str) -> list[dict[str, Any]]:
+    train_part, val, test = problem(*((3000, 500, 1000) if quick else (50_000, 5000, 10_000)))
+    epochs, replicates = (3, 1) if quick else (EPOCHS, 3)
+    scores = leverage_scores("linear", train_part[1].astype(np.float64), 1e-4, random_state=0)
+    rows: list[dict[str, Any]] = [
+        {"method": "leverage", "scores": np.sort(scores.scores)[::-1][:400].round(6).tolist()}
+    ]
+    with clock() as spent:
+        nets = [
+            train(train_part, train_part[1], val, epochs, device, seed)
+            for seed in range(replicates)
+        ]
+    errors = [mse(net.predict(test[0]), test[1]) for net in nets]
+    rows.append(
+        {
+            "method": "NN",
+            "mse": mean_sd(errors),
+            "weights": n_weights(nets[0]),
+            "seconds": spent.seconds / replicates,
+        }
+    )
+    print(rows[-1], flush=True)
+    for m in SIZES[::4] if quick else SIZES:
+        for large in (None, LARGE):
+            rows.append(dsokr_row(m, large, train_part, val, test, epochs, replicates, device))
+            print(rows[-1], flush=True)
+    return rows
+
+
+def dsokr_row(
+    m: int,
+    large: int | None,
+    train_part: Any,
+    val: Any,
+    test: Any,
+    epochs: int,
+    replicates: int,
+    device: str,
+) -> dict[str, Any]:
+    perfect, found, spent_all, weights = [], [], 0.0, 0
+    for seed in range(replicates):
+        basis = KernelBasis(
+            "linear", SubSample(large or m), whiten="eigh", rank=m, random_state=seed
+        )
+        T = basis.fit_transform(train_part[1])
+        back = basis.combine(basis.landmarks_)  # coordinates to outputs
+        held = basis.transform(val[1])
+        perfect.append(mse(held @ back, val[1]))
+        with clock() as spent:
+            model = train(train_part, T, (val[0], held), epochs, device, seed)
+        spent_all += spent.seconds
+        found.append(mse(model.predict(test[0]) @ back, test[1]))
+        weights = n_weights(model)
+    return {
+        "method": "DSOKR" if large is None else "truncated",
+        "m_y": m,
+        "perfect": mean_sd(perfect),
+        "mse": mean_sd(found),
+        "weights": weights,
+        "seconds": spent_all / replicates,
+    }
+
+
+def draw(record: dict[str, Any]) -> None:
+    import matplotlib.pyplot as plt
+
+    rows = record["results"]
+    plain = next(row for row in rows if row["method"] == "NN")
+    fig, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+    axes[0].plot(rows[0]["scores"])
+    axes[0].set(xlabel="rank", ylabel="leverage score", title="leverage scores", yscale="log")
+    for method, marker in (("DSOKR", "o"), ("truncated", "s")):
+        ours = [row for row in rows if row["method"] == method]
+        sizes = [row["m_y"] for row in ours]
+        perfect, errors = (np.array([row[name] for row in ours]).T for name in ("perfect", "mse"))
+        axes[1].errorbar(sizes, *perfect, marker=marker, label=method)
+        axes[2].errorbar(sizes, *errors, marker=marker, label=method)
+    axes[1].set(xlabel="$m_y$", ylabel="validation MSE", title="perfect h", yscale="log")
+    axes[2].axhline(plain["mse"][0], color="black", lw=0.5, label="NN")
+    axes[2].set(xlabel="$m_y$", ylabel="test MSE", title="DSOKR beside NN", yscale="log")
+    axes[2].legend()
+    for ax in axes[1:]:
+        ax.axvline(75, color="grey", ls=":")
+    FIGURES.mkdir(exist_ok=True)
+    fig.savefig(FIGURES / "figure_5_2.png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rows; no record")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--draw", action="store_true", help="only draw the record")
+    options = parser.parse_args()
+    if not options.draw:
+        rows = run(options.quick, options.device)
+        print_table(rows[1:], ["method", "m_y", "perfect", "mse", "weights", "seconds"])
+        if options.quick:
+            return
+        settings = {"sizes": SIZES, "epochs": EPOCHS, "batch": 512, "lr": LR, "replicates": 3}
+        write_record("figure_5_2", settings, rows)
+    draw(read_record("figure_5_2"))
+
+
+if __name__ == "__main__":
+    main()

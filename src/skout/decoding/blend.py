@@ -1,0 +1,278 @@
+"""Score candidates by several models at once: mean or maximum of scores, mean of ranks.
+
+Each member has coordinates of its own, so a block of scores is the sum or the maximum of one matrix
+product a member. Ranks need all candidates of a query at a time, though not all queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._arrays import row_slices, unique
+from .._threads import map_blocks
+from ..gram import block_rows
+from .candidates import _slack
+from .pools import EmbeddedPool, with_copies
+from .search import Found, count_better, top_k
+from .sets import count_better_of_sets, set_scores, top_k_of_sets
+
+__all__ = ["COMBINE", "Blend", "EmbeddedPools"]
+
+COMBINE = ("mean", "max", "rank")
+# Bytes that a candidate takes while it is ranked for a query.
+_RANK_BYTES = 64
+# Decimals of mean ranks: rounding in their sums must not break ties.
+_DECIMALS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedPools:
+    """Candidates in the coordinates of each member: give it as `candidates` many times.
+
+    Attributes
+    ----------
+    parts : tuple of EmbeddedPool
+        As each member embedded them.
+    pool : EmbeddedPool
+        The candidates that some member tells apart, in the coordinates of the first.
+    embeddings : tuple of ndarrays, each with a row for each of these candidates
+    table : ndarray of int, shape (n_distinct, n_members), or None
+        The distinct candidate of each member that they are; None where all members agree.
+    """
+
+    parts: tuple[EmbeddedPool, ...]
+    pool: EmbeddedPool
+    embeddings: tuple[np.ndarray, ...]
+    table: np.ndarray | None
+
+    @classmethod
+    def of(cls, parts: Sequence[EmbeddedPool]) -> EmbeddedPools:
+        """Find what is distinct to any member."""
+        inverses = [part.inverse for part in parts]
+        if all(np.array_equal(inverse, inverses[0]) for inverse in inverses):
+            return cls(tuple(parts), parts[0], tuple(part.embedding for part in parts), None)
+        used = np.flatnonzero(inverses[0] >= 0)
+        stacked = np.column_stack([inverse[used] for inverse in inverses])
+        first, number = unique(stacked)
+        inverse = np.full(len(inverses[0]), -1, dtype=np.intp)
+        inverse[used] = number
+        table = stacked[first]
+        embeddings = tuple(part.embedding[table[:, t]] for t, part in enumerate(parts))
+        pool = replace(parts[0], first=used[first], inverse=inverse, embedding=embeddings[0])
+        return cls(tuple(parts), pool, embeddings, table)
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+
+class Blend:
+    """The scores of several members' queries, combined.
+
+    Parameters
+    ----------
+    combine : "mean", "max" or "rank"
+    weights : ndarray of shape (n_members,)
+        Summing to one. Members of weight 0 are left out.
+    queries : sequence of ndarrays
+        [2 f, 1] of each member.
+    pools : EmbeddedPools
+    n_jobs : int, optional
+    """
+
+    def __init__(
+        self,
+        combine: str,
+        weights: np.ndarray,
+        queries: Sequence[np.ndarray],
+        pools: EmbeddedPools,
+        n_jobs: int | None = None,
+    ) -> None:
+        used = np.flatnonzero(weights).tolist()
+        self.by_rank = combine == "rank"
+        self.weights = weights[used]
+        self.queries = [queries[t] for t in used]
+        self.embeddings = [pools.embeddings[t] for t in used]
+        self.pool = pools.pool
+        self.n_jobs = n_jobs
+        self.fold = np.maximum if combine == "max" else np.add
+        # of the scores; ranks have their weights applied later
+        self.scales = self.weights if combine == "mean" else np.ones(len(used))
+
+    def best(self, k: int) -> Found:
+        """Return the k best candidates of each query: positions and scores, best first."""
+        pool = self.pool
+        if pool.is_per_query:
+            return top_k_of_sets(self._set_scores(pool), pool.objects.indptr, k)
+        n_distinct = min(k, len(pool.first))
+        if self.by_rank:
+            parts = [found for found, _ in self._ranked(n_distinct)]
+            found = _concatenated(parts, n_distinct)
+        else:
+            queries, embedding = self._stacks()
+            found = top_k(queries, embedding, n_distinct, n_jobs=self.n_jobs)
+        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+
+    def truth_ranks(self, truth: np.ndarray, share: float) -> np.ndarray:
+        """Return the rank of a distinct candidate of each query, infinite where it is -1.
+
+        Parameters
+        ----------
+        truth : ndarray of int, shape (n,)
+        share : float
+            How many of the candidates that tie with it come before it.
+        """
+        if self.pool.is_per_query:
+            above, tied = self._counts_in_sets(truth)
+        elif self.by_rank:
+            counts = [count for _, count in self._ranked(1, truth)]
+            above, tied = np.concatenate([np.empty((2, 0), dtype=np.intp), *counts], axis=1)
+        else:
+            own, slack = self._own(truth)
+            above, tied = count_better(*self._stacks(), own, slack, n_jobs=self.n_jobs)
+        return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
+
+    def _stacks(self) -> tuple[Any, Any]:
+        """Return queries and embedding whose product is the combined score."""
+        queries = [c * Q for c, Q in zip(self.scales, self.queries, strict=True)]
+        return _Stack(queries, self.fold), _Stack(self.embeddings, self.fold)
+
+    def _own(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the score of a candidate of each query, and how far rounding may move it."""
+        own, slack = [], []
+        for c, Q, E in zip(self.scales, self.queries, self.embeddings, strict=True):
+            scores = np.einsum("ij,ij->i", Q, E[truth])
+            own.append(c * scores)
+            slack.append(c * _slack(Q, scores))
+        return self.fold.reduce(own), self.fold.reduce(slack)
+
+    # One set a query ---------------------------------------------------------------------------
+
+    def _set_scores(self, pool: EmbeddedPool) -> np.ndarray:
+        """Return the combined score of each candidate of the sets, one set after another."""
+        indptr, members = pool.objects.indptr, pool.members
+        scores = (
+            set_scores(Q, E, indptr, members, n_jobs=self.n_jobs)
+            for Q, E in zip(self.queries, self.embeddings, strict=True)
+        )
+        if not self.by_rank:
+            return _folded((c * s for c, s in zip(self.scales, scores, strict=True)), self.fold)
+        key = pool.objects.query_of * len(pool.embedding) + members
+        _, first, copy = np.unique(key, return_index=True, return_inverse=True)
+        # `key` puts the distinct candidates of a set together, and sets in their order
+        starts = np.searchsorted(pool.objects.query_of[first], np.arange(len(indptr)))
+        return self._mean_ranks((s[first] for s in scores), starts, slice(None))[copy]
+
+    def _counts_in_sets(self, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pool = self.pool.distinct()
+        query_of, scores = pool.objects.query_of, self._set_scores(pool)
+        if self.by_rank:
+            slack = np.zeros(len(truth))
+            hit = np.flatnonzero(pool.members == truth[query_of])
+            own = np.zeros(len(truth))
+            own[query_of[hit]] = scores[hit]
+        else:
+            own, slack = self._own(truth)
+        return count_better_of_sets(scores, query_of, own, slack)
+
+    # Ranks -------------------------------------------------------------------------------------
+
+    def _mean_ranks(
+        self, scores: Iterator[np.ndarray], indptr: np.ndarray, some: slice
+    ) -> np.ndarray:
+        """Return minus the weighted mean of the ranks in each segment, given members' scores."""
+        ranks = (
+            -w * _segment_ranks(s, indptr, _slack(Q[some], _least(s, indptr)))
+            for w, s, Q in zip(self.weights, scores, self.queries, strict=True)
+        )
+        return np.round(_folded(ranks, np.add), _DECIMALS)
+
+    def _ranked(
+        self, k: int, truth: np.ndarray | None = None
+    ) -> Iterator[tuple[Found, np.ndarray]]:
+        """Yield for blocks of queries the k best of one shared pool, and how many beat the truth.
+
+        The numbers are those of better candidates and of ties, shape (2, block).
+        """
+        n, c = len(self.queries[0]), len(self.embeddings[0])
+
+        def visit(some: slice) -> tuple[Found, np.ndarray]:
+            b = some.stop - some.start
+            indptr = np.arange(b + 1) * c
+            scores = (
+                (Q[some] @ E.T).ravel() for Q, E in zip(self.queries, self.embeddings, strict=True)
+            )
+            mean = self._mean_ranks(scores, indptr, some)
+            S = mean.reshape(b, c)
+            counts = np.zeros((2, b), dtype=np.intp)
+            if truth is not None:
+                own = S[np.arange(b), truth[some]][:, None]
+                counts[0] = np.count_nonzero(own < S, axis=1)
+                counts[1] = np.count_nonzero(own == S, axis=1)
+            return top_k_of_sets(mean, indptr, k), counts
+
+        blocks = row_slices(n, block_rows(n, _RANK_BYTES * c))
+        yield from map_blocks(visit, blocks, n_jobs=self.n_jobs)
+
+
+class _Stack:
+    """One array a member, cut and multiplied together as if they were one array."""
+
+    def __init__(self, parts: Sequence[np.ndarray], fold: np.ufunc) -> None:
+        self.parts, self.fold = parts, fold
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def __getitem__(self, rows: slice) -> _Stack:
+        return _Stack([part[rows] for part in self.parts], self.fold)
+
+    @property
+    def T(self) -> _Stack:
+        return _Stack([part.T for part in self.parts], self.fold)
+
+    def __matmul__(self, other: _Stack) -> np.ndarray:
+        return _folded((a @ b for a, b in zip(self.parts, other.parts, strict=True)), self.fold)
+
+
+def _folded(arrays: Iterator[np.ndarray], fold: np.ufunc) -> np.ndarray:
+    """Return the sum or the maximum, holding two arrays at a time."""
+    out = next(arrays)
+    for array in arrays:
+        fold(out, array, out=out)
+    return out
+
+
+def _least(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return the least score of each segment, none of which is empty."""
+    return np.minimum.reduceat(scores, indptr[:-1]) if len(indptr) > 1 else np.empty(0)
+
+
+def _segment_ranks(scores: np.ndarray, indptr: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Return the rank in its segment of each score, 1 for the largest; equal scores share."""
+    out = np.empty(len(scores))
+    for i, gap in enumerate(slack):
+        rows = slice(indptr[i], indptr[i + 1])
+        out[rows] = _average_ranks(scores[rows], gap)
+    return out
+
+
+def _average_ranks(scores: np.ndarray, slack: float) -> np.ndarray:
+    """Return the rank of each score; those nearer than `slack` get the mean of their ranks."""
+    order = np.argsort(-scores)
+    fresh = np.diff(scores[order]) < -slack
+    group = np.concatenate([[0], np.cumsum(fresh)])
+    counts = np.bincount(group)
+    mean = np.cumsum(counts) - 0.5 * (counts - 1)
+    out = np.empty(len(scores))
+    out[order] = mean[group]
+    return out
+
+
+def _concatenated(parts: list[Found], k: int) -> Found:
+    if not parts:
+        return np.empty((0, k), dtype=np.intp), np.empty((0, k))
+    return np.concatenate([i for i, _ in parts]), np.concatenate([s for _, s in parts])

@@ -1,0 +1,179 @@
+"""Batches: from what users have to what a module takes, on its device."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.utils.data import default_collate
+
+__all__ = ["Source", "as_source", "call"]
+
+# Numbers of a matrix that are put on the device as a whole.
+_RESIDENT = 2**28
+
+
+class Source(ABC):
+    """Inputs of a module, of which a batch is asked for by its positions."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, index: Tensor, on_device: Tensor) -> Any:
+        """Return the inputs at these positions, as the module takes them.
+
+        The positions come on the CPU and on the device: to move them for each batch takes time.
+        """
+
+
+def as_source(X: Any, module: Any, device: torch.device) -> Source:
+    """Return the batches of X.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, tensor, dict of these, list of str, or torch Dataset
+        Strings need a module with `tokenize`; the items of a Dataset are what the module takes.
+    module : nn.Module
+    device : torch.device
+    """
+    if isinstance(X, Mapping):
+        return _Fields({str(name): as_source(values, module, device) for name, values in X.items()})
+    if _are_strings(X):
+        return _Tokens(X, module, device)
+    if isinstance(X, torch.utils.data.Dataset):
+        return _Items(X, device)
+    return _Array(X, device)
+
+
+def call(module: Any, batch: Any) -> Tensor:
+    """Return what a module makes of a batch; dicts are keyword arguments."""
+    return module(**batch) if isinstance(batch, dict) else module(batch)
+
+
+def _are_strings(X: Any) -> bool:
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind == "U" or (X.ndim == 1 and X.size > 0 and isinstance(X[0], str))
+    if hasattr(X, "to_numpy") and getattr(X, "ndim", 0) == 1:  # a column of a data frame
+        return _are_strings(X.to_numpy())
+    return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], str)
+
+
+class _Array(Source):
+    """A matrix, or an array of any number of axes, of numbers."""
+
+    def __init__(self, X: Any, device: torch.device) -> None:
+        if sparse.issparse(X):
+            self._rows: Any = X.tocsr()
+        else:
+            self._rows = X if isinstance(X, Tensor) else _tensor(X)
+            if self._rows.numel() <= _RESIDENT:
+                self._rows = self._rows.to(device)
+        self._device = device
+
+    def __len__(self) -> int:
+        return int(self._rows.shape[0])
+
+    def batch(self, index: Tensor, on_device: Tensor) -> Tensor:
+        if sparse.issparse(self._rows):
+            rows = self._rows[index.numpy()].toarray().astype(np.float32, copy=False)
+            return torch.from_numpy(rows).to(self._device)
+        if self._rows.device == on_device.device:
+            return self._rows[on_device]
+        return self._rows[index.to(self._rows.device)].to(self._device)
+
+
+def _tensor(X: Any) -> Tensor:
+    """Return numbers as a tensor: floats in float32, integers as they are."""
+    array = np.asarray(X)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            "X must be numbers, a list of strings for a module that has `tokenize`, a dict of "
+            f"these or a torch Dataset. Got {type(X).__name__} of {array.dtype}."
+        )
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32, copy=False)
+        if not np.isfinite(array).all():
+            raise ValueError("X has NaN or infinity, or numbers too large for float32.")
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+class _Tokens(Source):
+    """Strings, made into tokens once; a batch is padded to its longest."""
+
+    def __init__(self, X: Any, module: Any, device: torch.device) -> None:
+        if not hasattr(module, "tokenize"):
+            raise TypeError(
+                f"X has strings, and {type(module).__name__} has no method `tokenize` that makes "
+                "tokens of them. Use skout.deep.CharTransformer or skout.deep.TextEncoder, or give "
+                "your module tokenize(strings) -> lists of ints."
+            )
+        strings = [str(text) for text in X]
+        tokens = [np.asarray(some, dtype=np.int64) for some in module.tokenize(strings)]
+        if len(tokens) != len(strings):
+            raise ValueError(f"tokenize made {len(tokens)} lists of {len(strings)} strings.")
+        self._lengths = np.array([len(some) for some in tokens], dtype=np.int64)
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._tokens = np.concatenate([*tokens, np.empty(0, dtype=np.int64)])
+        self._pad = int(getattr(module, "pad_id", 0))
+        self._device = device
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def batch(self, index: Tensor, on_device: Tensor) -> dict[str, Tensor]:
+        chosen = index.numpy()
+        lengths = self._lengths[chosen]
+        column = np.arange(max(1, lengths.max(initial=0)))
+        mask = column < lengths[:, None]
+        place = np.where(mask, self._starts[chosen][:, None] + column, 0)
+        ids = np.where(mask, self._tokens[place] if len(self._tokens) else self._pad, self._pad)
+        return {
+            "input_ids": torch.from_numpy(ids).to(self._device, non_blocking=True),
+            "attention_mask": torch.from_numpy(mask).to(self._device, non_blocking=True),
+        }
+
+
+class _Fields(Source):
+    """A dict of inputs: the module's keyword arguments."""
+
+    def __init__(self, fields: dict[str, Source]) -> None:
+        lengths = {name: len(source) for name, source in fields.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"The fields of X must be of equal length. Got {lengths}.")
+        self._fields = fields
+
+    def __len__(self) -> int:
+        return len(next(iter(self._fields.values())))
+
+    def batch(self, index: Tensor, on_device: Tensor) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, source in self._fields.items():
+            part = source.batch(index, on_device)
+            out |= part if isinstance(part, dict) else {name: part}
+        return out
+
+
+class _Items(Source):
+    """A torch Dataset."""
+
+    def __init__(self, items: Any, device: torch.device) -> None:
+        self._items, self._device = items, device
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def batch(self, index: Tensor, on_device: Tensor) -> Any:
+        return _moved(default_collate([self._items[int(i)] for i in index]), self._device)
+
+
+def _moved(batch: Any, device: torch.device) -> Any:
+    if isinstance(batch, dict):
+        return {name: _moved(part, device) for name, part in batch.items()}
+    return batch.to(device)

@@ -1,0 +1,100 @@
+"""Losses that an output kernel induces, for networks: c(||f||^2 - 2 f'z(y) + k(y, y)) (5.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..losses import (
+    EpsilonInsensitive,
+    Huber,
+    Loss,
+    Squared,
+    SquaredEpsilonInsensitive,
+    as_loss,
+)
+
+__all__ = ["KernelLoss"]
+
+# Distances below this have gradient 0, not 0/0.
+_TINY = 1e-12
+
+
+class KernelLoss(nn.Module):
+    """The distance of a prediction to an object in the output feature space, under a loss.
+
+    With coordinates f and z(y) in an orthonormal basis, ||f - psi(y)||^2 = ||f - z(y)||^2 + rho(y),
+    where rho(y) = k(y, y) - ||z(y)||^2 is what the basis cannot see of y. The loss is h of the
+    root of that, with h from `skout.losses`: 1/2 r^2, Huber (396), epsilon-insensitive (392) or
+    its square (394). For the squared loss rho is a constant.
+
+    Parameters
+    ----------
+    loss : Loss or str, default "squared"
+        A loss of the norm: "squared", "huber", "epsilon_insensitive",
+        "squared_epsilon_insensitive".
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skout.deep import KernelLoss
+    >>> f, z, rho = torch.zeros(1, 2), torch.tensor([[3.0, 0.0]]), torch.tensor([16.0])
+    >>> float(KernelLoss("squared")(f, z, rho))  # half of 9 + 16
+    12.5
+    """
+
+    def __init__(self, loss: Any = "squared") -> None:
+        super().__init__()
+        self.loss = as_loss(loss)
+        if type(self.loss) not in _OF_DISTANCE:
+            allowed = ", ".join(kind.__name__ for kind in _OF_DISTANCE)
+            raise TypeError(
+                f"A network's loss must be one of the distance in the output space: {allowed}. "
+                f"Got {self.loss!r} instead."
+            )
+
+    def forward(
+        self,
+        prediction: Tensor,
+        target: Tensor,
+        residual: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Return the mean loss of a batch.
+
+        Parameters
+        ----------
+        prediction, target : Tensor of shape (b, p)
+        residual : Tensor of shape (b,), optional
+            rho(y); zero if not given.
+        weights : Tensor of shape (b,), optional
+        """
+        values = self.values(prediction, target, residual)
+        return values.mean() if weights is None else (weights * values).sum() / weights.sum()
+
+    def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Return the loss of each row."""
+        squared = (prediction.float() - target).square().sum(dim=1)
+        if isinstance(self.loss, Squared):
+            return 0.5 * (squared if residual is None else squared + residual)
+        squared = squared if residual is None else squared + residual
+        return _OF_DISTANCE[type(self.loss)](squared.clamp_min(_TINY).sqrt(), self.loss)
+
+
+def _huber(r: Tensor, loss: Any) -> Tensor:
+    q = r.clamp_max(loss.kappa)
+    return q * (r - 0.5 * q)
+
+
+def _excess(r: Tensor, loss: Any) -> Tensor:
+    return (r - loss.epsilon).clamp_min(0.0)
+
+
+# h(r), as `skout.losses` has it
+_OF_DISTANCE: dict[type[Loss], Any] = {
+    Squared: lambda r, loss: 0.5 * r.square(),
+    Huber: _huber,
+    EpsilonInsensitive: _excess,
+    SquaredEpsilonInsensitive: lambda r, loss: _excess(r, loss).square(),
+}

@@ -1,0 +1,315 @@
+"""Networks to start from: a multilayer perceptron, and a Transformer on the bytes of strings.
+
+A module is built as `Class(n_outputs, **options)`. One that reads strings also has `tokenize`
+(strings -> arrays of token ids, not padded) and `pad_id`; the trainer tokenises once, pads each
+batch to its longest row and calls `module(input_ids=..., attention_mask=...)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._validation import check_choice, check_number
+
+__all__ = ["MLP", "CharTransformer"]
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
+
+
+class MLP(nn.Module):
+    """Multilayer perceptron on vectors.
+
+    The first layer finds the number of features at the first batch. Before that batch it has no
+    weights: run one before you make an optimizer.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of outputs.
+    hidden : sequence of int, default (512, 512)
+        Widths of the hidden layers; () makes a linear model.
+    dropout : float, default 0.0
+        Share of the hidden units dropped in training, in [0, 1).
+    activation : {"relu", "gelu", "tanh"}, default "relu"
+    layer_norm : bool, default False
+        Normalise each hidden layer before its activation.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skout.deep import MLP
+    >>> module = MLP(3, hidden=(16,))
+    >>> module(torch.zeros(5, 8)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        n_outputs: int,
+        *,
+        hidden: Sequence[int] = (512, 512),
+        dropout: float = 0.0,
+        activation: str = "relu",
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.layers = dense_layers(
+            n_outputs, hidden=hidden, dropout=dropout, activation=activation, layer_norm=layer_norm
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs of a batch.
+
+        Parameters
+        ----------
+        x : float tensor of shape (b, d)
+
+        Returns
+        -------
+        outputs : tensor of shape (b, n_outputs)
+        """
+        if x.ndim != 2:
+            raise ValueError(
+                "MLP takes a batch of vectors, shape (b, d). "
+                f"Got shape {tuple(x.shape)} instead; flatten other arrays first."
+            )
+        return self.layers(x)
+
+
+class CharTransformer(nn.Module):
+    """Transformer encoder on the UTF-8 bytes of strings, such as SMILES.
+
+    It needs no vocabulary: a string becomes a start token and its bytes, so that any string can
+    be read. Positions are sinusoids, and so also mean something beyond the lengths seen in
+    training. Layers are pre-norm.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of outputs.
+    width : int, default 256
+        Size of the vector of a token; even, and a multiple of n_heads.
+    n_layers : int, default 4
+        Number of layers.
+    n_heads : int, default 8
+        Attention heads of a layer.
+    feed_forward : int, default 1024
+        Hidden units of a layer's feed-forward part.
+    dropout : float, default 0.1
+        Dropout of the layers in training, in [0, 1).
+    max_length : int, default 512
+        Longest string, in bytes. Longer ones are an error: nothing is cut off silently.
+    pooling : {"mean", "cls", "max"}, default "mean"
+        From the vectors of the tokens to one: their mean, that of the start token, or the
+        maximum of each coordinate.
+
+    Attributes
+    ----------
+    pad_id : int
+        The token that fills up a batch, 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skout.deep import CharTransformer
+    >>> module = CharTransformer(3, width=16, n_layers=1, n_heads=2, feed_forward=32)
+    >>> (ids,) = module.tokenize(["CCO"])
+    >>> ids
+    array([ 1, 69, 69, 81])
+    >>> ids = torch.from_numpy(ids)[None]
+    >>> module(input_ids=ids, attention_mask=ids != module.pad_id).shape
+    torch.Size([1, 3])
+    """
+
+    pad_id = 0
+    positions: Tensor
+    _START = 1
+    _FIRST_BYTE = 2
+
+    def __init__(
+        self,
+        n_outputs: int,
+        *,
+        width: int = 256,
+        n_layers: int = 4,
+        n_heads: int = 8,
+        feed_forward: int = 1024,
+        dropout: float = 0.1,
+        max_length: int = 512,
+        pooling: str = "mean",
+    ) -> None:
+        super().__init__()
+        n_outputs = check_number(n_outputs, "n_outputs", low=1, integer=True)
+        _check_width(width, n_heads)
+        check_number(n_layers, "n_layers", low=1, integer=True)
+        check_number(feed_forward, "feed_forward", low=1, integer=True)
+        check_number(max_length, "max_length", low=1, integer=True)
+        check_choice(pooling, "pooling", ("mean", "cls", "max"))
+        self.max_length = max_length
+        self.pooling = pooling
+        self.embedding = nn.Embedding(256 + self._FIRST_BYTE, width, padding_idx=self.pad_id)
+        # Computed, so not a part of the weights that are stored; one more for the start token.
+        self.register_buffer("positions", _sinusoids(max_length + 1, width), persistent=False)
+        self.dropout = nn.Dropout(check_dropout(dropout))
+        # Not nn.TransformerEncoder: it copies one layer, so that all start from the same weights.
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width, n_heads, feed_forward, dropout, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(n_layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, n_outputs)
+
+    def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
+        """Return the token ids of each string: the start token, then its bytes.
+
+        Parameters
+        ----------
+        strings : list of str, n of them
+
+        Returns
+        -------
+        ids : list of n int64 arrays
+        """
+        texts = [text.encode("utf-8", "surrogatepass") for text in check_strings(strings)]
+        for index, text in enumerate(texts):
+            if len(text) > self.max_length:
+                raise ValueError(
+                    f"strings must have at most max_length={self.max_length} bytes. Got "
+                    f"{len(text)} bytes at index {index}; raise max_length or shorten the string."
+                )
+        return [self._ids(text) for text in texts]
+
+    def _ids(self, text: bytes) -> np.ndarray:
+        ids = np.empty(len(text) + 1, dtype=np.int64)
+        ids[0] = self._START
+        ids[1:] = np.frombuffer(text, dtype=np.uint8)
+        ids[1:] += self._FIRST_BYTE
+        return ids
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return the outputs of a batch.
+
+        Parameters
+        ----------
+        input_ids : int64 tensor of shape (b, L)
+            Token ids, padded at the end.
+        attention_mask : bool tensor of shape (b, L)
+            False on the padding.
+
+        Returns
+        -------
+        outputs : tensor of shape (b, n_outputs)
+        """
+        length, longest = input_ids.shape[1], self.positions.shape[0]
+        if length > longest:
+            raise ValueError(
+                f"input_ids must have at most {longest} columns, max_length and the start token. "
+                f"Got shape {tuple(input_ids.shape)} instead."
+            )
+        mask = attention_mask.bool()
+        x = self.dropout(self.embedding(input_ids) + self.positions[:length])
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=~mask)
+        return self.head(pool(self.norm(x), mask, self.pooling))
+
+
+# Parts that the encoders share --------------------------------------------------------------------
+
+
+def dense_layers(
+    n_outputs: int,
+    *,
+    n_inputs: int | None = None,
+    hidden: Sequence[int] = (),
+    dropout: float = 0.0,
+    activation: str = "relu",
+    layer_norm: bool = False,
+) -> nn.Sequential:
+    """Return hidden layers and a linear one; `n_inputs` None is found at the first batch."""
+    n_outputs = check_number(n_outputs, "n_outputs", low=1, integer=True)
+    widths = check_widths(hidden)
+    check_dropout(dropout)
+    check_choice(activation, "activation", tuple(_ACTIVATIONS))
+    check_choice(layer_norm, "layer_norm", (True, False))
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise([n_inputs, *widths]):
+        layers.append(_linear(n_in, n_out))
+        if layer_norm:
+            layers.append(nn.LayerNorm(n_out))
+        layers.append(_ACTIVATIONS[activation]())
+        if dropout > 0:
+            layers.append(nn.Dropout(dropout))
+    layers.append(_linear(widths[-1] if widths else n_inputs, n_outputs))
+    return nn.Sequential(*layers)
+
+
+def _linear(n_in: int | None, n_out: Any) -> nn.Module:
+    return nn.LazyLinear(n_out) if n_in is None else nn.Linear(n_in, n_out)
+
+
+def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:
+    """Return one vector for each row of `tokens`, shape (b, L, width), without the padding."""
+    if pooling == "cls":
+        return tokens[:, 0]
+    padding = ~mask[:, :, None]
+    if pooling == "max":
+        return tokens.masked_fill(padding, -math.inf).amax(dim=1)
+    # Filled, not multiplied by 0: what stands on the padding may be NaN.
+    return tokens.masked_fill(padding, 0.0).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
+
+def _sinusoids(n: int, width: int) -> Tensor:
+    """Return sines and cosines of n positions at geometric frequencies, shape (n, width)."""
+    frequencies = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    angles = torch.arange(n)[:, None] * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(n, width)
+
+
+def check_strings(strings: Any) -> list[str]:
+    """Return a list of str, or raise with the index of the first thing that is not one."""
+    if isinstance(strings, str | bytes) or not isinstance(strings, Iterable):
+        raise TypeError(
+            f"strings must be a list of str. Got {type(strings).__name__} instead; for a single "
+            "string give a list of one."
+        )
+    listed = list(strings)
+    for index, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"strings must be a list of str. Got {type(text).__name__} at index {index}."
+            )
+    return listed
+
+
+def check_dropout(dropout: Any) -> float:
+    """Return a share in [0, 1)."""
+    if check_number(dropout, "dropout") >= 1:
+        raise ValueError(f"dropout must be a number in [0, 1). Got {dropout!r} instead.")
+    return float(dropout)
+
+
+def check_widths(hidden: Any) -> list[int]:
+    """Return the widths of hidden layers as a list."""
+    if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+        raise TypeError(f"hidden must be a sequence of integers >= 1. Got {hidden!r} instead.")
+    return [
+        check_number(width, f"hidden[{i}]", low=1, integer=True) for i, width in enumerate(hidden)
+    ]
+
+
+def _check_width(width: Any, n_heads: Any) -> None:
+    check_number(width, "width", low=2, integer=True)
+    check_number(n_heads, "n_heads", low=1, integer=True)
+    if width % n_heads or width % 2:
+        raise ValueError(
+            f"width must be even and a multiple of n_heads={n_heads}. Got {width} instead."
+        )

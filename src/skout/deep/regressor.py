@@ -1,0 +1,301 @@
+"""A network as a scikit-learn regressor, into the coordinates of an output basis."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from .._arrays import n_rows, take
+from .._validation import check_number, check_rng
+from ..losses import Squared, as_loss
+from .batches import as_source, call
+from .criteria import KernelLoss
+from .training import Batches, Trainer, Training
+
+__all__ = ["NeuralRegressor"]
+
+
+class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Any torch module, trained to predict output coordinates with a kernel-induced loss.
+
+    Parameters
+    ----------
+    module : nn.Module class, instance, or callable
+        A class or a callable is called with the number of outputs. An instance is copied, and must
+        have as many outputs.
+    loss : Loss or str, default "squared"
+        See `KernelLoss`.
+    training : Training, optional
+        Epochs, batches, learning rate and so on.
+    validation : float, default 0.0
+        Share of the rows, drawn at random, that is held out: the epoch with the best value on them
+        is kept.
+    patience : int, optional
+        End when so many epochs in a row were no better on the held-out rows.
+    metric : callable, optional
+        (predictions, targets) -> number on the held-out rows, smaller is better; default the loss.
+    checkpoint : path, optional
+        Written after each epoch; a `fit` on the same data that finds it goes on from there.
+    device : str, default "auto"
+        "auto" is "cuda" where there is a card, else "cpu".
+    random_state : None, int or Generator
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    module_ : nn.Module
+        Trained, in the mode of evaluation.
+    history_ : list of dict
+        "epoch", "train_loss", "seconds" and, with `validation`, "validation".
+    best_epoch_ : int
+        The epoch whose weights were kept.
+
+    Notes
+    -----
+    Inputs are arrays, CSR matrices, tensors, lists of strings (for modules with `tokenize`), dicts
+    of these (keyword arguments of the module) or a torch Dataset. The same `random_state` gives the
+    same network on one device; PyTorch promises no more than that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.deep import MLP, NeuralRegressor, Training
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    >>> model = NeuralRegressor(MLP, training=Training(30, lr=0.01), device="cpu", random_state=0)
+    >>> bool(model.fit(X, X[:, :1] * X[:, 1:]).score(X, X[:, :1] * X[:, 1:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        loss: Any = "squared",
+        training: Training | None = None,
+        *,
+        validation: float = 0.0,
+        patience: int | None = None,
+        metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
+        checkpoint: Any = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.module = module
+        self.loss = loss
+        self.training = training
+        self.validation = validation
+        self.patience = patience
+        self.metric = metric
+        self.checkpoint = checkpoint
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def uses_residual(self) -> bool:
+        """Whether `fit` wants what the output basis cannot see of the targets."""
+        return not isinstance(as_loss(self.loss), Squared)  # to which it is a constant
+
+    def fit(
+        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+    ) -> NeuralRegressor:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : what the module takes, n rows
+        y : array of shape (n, p)
+            Output coordinates.
+        residual : array of shape (n,), optional
+            k(y, y) - ||z(y)||^2; matters for losses other than the squared one.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self : NeuralRegressor
+        """
+        training = Training() if self.training is None else self.training
+        training.check()
+        targets = self._targets(X, y)
+        rng = check_rng(self.random_state)
+        seed = int(rng.integers(2**31))
+        self._device = _device(self.device)
+        train, held = self._parts(len(targets), rng)
+        self.module_ = self._build(targets.shape[1], seed)
+        columns = {"residual": residual, "sample_weight": sample_weight}
+        extra = [_column(values, name, len(targets)) for name, values in columns.items()]
+        data = [self._batches(X, targets, extra, part) for part in (train, held)]
+        self._prepare(data[0], targets.shape[1])
+        criterion = KernelLoss(self.loss)
+        trainer = Trainer(self.module_, criterion, training, len(train), seed, self._device)
+        checkpoint = self._checkpoint(trainer, targets, seed)
+        trainer.run(
+            data[0],
+            data[1] if len(held) else None,
+            metric=self.metric,
+            patience=self.patience,
+            checkpoint=checkpoint,
+            verbose=self.verbose,
+        )
+        self.module_.eval()
+        self.history_ = trainer.history
+        self.best_epoch_ = trainer.epoch if trainer.best is None else int(trainer.best["epoch"])
+        self.n_outputs_ = targets.shape[1]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict output coordinates, without dropout.
+
+        Parameters
+        ----------
+        X : what the module takes, n rows
+
+        Returns
+        -------
+        y : ndarray of float64, shape (n, p), or (n,) if the targets were
+        """
+        check_is_fitted(self, "module_")
+        training = Training() if self.training is None else self.training
+        criterion = KernelLoss(self.loss)
+        trainer = Trainer(self.module_, criterion, training, 1, 0, self._device)
+        source = as_source(X, self.module_, self._device)
+        F = trainer.predict(source).numpy().astype(np.float64)
+        return F[:, 0] if self._is_vector else F
+
+    def _targets(self, X: Any, y: Any) -> np.ndarray:
+        y = np.asarray(y, dtype=np.float32)
+        self._is_vector = y.ndim == 1
+        y = y[:, None] if y.ndim == 1 else y
+        if y.ndim != 2 or not np.isfinite(y).all():
+            raise ValueError(f"y must be finite numbers of shape (n, p). Got shape {y.shape}.")
+        if n_rows(X) != len(y):
+            raise ValueError(f"X and y must be of equal length. Got {n_rows(X)} and {len(y)}.")
+        if len(y) == 0:
+            raise ValueError("Found array with 0 sample(s): a network needs rows to train on.")
+        return y
+
+    def _parts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows to train on and those held out."""
+        share = check_number(self.validation, "validation")
+        if share >= 1.0:
+            raise ValueError(f"validation must be a share of the rows, below 1. Got {share!r}.")
+        if self.patience is not None:
+            check_number(self.patience, "patience", low=1, integer=True)
+            if share == 0.0:
+                raise ValueError("patience needs rows that are held out: set validation=0.1, say.")
+        n_held = int(np.ceil(share * n)) if share > 0.0 else 0
+        if n_held >= n:
+            raise ValueError(f"validation={share!r} of {n} rows leaves none to train on.")
+        order = rng.permutation(n) if n_held else np.arange(n)
+        return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+    def _batches(
+        self, X: Any, targets: np.ndarray, extra: list[np.ndarray | None], part: np.ndarray
+    ) -> Batches:
+        whole = len(part) == len(targets)
+        source = as_source(X if whole else _rows(X, part), self.module_, self._device)
+        tensors = [
+            None if values is None else torch.from_numpy(values[part]).to(self._device)
+            for values in (targets, *extra)
+        ]
+        assert tensors[0] is not None
+        return Batches(source, tensors[0], tensors[1], tensors[2])
+
+    def _build(self, n_outputs: int, seed: int) -> nn.Module:
+        """Return a fresh module on the device."""
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            if isinstance(self.module, nn.Module):
+                module = copy.deepcopy(self.module)
+            elif callable(self.module):
+                module = self.module(n_outputs)
+            else:
+                raise TypeError(
+                    "module must be an nn.Module, a class of them, or a callable that takes the "
+                    f"number of outputs. Got {self.module!r} instead."
+                )
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"module must make an nn.Module. It made {type(module).__name__}.")
+        return module.to(self._device)
+
+    def _prepare(self, data: Batches, n_outputs: int) -> None:
+        """Run one batch, which gives lazy layers their size, and check what comes out."""
+        self.module_.eval()
+        with torch.random.fork_rng([]), torch.no_grad():
+            torch.manual_seed(0)
+            index = torch.arange(min(2, len(data)))
+            inputs, *_ = data.batch(index, index.to(self._device))
+            out = call(self.module_, inputs)
+        expected = (min(2, len(data)), n_outputs)
+        if not isinstance(out, torch.Tensor) or tuple(out.shape) != expected:
+            got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(
+                f"module must return a tensor of shape {expected} for {expected[0]} rows and "
+                f"{n_outputs} outputs. Got {got}. Give the class, or a callable of the number of "
+                "outputs, instead of an instance."
+            )
+
+    def _checkpoint(
+        self, trainer: Trainer, targets: np.ndarray, seed: int
+    ) -> tuple[Path, str] | None:
+        """Load the checkpoint if there is one; return where to write, and what it is of."""
+        if self.checkpoint is None:
+            return None
+        path = Path(self.checkpoint)
+        shapes = [(name, tuple(p.shape)) for name, p in self.module_.state_dict().items()]
+        settings = (sorted(trainer.training.get_params().items(), key=str), str(self.loss), seed)
+        code = hashlib.blake2b(repr((shapes, settings, targets.shape)).encode(), digest_size=16)
+        code.update(np.ascontiguousarray(targets).tobytes())
+        about = code.hexdigest()
+        if path.is_file():
+            trainer.load(path, about)
+        return path, about
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.non_deterministic = True
+        return tags
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device must be 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
+        ) from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={name!r} asks for a card, and PyTorch finds none.")
+    return device
+
+
+def _column(values: Any, name: str, n: int) -> np.ndarray | None:
+    """Return one non-negative number a row in float32."""
+    if values is None:
+        return None
+    values = np.asarray(values, dtype=np.float32)
+    if values.shape != (n,) or not np.isfinite(values).all() or values.min(initial=0.0) < 0.0:
+        raise ValueError(f"{name} must be {n} finite numbers >= 0. Got shape {values.shape}.")
+    return values
+
+
+def _rows(X: Any, index: np.ndarray) -> Any:
+    if isinstance(X, torch.utils.data.Dataset):
+        return torch.utils.data.Subset(X, index.tolist())
+    if isinstance(X, torch.Tensor):
+        return X[torch.from_numpy(index)]
+    return take(X, index)

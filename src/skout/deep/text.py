@@ -1,0 +1,192 @@
+"""Text encoders from Hugging Face, with a head of the wanted size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from .._arrays import row_slices
+from .._validation import check_choice, check_number
+from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
+
+__all__ = ["TextEncoder"]
+
+_TOKENIZED = 1000  # texts at a time: the tokenizer's own results are many times larger than the ids
+
+
+class TextEncoder(nn.Module):
+    """A pretrained text encoder and a head (`pip install skout[text]`).
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of outputs.
+    model : str or path
+        A local folder, or the name of a model on the Hugging Face hub, that AutoModel and
+        AutoTokenizer can read. Of an encoder-decoder model the encoder is taken.
+    pooling : {"mean", "cls"}, default "mean"
+        From the vectors of the tokens to one: their mean, or the vector of the first token.
+    hidden : sequence of int, default ()
+        Widths of hidden layers between the encoder and the outputs, with ReLU.
+    dropout : float, default 0.1
+        Dropout of the pooled vector and of the hidden layers in training, in [0, 1).
+    max_length : int, default 256
+        Longer texts are cut off at this number of tokens.
+    freeze : bool, default False
+        Train the head only; the encoder stays as it is, its own dropout off.
+
+    Attributes
+    ----------
+    encoder : transformers.PreTrainedModel
+        In float32, whatever the precision of the stored weights.
+    tokenizer : transformers.PreTrainedTokenizerBase
+    pad_id : int
+        The token that fills up a batch.
+
+    Examples
+    --------
+    >>> import functools
+    >>> from skout.deep import TextEncoder
+    >>> name = "sentence-transformers/all-MiniLM-L6-v2"
+    >>> module = functools.partial(TextEncoder, model=name, pooling="mean", max_length=128)
+
+    `module` is what to give to a regressor, which calls it with the number of outputs; the model
+    is read then:
+
+    >>> module(100)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        n_outputs: int,
+        model: str | os.PathLike[str],
+        *,
+        pooling: str = "mean",
+        hidden: Sequence[int] = (),
+        dropout: float = 0.1,
+        max_length: int = 256,
+        freeze: bool = False,
+    ) -> None:
+        super().__init__()
+        # All options before the model, which may take long to come.
+        check_number(n_outputs, "n_outputs", low=1, integer=True)
+        check_choice(pooling, "pooling", ("mean", "cls"))
+        check_number(max_length, "max_length", low=1, integer=True)
+        check_choice(freeze, "freeze", (True, False))
+        check_dropout(dropout)
+        hidden = check_widths(hidden)
+        self.pooling = pooling
+        self.max_length = max_length
+        self.freeze = freeze
+        self.encoder, self.tokenizer = _pretrained(model)
+        _check_reach(max_length, self.encoder, self.tokenizer)
+        self.pad_id = _pad_id(self.tokenizer)
+        self.encoder.requires_grad_(not freeze)
+        self.dropout = nn.Dropout(dropout)
+        width = self.encoder.config.hidden_size
+        self.head = dense_layers(n_outputs, n_inputs=width, hidden=hidden, dropout=dropout)
+        self.train()  # what was read is in evaluation mode
+
+    def train(self, mode: bool = True) -> TextEncoder:
+        """Set training mode; a frozen encoder stays in evaluation mode.
+
+        Parameters
+        ----------
+        mode : bool, default True
+
+        Returns
+        -------
+        self : TextEncoder
+        """
+        super().train(mode)
+        self.encoder.train(mode and not self.freeze)
+        return self
+
+    def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
+        """Return the token ids of each text, cut off at max_length.
+
+        Parameters
+        ----------
+        strings : list of str, n of them
+
+        Returns
+        -------
+        ids : list of n int64 arrays
+        """
+        texts = check_strings(strings)
+        ids: list[np.ndarray] = []
+        for some in row_slices(len(texts), _TOKENIZED):
+            batch = self.tokenizer(
+                texts[some],
+                truncation=True,
+                max_length=self.max_length,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )
+            # Where a tokenizer adds no token of its own, an empty text has none: attend to one.
+            ids += [np.array(row or [self.pad_id], np.int64) for row in batch["input_ids"]]
+        return ids
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return the outputs of a batch.
+
+        Parameters
+        ----------
+        input_ids : int64 tensor of shape (b, L)
+            Token ids, padded at the end.
+        attention_mask : bool tensor of shape (b, L)
+            False on the padding.
+
+        Returns
+        -------
+        outputs : tensor of shape (b, n_outputs)
+        """
+        found = self.encoder(input_ids=input_ids, attention_mask=attention_mask.long())
+        pooled = pool(found.last_hidden_state, attention_mask.bool(), self.pooling)
+        return self.head(self.dropout(pooled))
+
+
+def _pretrained(model: Any) -> tuple[Any, Any]:
+    """Return the encoder, in float32, and the tokenizer of a folder or name."""
+    if not isinstance(model, str | os.PathLike):
+        raise TypeError(
+            f"model must be a local folder or the name of a model. Got {model!r} instead."
+        )
+    transformers = _transformers()
+    encoder = transformers.AutoModel.from_pretrained(os.fspath(model)).float()
+    if encoder.config.is_encoder_decoder:
+        encoder = encoder.get_encoder()
+    if isinstance(getattr(encoder, "pooler", None), nn.Module):
+        encoder.pooler = nn.Identity()  # its weights would never get a gradient
+    return encoder, transformers.AutoTokenizer.from_pretrained(os.fspath(model))
+
+
+def _check_reach(max_length: int, encoder: Any, tokenizer: Any) -> None:
+    """Raise if the model has no positions for max_length tokens."""
+    positions = getattr(encoder.config, "max_position_embeddings", None) or max_length
+    reach = min(positions, tokenizer.model_max_length)
+    if max_length > reach:
+        raise ValueError(
+            f"max_length must be at most {reach}, the most tokens that the model reads. "
+            f"Got {max_length} instead."
+        )
+
+
+def _pad_id(tokenizer: Any) -> int:
+    """Return the padding token, else the end token, else 0; the mask hides it in any case."""
+    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    return 0
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise ImportError("TextEncoder needs transformers: pip install skout[text]") from error
+    return transformers

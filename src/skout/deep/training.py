@@ -1,0 +1,345 @@
+"""How a network is trained: settings, and the loop that follows them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from .._validation import check_choice, check_number
+from .batches import Source, call
+from .criteria import KernelLoss
+
+__all__ = ["Batches", "Trainer", "Training"]
+
+# (predictions, targets) -> a number, smaller is better
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+_OPTIMIZERS = {
+    "adamw": torch.optim.AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": torch.optim.SGD,
+}
+_PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Rows of a batch where only predictions are wanted, in multiples of a training batch.
+_PREDICTED = 4
+
+
+class Training(BaseEstimator):
+    """The settings of stochastic gradient descent.
+
+    Parameters
+    ----------
+    max_epochs : int, default 50
+    batch_size : int, default 128
+    lr : float, default 1e-3
+        The largest learning rate.
+    schedule : "cosine", "linear" or "constant", default "cosine"
+        How the learning rate falls, to zero in the last step of the last epoch.
+    warmup : float, default 0.05
+        Share of all steps in which the learning rate rises from zero.
+    optimizer : "adamw", "adam", "sgd" or callable, default "adamw"
+        A callable gets the parameters, lr and weight_decay.
+    weight_decay : float, default 0.0
+    clip_norm : float, optional
+        Gradients longer than this are shortened to it.
+    precision : "float32", "bfloat16" or "float16", default "float32"
+        Of the products in the network; weights and losses are float32.
+
+    Examples
+    --------
+    >>> from skout.deep import Training
+    >>> Training(max_epochs=10, lr=3e-4)
+    Training(lr=0.0003, max_epochs=10)
+    """
+
+    def __init__(
+        self,
+        max_epochs: int = 50,
+        batch_size: int = 128,
+        lr: float = 1e-3,
+        *,
+        schedule: str = "cosine",
+        warmup: float = 0.05,
+        optimizer: Any = "adamw",
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+        precision: str = "float32",
+    ) -> None:
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.schedule = schedule
+        self.warmup = warmup
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.clip_norm = clip_norm
+        self.precision = precision
+
+    def check(self) -> None:
+        """Raise an error that names a bad setting."""
+        check_number(self.max_epochs, "max_epochs", low=1, integer=True)
+        check_number(self.batch_size, "batch_size", low=1, integer=True)
+        check_number(self.lr, "lr", strict=True)
+        check_choice(self.schedule, "schedule", ("cosine", "linear", "constant"))
+        if check_number(self.warmup, "warmup") >= 1.0:
+            raise ValueError(f"warmup must be a share of the steps, below 1. Got {self.warmup!r}.")
+        if not callable(self.optimizer):
+            check_choice(self.optimizer, "optimizer", tuple(_OPTIMIZERS))
+        check_number(self.weight_decay, "weight_decay")
+        if self.clip_norm is not None:
+            check_number(self.clip_norm, "clip_norm", strict=True)
+        check_choice(self.precision, "precision", tuple(_PRECISIONS))
+
+    def rate(self, step: int, n_steps: int) -> float:
+        """Return the learning rate of a step, relative to `lr`."""
+        rising = self.warmup * n_steps
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        if self.schedule == "constant":
+            return 1.0
+        done = (step - rising) / max(1.0, n_steps - rising)
+        return 0.5 * (1.0 + math.cos(math.pi * done)) if self.schedule == "cosine" else 1.0 - done
+
+
+class Batches:
+    """Inputs with their targets.
+
+    Parameters
+    ----------
+    source : Source
+    targets : Tensor of shape (n, p)
+    residual, weights : Tensor of shape (n,), optional
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        targets: Tensor,
+        residual: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> None:
+        self.source, self.targets, self.residual, self.weights = source, targets, residual, weights
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def batch(
+        self, index: Tensor, on_device: Tensor
+    ) -> tuple[Any, Tensor, Tensor | None, Tensor | None]:
+        """Return inputs, targets, residuals and weights at some positions."""
+        residual = None if self.residual is None else self.residual[on_device]
+        weights = None if self.weights is None else self.weights[on_device]
+        inputs = self.source.batch(index, on_device)
+        return inputs, self.targets[on_device], residual, weights
+
+
+class Trainer:
+    """Trains a module, one epoch at a time, and can be stopped and resumed between epochs.
+
+    What is random in an epoch (the order of the rows, dropout) depends on the seed and the number
+    of the epoch alone, so that a resumed run ends as one that was not interrupted.
+
+    Parameters
+    ----------
+    module : nn.Module
+        On its device, all parameters there.
+    criterion : KernelLoss
+    training : Training
+    n_rows : int
+        Rows of the training part, for the schedule.
+    seed : int
+    device : torch.device
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        criterion: KernelLoss,
+        training: Training,
+        n_rows: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.module, self.criterion, self.training = module, criterion, training
+        self.seed, self.device = seed, device
+        self.epoch = 0
+        self.history: list[dict[str, float]] = []
+        self.best: dict[str, Any] | None = None  # weights and score of the best epoch
+        steps = math.ceil(n_rows / training.batch_size)
+        kind = training.optimizer
+        kind = kind if callable(kind) else _OPTIMIZERS[kind]
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        self.optimizer = kind(parameters, lr=training.lr, weight_decay=training.weight_decay)
+        total = steps * training.max_epochs
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: training.rate(step, total)
+        )
+        half = training.precision == "float16" and device.type == "cuda"
+        self.scaler = torch.amp.GradScaler(device.type, enabled=half)
+
+    def run_epoch(self, data: Batches) -> float:
+        """Go through the rows once; return the mean loss."""
+        size = int(self.training.batch_size)
+        generator = torch.Generator().manual_seed(self.seed + 7919 * self.epoch)
+        order = torch.randperm(len(data), generator=generator)
+        total = torch.zeros((), device=self.device)
+        self.module.train()
+        parts = zip(order.split(size), order.to(self.device).split(size), strict=True)
+        with self._random(self.epoch):
+            for index, on_device in parts:
+                total.add_(self._step(data, index, on_device), alpha=len(index) / len(order))
+        self.epoch += 1
+        loss = float(total)
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"The loss is {loss} in epoch {self.epoch}: lower lr={self.training.lr}, set "
+                "clip_norm, or use precision='float32'."
+            )
+        return loss
+
+    def _step(self, data: Batches, index: Tensor, on_device: Tensor) -> Tensor:
+        inputs, targets, residual, weights = data.batch(index, on_device)
+        self.optimizer.zero_grad(set_to_none=True)
+        with self._autocast():
+            prediction = call(self.module, inputs)
+        loss = self.criterion(prediction, targets, residual, weights)
+        if self.scaler.is_enabled():
+            self.scaler.scale(loss).backward()
+            self.scaler.unscale_(self.optimizer)
+            self._clip()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            loss.backward()
+            self._clip()
+            self.optimizer.step()
+        self.scheduler.step()
+        return loss.detach()
+
+    def _clip(self) -> None:
+        if self.training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
+
+    def _autocast(self) -> Any:
+        dtype = _PRECISIONS[self.training.precision]
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
+
+    @contextmanager
+    def _random(self, epoch: int) -> Iterator[None]:
+        """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(self.seed + 104729 * (epoch + 1))
+            yield
+
+    @torch.inference_mode()
+    def predict(self, source: Source) -> Tensor:
+        """Return the predictions of all rows, without dropout, on the CPU."""
+        self.module.eval()
+        size = _PREDICTED * int(self.training.batch_size)
+        parts = []
+        with self._autocast():
+            for index in torch.arange(len(source)).split(size):
+                inputs = source.batch(index, index.to(self.device))
+                parts.append(call(self.module, inputs).float().cpu())
+        return torch.cat(parts)
+
+    def validate(
+        self, data: Batches, metric: Callable[[np.ndarray, np.ndarray], float] | None
+    ) -> float:
+        """Return the metric of the predictions of a validation part; default the mean loss."""
+        F = self.predict(data.source)
+        if metric is not None:
+            return float(metric(F.numpy(), data.targets.cpu().numpy()))
+        residual = None if data.residual is None else data.residual.cpu()
+        weights = None if data.weights is None else data.weights.cpu()
+        return float(self.criterion(F, data.targets.cpu(), residual, weights))
+
+    def record(self, train_loss: float, score: float | None, seconds: float) -> bool:
+        """Note an epoch; return whether it is the best so far."""
+        row = {"epoch": self.epoch, "train_loss": train_loss, "seconds": seconds}
+        better = False
+        if score is not None:
+            row["validation"] = score
+            better = self.best is None or score < self.best["score"]
+            if better:
+                weights = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
+                self.best = {"score": score, "epoch": self.epoch, "weights": weights}
+        self.history.append(row)
+        return better
+
+    def save(self, path: Path, about: str) -> None:
+        """Write a checkpoint: the old file or the new one is there, never half of one."""
+        state = {
+            "about": about,
+            "epoch": self.epoch,
+            "history": self.history,
+            "best": self.best,
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": {"last_epoch": self.scheduler.last_epoch},
+            "scaler": self.scaler.state_dict(),
+        }
+        partial = path.with_name(path.name + ".part")
+        with open(partial, "wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+
+    def load(self, path: Path, about: str) -> None:
+        """Go on from a checkpoint, of which only tensors and numbers are read."""
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        if state["about"] != about:
+            raise ValueError(
+                f"The checkpoint {path} is of another network, other settings or other data. "
+                "Remove it, or give another path."
+            )
+        self.epoch, self.history, self.best = state["epoch"], state["history"], state["best"]
+        self.module.load_state_dict(state["module"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.last_epoch = state["scheduler"]["last_epoch"]
+        self.scaler.load_state_dict(state["scaler"])
+
+    def run(
+        self,
+        train: Batches,
+        held: Batches | None,
+        *,
+        metric: Metric | None = None,
+        patience: int | None = None,
+        checkpoint: tuple[Path, str] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Train to the last epoch, or until `patience` epochs were not better; keep the best."""
+        epochs = int(self.training.max_epochs)
+        with tqdm(total=epochs, initial=self.epoch, desc="epochs", disable=not verbose) as bar:
+            while self.epoch < epochs and not self._is_over(patience):
+                start = time.perf_counter()
+                loss = self.run_epoch(train)
+                seconds = time.perf_counter() - start
+                score = None if held is None else self.validate(held, metric)
+                self.record(loss, score, seconds)
+                if checkpoint is not None:
+                    self.save(*checkpoint)
+                bar.set_postfix({"train": loss} if score is None else {"train": loss, "val": score})
+                bar.update()
+        if self.best is not None:
+            self.module.load_state_dict(copy.copy(self.best["weights"]))
+
+    def _is_over(self, patience: int | None) -> bool:
+        if patience is None or self.best is None:
+            return False
+        return self.epoch - int(self.best["epoch"]) >= patience

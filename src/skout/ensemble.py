@@ -1,0 +1,428 @@
+"""Several structured predictors that vote: mean of scores, best score, mean of ranks (5.19, 5.23).
+
+A sketched predictor depends on the draw of its sketches, a network on its seed. Members that differ
+by draw see the same candidates in coordinates of their own; what they share is the score of a
+candidate, 2 <f(x), z(c)> - k(c, c), an estimate of k(c, c) - ||h(x) - psi(c)||^2 up to a constant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from ._arrays import match, n_rows, take
+from ._validation import check_choice, check_number, check_rng
+from .decoding import EmbeddedPool
+from .decoding.blend import COMBINE, Blend, EmbeddedPools
+from .decoding.search import Found
+from .metrics import kernel_similarity, mean_reciprocal_rank
+from .predictor import StructuredPredictor
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(BaseEstimator):
+    """Structured predictors that differ by seed, and choose candidates together.
+
+    Searches are exact, whatever the `index` of the members' decoders.
+
+    Parameters
+    ----------
+    predictor : StructuredPredictor
+        Which ranks candidates. Every `random_state` in it is set anew for each member.
+    n_members : int, default 3
+    combine : "mean", "max" or "rank", default "mean"
+        A candidate's score is the weighted mean of the members' scores, the largest of them
+        (5.19), or minus the weighted mean of its ranks by the members (5.23), where equal scores
+        share the mean of their ranks. Ranks suit members whose scores are not on one scale.
+    weights : sequence of n_members floats, optional
+        Not negative; they are scaled to a sum of one. None is equal weights; `tune` finds better
+        ones. A maximum is over the members of positive weight.
+    random_state : None, int or Generator
+        Seed of the members' seeds.
+
+    Attributes
+    ----------
+    members_ : list of StructuredPredictor
+    weights_ : ndarray of shape (n_members,)
+        Summing to one.
+    combine_ : str
+        The strategy in use.
+    validation_score_ : float
+        Mean reciprocal rank that `tune` reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import sisokr
+    >>> from skout.ensemble import Ensemble
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
+    >>> model = Ensemble(sisokr("gaussian", "tanimoto"), 3, random_state=0).fit(X, Y)
+    >>> model.predict([[1.0], [18.0]])
+    array([[1, 0, 1],
+           [0, 1, 1]])
+    """
+
+    def __init__(
+        self,
+        predictor: Any,
+        n_members: int = 3,
+        combine: str = "mean",
+        weights: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.predictor = predictor
+        self.n_members = n_members
+        self.combine = combine
+        self.weights = weights
+        self.random_state = random_state
+
+    @classmethod
+    def of(cls, models: Sequence[Any], combine: str = "mean", weights: Any = None) -> Ensemble:
+        """Make an ensemble of predictors that are fitted already.
+
+        Their kernels, sketches and regressors may differ. If their training outputs do, too,
+        `candidates` must be given.
+
+        Parameters
+        ----------
+        models : sequence of fitted StructuredPredictor
+        combine : "mean", "max" or "rank", default "mean"
+        weights : sequence of floats, optional
+
+        Returns
+        -------
+        ensemble : Ensemble
+        """
+        models = list(models)
+        if not models:
+            raise ValueError("models is empty: give at least one fitted StructuredPredictor.")
+        for model in models:
+            _check_predictor(model, "models")
+            check_is_fitted(model, "decoder_")
+        ensemble = cls(models[0], len(models), combine, weights)
+        return ensemble._ready(models, ensemble._checked_weights())
+
+    def fit(self, X: Any, Y: Any, **fit_params: Any) -> Ensemble:
+        """Fit the members, one after another, each with seeds of its own.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        **fit_params
+            Passed to the fit of each member.
+
+        Returns
+        -------
+        self : Ensemble
+        """
+        _check_predictor(self.predictor, "predictor")
+        weights = self._checked_weights()
+        rng = check_rng(self.random_state)
+        if _routing_enabled():
+            fit_params = process_routing(self, "fit", **fit_params).predictor.fit
+        names = [name for name in self.predictor.get_params() if _is_seed(name)]
+        if not names and self.n_members > 1:
+            warnings.warn(
+                "predictor has no random_state, so that its members may be copies of one another. "
+                "Give it a sketch or a random regressor, or combine fitted models by Ensemble.of.",
+                UserWarning,
+                stacklevel=2,
+            )
+        models = []
+        for _ in range(self.n_members):
+            seeds = {name: int(rng.integers(2**31 - 1)) for name in names}
+            models.append(clone(self.predictor).set_params(**seeds).fit(X, Y, **fit_params))
+        return self._ready(models, weights)
+
+    def _checked_weights(self) -> np.ndarray:
+        check_number(self.n_members, "n_members", low=1, integer=True)
+        check_choice(self.combine, "combine", COMBINE)
+        if self.weights is None:
+            return np.full(self.n_members, 1.0 / self.n_members)
+        weights = np.asarray(self.weights, dtype=np.float64)
+        valid = weights.shape == (self.n_members,) and np.all(np.isfinite(weights))
+        if not valid or np.any(weights < 0.0) or weights.sum() == 0.0:
+            raise ValueError(
+                f"weights must be {self.n_members} numbers, one for each member, not negative and "
+                f"not all zero. Got {self.weights!r} instead."
+            )
+        return weights / weights.sum()
+
+    def _ready(self, models: list[Any], weights: np.ndarray) -> Ensemble:
+        self.members_, self.weights_, self.combine_ = models, weights, self.combine
+        self.__dict__.pop("validation_score_", None)
+        self._training: EmbeddedPools | None = None
+        return self
+
+    def tune(
+        self,
+        X: Any,
+        Y: Any,
+        candidates: Any = None,
+        *,
+        combine: str | Sequence[str] | None = None,
+        n_steps: int = 10,
+    ) -> Ensemble:
+        """Choose the weights, and the strategy if there are several, on held-out data.
+
+        Members are added one at a time, each as often as it helps the mean reciprocal rank of the
+        truth most (ensemble selection); equal weights stay where nothing beats them.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows that the members have not seen
+        Y : objects, n of them
+        candidates : optional
+            As in `predict`. The truth must be among them for a row to count.
+        combine : str or sequence of str, optional
+            Strategies to choose from; default the one in use.
+        n_steps : int, default 10
+            Members to add: weights are multiples of at least 1/n_steps.
+
+        Returns
+        -------
+        self : Ensemble
+            With new `weights_`, `combine_` and `validation_score_`.
+        """
+        check_is_fitted(self, "members_")
+        check_number(n_steps, "n_steps", low=1, integer=True)
+        names = [combine or self.combine_] if isinstance(combine, str | None) else list(combine)
+        for name in names:
+            check_choice(name, "combine", COMBINE)
+        pools = self.embed(candidates)
+        queries, truth = self._queries(X, pools), self._truth(Y, pools, n_rows(X))
+
+        def quality(name: str, weights: np.ndarray) -> float:
+            return mean_reciprocal_rank(
+                Blend(name, weights, queries, pools, self._n_jobs).truth_ranks(truth, 0.5)
+            )
+
+        results = [(name, *self._selected(name, quality, n_steps)) for name in names]
+        best = max(results, key=lambda result: result[2])  # the first of equals
+        self.combine_, self.weights_, self.validation_score_ = best
+        return self
+
+    def _selected(self, name: str, quality: Any, n_steps: int) -> tuple[np.ndarray, float]:
+        """Return the best weights on the way of ensemble selection, and their quality."""
+        T = len(self.members_)
+        best = np.full(T, 1.0 / T)
+        best_quality = quality(name, best)
+        counts = np.zeros(T)
+        for step in range(1, n_steps + 1 if T > 1 else 1):
+            tried = [quality(name, (counts + one) / step) for one in np.eye(T)]
+            counts[np.argmax(tried)] += 1.0
+            if max(tried) > best_quality:
+                best, best_quality = counts / step, max(tried)
+        return best, best_quality
+
+    def embed(self, candidates: Any) -> EmbeddedPools:
+        """Encode and embed candidates once for each member, to rank them many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+
+        Returns
+        -------
+        pools : EmbeddedPools
+        """
+        check_is_fitted(self, "members_")
+        if candidates is None:
+            if self._training is None:
+                self._check_training()
+                self._training = EmbeddedPools.of([one.embed(None) for one in self.members_])
+            return self._training
+        if isinstance(candidates, EmbeddedPool):
+            raise TypeError(
+                "candidates were embedded by a single model. Embed them with the ensemble: "
+                "ensemble.embed(pool.objects)."
+            )
+        if not isinstance(candidates, EmbeddedPools):
+            return EmbeddedPools.of([one.embed(candidates) for one in self.members_])
+        if len(candidates.parts) != len(self.members_):
+            raise ValueError(
+                f"candidates were embedded by {len(candidates.parts)} members, and this ensemble "
+                f"has {len(self.members_)}. Embed them with it: ensemble.embed(pool.objects)."
+            )
+        for one, part in zip(self.members_, candidates.parts, strict=True):
+            one.embed(part)  # raises where the part is of another model
+        return candidates
+
+    def _check_training(self) -> None:
+        """Raise where members disagree on the default candidates."""
+        pools = [one.embed(None) for one in self.members_]
+        for one, pool in zip(self.members_[1:], pools[1:], strict=True):
+            if not _same_objects(one, pools[0].objects, pool):
+                raise ValueError(
+                    "The members were fitted on different outputs, so that there is no default "
+                    "pool. Give candidates."
+                )
+
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Predict an object for each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
+            What to choose from: one pool for all rows, or one set for each; default the distinct
+            training outputs.
+
+        Returns
+        -------
+        objects : n of them
+        """
+        pools = self.embed(candidates)
+        best = self.rank(X, pools, k=1)[0][:, 0]
+        pool = pools.pool
+        if pool.is_per_query:
+            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
+        return take(pool.pool, best)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
+        k : int, default 10
+            How many to return.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the row's own set, best first; ties go to the lower
+            position. A set of fewer than k candidates is padded with -1.
+        scores : ndarray of shape (n, k)
+            Mean or maximum of the members' scores, or minus the mean rank; padded with -inf.
+        """
+        pools = self.embed(candidates)
+        check_number(k, "k", low=1, integer=True)
+        if k > pools.pool.largest and len(pools):
+            raise ValueError(
+                f"k={k} is larger than the number of candidates, {pools.pool.largest}."
+            )
+        return self._blend(self._queries(X, pools), pools).best(k)
+
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
+        ties : "average", "worst" or "best", default "average"
+            What to make of candidates that score as the truth does.
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+        check_choice(ties, "ties", ("average", "worst", "best"))
+        pools = self.embed(candidates)
+        truth = self._truth(Y, pools, n_rows(X))
+        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
+        return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
+
+    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
+        """Return the mean normalised kernel similarity of prediction and truth; 1 is perfect.
+
+        The kernel is that of the first member.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
+
+        Returns
+        -------
+        score : float
+        """
+        predicted = self.predict(X, candidates)
+        return kernel_similarity(self.members_[0].output_basis_.kernel_, Y, predicted)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return who takes which metadata: the predictor in fit, this object `candidates`."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(predictor=self.predictor, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.predictor).input_tags
+        return tags
+
+    @property
+    def _n_jobs(self) -> int | None:
+        return self.members_[0].decoder_.n_jobs
+
+    def _blend(self, queries: list[np.ndarray], pools: EmbeddedPools) -> Blend:
+        return Blend(self.combine_, self.weights_, queries, pools, self._n_jobs)
+
+    def _queries(self, X: Any, pools: EmbeddedPools) -> list[np.ndarray]:
+        """Return [2 f, 1] of each member."""
+        return [
+            one.decoder_._queries(one.predict_coordinates(X), part)
+            for one, part in zip(self.members_, pools.parts, strict=True)
+        ]
+
+    def _truth(self, Y: Any, pools: EmbeddedPools, n: int) -> np.ndarray:
+        """Return the distinct candidate that each true object is to all members, or -1."""
+        found = [
+            one.decoder_._truth(Y, part, n)
+            for one, part in zip(self.members_, pools.parts, strict=True)
+        ]
+        if pools.table is None:
+            return np.where(np.all(found == found[0], axis=0), found[0], -1)
+        truth = match(np.column_stack(found), pools.table)
+        if not pools.pool.is_per_query:
+            return truth
+        query_of = pools.pool.objects.query_of
+        present = np.zeros(n, dtype=bool)
+        present[query_of[pools.pool.members == truth[query_of]]] = True
+        return np.where(present, truth, -1)
+
+
+def _check_predictor(model: Any, name: str) -> None:
+    if not isinstance(model, StructuredPredictor):
+        raise TypeError(
+            f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
+            f"Got {type(model).__name__} instead; of a search, give best_estimator_."
+        )
+
+
+def _is_seed(name: str) -> bool:
+    return name == "random_state" or name.endswith("__random_state")
+
+
+def _same_objects(model: Any, objects: Any, pool: EmbeddedPool) -> bool:
+    """Whether a model finds the same objects in its pool, in the same order."""
+    n = n_rows(objects)
+    if n != len(pool):
+        return False
+    try:
+        found = model.decoder_._truth(objects, pool, n)
+    except (TypeError, ValueError):  # of another kind, or another number of features
+        return False
+    return bool(np.array_equal(found, np.arange(n)))

@@ -1,0 +1,288 @@
+"""Kernel machines with a kernel-induced loss: robust regression in an output basis (5.15-5.16).
+
+The loss of an output y is a function of its distance to the prediction in the feature space,
+
+    ||h(x) - psi(y)||^2 = ||f - z(y)||^2 + k(y, y) - ||z(y)||^2,
+
+where the last two terms, the residual, are what the basis does not see of y. So it is a loss of
+the norm on the targets [z(y), sqrt(residual)] with a last prediction that is always 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from .._arrays import n_rows
+from .._validation import check_targets
+from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
+from .base import KernelMachineBase
+
+__all__ = ["InducedMachine"]
+
+# Halvings of the interval in which a conjugate is attained, and doublings to find it.
+_HALVINGS, _DOUBLINGS = 60, 60
+
+
+class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
+    """Kernel regression into an output basis with a kernel-induced loss, robust to wrong outputs.
+
+    Minimises mean_i h(||h(x_i) - psi(y_i)||) + alpha/2 ||f||^2 over the space of the kernel, or
+    over the span of a sketch of it (5.15-5.16). With `residual` None or 0 it is `KernelMachine`;
+    otherwise a loss knows that outputs which the basis does not see well are far from any
+    prediction. `StructuredPredictor` gives the residual by itself.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable, default "gaussian"
+    sketch : sketch, str or None, default None
+        None is exact, which is cubic in the number of rows.
+    loss : Loss or str, default "huber"
+        Of the norm: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", or
+        such an object as `Huber(kappa=0.5)`. Distances between normalised outputs are at most 2,
+        sqrt(2) if the kernel is not negative: choose kappa or epsilon well below.
+    alpha : float or sequence of floats, default 1e-3
+        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
+    cv : int, splitter or iterable of splits, default 5
+        Used when `alpha` is a sequence.
+    fit_intercept : bool, default False
+        Add an unpenalised constant to each output.
+    tol : float, default 1e-4
+        Relative duality gap to reach.
+    max_iter : int, default 200
+        Most Newton steps.
+    random_state : None, int or Generator
+        Seed of the sketch.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use.
+    verbose : bool, default False
+        Show progress.
+
+    Attributes
+    ----------
+    kernel_, basis_, coef_, intercept_, alpha_, objective_, duality_gap_, n_iter_, cv_results_
+        As those of `KernelMachine`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelBasis, StructuredPredictor
+    >>> from skout.losses import Huber
+    >>> from skout.regressors.induced import InducedMachine
+    >>> from skout.sketches import SubSample
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
+    >>> Y[3] = [0, 1, 0]  # a mistake
+    >>> basis = KernelBasis("tanimoto", SubSample(2), random_state=1)
+    >>> model = StructuredPredictor(InducedMachine("gaussian", None, Huber(0.1), 1e-2), basis)
+    >>> model.fit(X, Y).predict([[3.0], [18.0]])
+    array([[1, 0, 1],
+           [0, 1, 1]])
+    """
+
+    uses_residual = True
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        sketch: Any = None,
+        loss: Any = "huber",
+        alpha: Any = 1e-3,
+        *,
+        cv: Any = 5,
+        fit_intercept: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.sketch = sketch
+        self.loss = loss
+        self.alpha = alpha
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+    ) -> InducedMachine:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects that the kernel encodes, n of them
+        y : array of shape (n,) or (n, d)
+            Coordinates of the outputs.
+        residual : array of shape (n,), optional
+            k(y, y) - ||z(y)||^2 >= 0 of each output, `KernelBasis.residual`; None is 0.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self : InducedMachine
+        """
+        loss = as_loss(self.loss)
+        if not isinstance(loss, RadialLoss):
+            raise ValueError(
+                "loss must be one of the norm: squared, huber, epsilon_insensitive or "
+                f"squared_epsilon_insensitive. Got {loss!r} instead."
+            )
+        rows, weights = self._rows(X, sample_weight)
+        y = check_targets(y, n_rows(rows))
+        self._is_vector = y.ndim == 1
+        Y = y.reshape(len(y), -1)
+        residual = _check_residual(residual, len(Y))
+        if residual is None:
+            self._learn(rows, Y, weights, loss)
+            return self
+        d = Y.shape[1]
+        targets = np.column_stack([Y.astype(np.float64), np.sqrt(residual)])
+        self._learn(rows, targets, weights, _Induced(loss), np.diag([1.0] * d + [0.0]))
+        self.coef_, self.intercept_ = self.coef_[:, :d], self.intercept_[:d]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the coordinates of the outputs of new rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, d)
+        """
+        F = self._decision(X)
+        return F[:, 0] if self._is_vector else F
+
+
+def _check_residual(residual: Any, n: int) -> np.ndarray | None:
+    """Return the residual as float64, None where it makes no difference."""
+    if residual is None:
+        return None
+    residual = np.asarray(residual, dtype=np.float64)
+    if residual.shape != (n,):
+        raise ValueError(
+            f"residual must have one number for each of the {n} rows. "
+            f"Got shape {residual.shape} instead."
+        )
+    wrong = ~(residual >= 0.0) | np.isinf(residual)
+    if wrong.any():
+        raise ValueError(
+            "residual must be finite and not negative: k(y, y) - ||z(y)||^2. "
+            f"Got {residual[wrong][0]} instead."
+        )
+    return residual if residual.any() else None
+
+
+class _Induced(Loss):
+    """h(||[f, 0] - [z, rho]||): a loss of the norm that does not look at the last prediction."""
+
+    def __init__(self, base: RadialLoss) -> None:
+        self.base = base
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        return self.base.smooth
+
+    def variable(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.base.variable(_without_last(F), Y)
+
+    def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.base.along(_without_last(dF), _without_last(F), Y)
+
+    def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        G = self.base.lift(slope, _without_last(F), Y)
+        G[:, -1] = 0.0
+        return G
+
+    def lift_curvature(
+        self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
+    ) -> Curvature:
+        diagonal, weight, u = self.base.lift_curvature(slope, bend, _without_last(F), Y)
+        return Curvature(_without_last(diagonal), weight, None if u is None else _without_last(u))
+
+    def _h(self, s: np.ndarray) -> np.ndarray:
+        return self.base._h(s)
+
+    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
+        return self.base._slope(s, t)
+
+    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
+        return self.base._bend(s, t)
+
+    @property
+    def ramps(self) -> tuple[Ramp, ...]:
+        return self.base.ramps
+
+    @property
+    def limit(self) -> tuple[Loss, float] | None:
+        if self.base.limit is None:
+            return None
+        loss, slope = self.base.limit
+        assert isinstance(loss, RadialLoss)
+        return _Induced(loss), slope
+
+    def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the least conjugate of the loss that does look, over what its last slope may be.
+
+        Any slope bounds it from above, so that a certificate holds however well it is found.
+        """
+        G = _without_last(G)
+        size = np.sqrt(np.einsum("ij,ij->i", G, G))
+        G[:, -1] = -self._last_slope(size, Y[:, -1])
+        return self.base.conjugate(G, Y)
+
+    def _last_slope(self, size: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        """Return t = rho h'(q)/q, q^2 = r^2 + rho^2, where r h'(q)/q is the size of the gradient.
+
+        r h'(q)/q increases with r. At a jump of h' it is `size`, between the values at both sides.
+        """
+        low, high = self._bracket(size, rho)
+        ends = np.array([rho * self._share(low, rho), rho * self._share(high, rho)])
+        t = np.divide(rho * size, high, out=ends[1].copy(), where=high > 0.0)
+        t = np.clip(t, ends.min(axis=0), ends.max(axis=0))
+        if np.isinf(self.lipschitz):
+            return t
+        return np.minimum(t, np.sqrt(np.maximum(self.lipschitz**2 - size**2, 0.0)))
+
+    def _share(self, r: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        """Return h'(q)/q, and 0 where q is."""
+        q = np.hypot(r, rho)
+        return np.divide(self.base._slope(q, 0.0), q, out=np.zeros_like(q), where=q > 0.0)
+
+    def _bracket(self, size: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of a short interval in which r h'(q)/q reaches `size`."""
+        low, high = np.zeros_like(size), np.maximum(rho, 1e-3)
+        for _ in range(_DOUBLINGS):
+            short = high * self._share(high, rho) < size
+            if not short.any():
+                break
+            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            short = middle * self._share(middle, rho) < size
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return low, high
+
+    def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        return self.base.clip(_without_last(G), Y)
+
+    @property
+    def lipschitz(self) -> float:
+        return self.base.lipschitz
+
+
+def _without_last(F: np.ndarray) -> np.ndarray:
+    """Return a copy whose last column is 0."""
+    F = np.array(F)
+    F[:, -1] = 0.0
+    return F
