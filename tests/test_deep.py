@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, dsokr  # noqa: E402
+from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, dsokr  # noqa: E402
 from skout.deep import MLP, KernelLoss, NeuralRegressor, Training  # noqa: E402
 from skout.deep.batches import as_source  # noqa: E402
 from skout.deep.training import Trainer  # noqa: E402
@@ -522,6 +522,15 @@ def test_robust_losses_win_where_outputs_are_wrong():
             ).fit(X[:800], noisy)  # fmt: skip
             scores[name].append(model.score(X[800:], Y[800:]))
     assert np.mean(scores["huber"]) > np.mean(scores["squared"])
+
+
+def test_members_of_an_ensemble_have_checkpoints_of_their_own(tmp_path):
+    X, Y = labels(60)
+    net = dsokr(Small, "tanimoto", training=quick(), checkpoint=tmp_path / "net.pt", device="cpu")
+    first = Ensemble(net, 2, random_state=0).fit(X, Y)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.pt.0", "net.pt.1"]
+    again = Ensemble(net, 2, random_state=0).fit(X, Y)  # from the checkpoints
+    assert_array_equal(first.rank(X, k=3)[0], again.rank(X, k=3)[0])
 
 
 def test_skout_does_not_import_torch():

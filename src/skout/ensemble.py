@@ -41,7 +41,8 @@ class Ensemble(BaseEstimator):
     Parameters
     ----------
     predictor : StructuredPredictor
-        Which ranks candidates. Every `random_state` in it is set anew for each member.
+        Which ranks candidates. Every `random_state` in it is set anew for each member, and the
+        number of the member is added to the path of a network's checkpoint.
     n_members : int, default 3
     combine : "mean", "max" or "rank", default "mean"
         A candidate's score is the weighted mean of the members' scores, the largest of them
@@ -66,8 +67,7 @@ class Ensemble(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skout import sisokr
-    >>> from skout.ensemble import Ensemble
+    >>> from skout import Ensemble, sisokr
     >>> X = np.arange(20.0)[:, None]
     >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
     >>> model = Ensemble(sisokr("gaussian", "tanimoto"), 3, random_state=0).fit(X, Y)
@@ -143,10 +143,16 @@ class Ensemble(BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
+        paths = {
+            name: path
+            for name, path in self.predictor.get_params().items()
+            if name.endswith("__checkpoint") and path is not None
+        }
         models = []
-        for _ in range(self.n_members):
-            seeds = {name: int(rng.integers(2**31 - 1)) for name in names}
-            models.append(clone(self.predictor).set_params(**seeds).fit(X, Y, **fit_params))
+        for t in range(self.n_members):
+            own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
+            own |= {name: f"{path}.{t}" for name, path in paths.items()}
+            models.append(clone(self.predictor).set_params(**own).fit(X, Y, **fit_params))
         return self._ready(models, weights)
 
     def _checked_weights(self) -> np.ndarray:

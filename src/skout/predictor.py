@@ -379,12 +379,12 @@ def dsokr(
     Examples
     --------
     >>> import numpy as np
-    >>> from skout import dsokr  # doctest: +SKIP
-    >>> from skout.deep import MLP, Training  # doctest: +SKIP
+    >>> from skout import dsokr
+    >>> from skout.deep import MLP, Training
     >>> X = np.arange(20.0)[:, None] / 20
     >>> Y = np.where(X < 0.5, [[1, 0, 1]], [[0, 1, 1]])
-    >>> model = dsokr(MLP, "tanimoto", training=Training(20), random_state=0)  # doctest: +SKIP
-    >>> model.fit(X, Y).predict([[0.1]])  # doctest: +SKIP
+    >>> model = dsokr(MLP, "tanimoto", training=Training(20), random_state=0)
+    >>> model.fit(X, Y).predict([[0.1]])
     array([[1, 0, 1]])
     """
     from .deep import NeuralRegressor  # PyTorch is imported here, not with skout
