@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What the demo needs is there sooner than what the tests need.
+LIGHT := $(VENV)/.light
 PYTEST_ARGS ?= -n 2
 
 # Tests on real data read the folder SKOUT_DATA; without it they are skipped.
@@ -17,7 +19,7 @@ endif
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## complete handwritten digits, print a table, write a page
+demo: $(LIGHT) ## complete handwritten digits, print a table, write a page
 	$(BIN)/skout demo
 
 test: lint typecheck pytest ## lint, check types, run all tests and doctests
@@ -47,11 +49,14 @@ clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+$(LIGHT): EXTRAS = cli,plot
+$(READY): EXTRAS = test,ann,chem,cli,deep,fast,plot,text
+
+$(LIGHT) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "skout needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "installing skout and its tools into $(VENV)"
+	@echo "installing skout[$(EXTRAS)] into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  -c constraints.txt -e ".[test,ann,chem,cli,deep,fast,plot,text]"
-	@touch $@
+	  -c constraints.txt -e ".[$(EXTRAS)]"
+	@touch $(LIGHT) $@
