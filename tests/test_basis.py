@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, block_budget
 from skout._linalg import partial_whitening
-from skout.basis import Plan, accuracy_plan
+from skout.accuracy import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.moments import Sample
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,12 +18,11 @@ from ._linalg import (
     partial_whitening,
     pivoted_cholesky,
     symmetric_eigenvalues,
-    top_centred,
-    top_eigenvalue,
     triangular_inverse,
     triangular_product,
 )
 from ._validation import check_choice, check_number, check_rng, check_rows
+from .accuracy import Plan, accuracy_plan
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
 from .moments import KnownRows, Moments, Sample, accumulate
@@ -367,68 +365,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
-
-
-# Ranks below which whitening every row costs little; pivots that may be whitened row by row.
-_SMALL_RANK = 256
-_WHITENED = (32, 64, 128, 256, 512)
-# Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
-# bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
-_SINGLE_LOSS = 2e-3
-_DOUBLE_LOSS = 1e-8
-
-
-class Plan(NamedTuple):
-    """What is done to each block of features before its products are formed."""
-
-    size: int  # features to whiten
-    centre: bool  # whether to subtract their mean over the landmarks
-    dtype: np.dtype  # precision of the products
-
-
-def accuracy_plan(
-    C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool, n: float = np.inf
-) -> Plan:
-    """Choose how far to whiten the features in each block, and the precision of the products.
-
-    The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
-    what whitening leaves of K~ = L L' (C is L^-1); to centre the features takes away the largest.
-    Relative to the smallest eigenvalue mu of K~ the noise becomes noise / (mu (mu + shift)) in Z'Z
-    and between that and noise / (mu + shift)^2 in predictions, as measured. The cheapest choice
-    that keeps the geometric mean of the two small is taken; float32 rows get float32 products
-    where that is enough. `n` is the number of rows that will be seen.
-    """
-    p = len(C)
-    if p < _SMALL_RANK:
-        return Plan(p, False, np.dtype(np.float64))
-    choices = [(0, False)] + [(0, True)] * may_centre
-    # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
-    sizes = [size for size in _WHITENED if size < p]
-    choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
-    mu = C[-1, -1] ** -2.0  # the last pivot, squared
-
-    def largest_square(kind: Any, share: float, loss: float) -> float:
-        allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-        return allowed / (float(np.finfo(kind).eps) * share)
-
-    # float32 products err at random and average out; sums over blocks are float64 in any case
-    kinds: list[tuple[Any, float]] = [(np.float64, largest_square(np.float64, 1.0, _DOUBLE_LOSS))]
-    if dtype == np.float32:
-        kinds.insert(0, (np.float32, largest_square(np.float32, p**-0.5, _SINGLE_LOSS)))
-    most = max(limit for _, limit in kinds)
-    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre, most))
-    for kind, limit in kinds:
-        for size, centre in choices:
-            if squared(size, centre) <= limit:
-                return Plan(size, centre, np.dtype(kind))
-    return Plan(p, False, np.dtype(np.float64))
-
-
-def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:
-    """Return the largest eigenvalue, squared, of what is left of K~, or any above `enough`."""
-    if centre:
-        return top_centred(C, enough=enough)
-    return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

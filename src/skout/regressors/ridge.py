@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, float_dtype, n_rows, row_slices, take, unique
+from .._arrays import astype, float_dtype, n_rows, take, unique
 from .._threads import map_blocks
 from .._validation import (
     check_alphas,
@@ -30,11 +30,9 @@ from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
 from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
+from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
-
-# A cross-validation whose rows play more different parts than this is refused.
-_MAX_GROUPS = 64
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -148,7 +146,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
         self._fit_basis(sample.rows, sample.weights, remember=True)
-        groups, parts = _groups_of_splits(splits, n_rows(sample.rows))
+        groups, parts = groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(
             sample, min(alphas), whiten=len(alphas) > 1, verbose=self.verbose
@@ -205,7 +203,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()
             moments = [*moments, self._base]
-            parts = [*parts, np.full(len(parts), _TRAIN)] if parts else []
+            parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
         self._solve(moments, parts, alphas)
         return self
 
@@ -292,11 +290,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         total = sum_moments(moments, np.ones(len(moments), dtype=bool))
         if parts:
-            roles = np.array(parts).T  # (n_splits, n_groups), see _groups_of_splits
+            roles = np.array(parts).T  # (n_splits, n_groups), see groups_of_splits
 
             def errors(role: np.ndarray) -> list[float]:
-                train = total - sum_moments(moments, role & _TRAIN == 0)
-                test = sum_moments(moments, role & _TEST > 0)
+                train = total - sum_moments(moments, role & TRAIN == 0)
+                test = sum_moments(moments, role & TEST > 0)
                 if min(train.weight, test.weight) <= 1e-12 * total.weight:  # few rows yet
                     return []
                 path = ridge_paths(train, alphas, self.fit_intercept)
@@ -408,43 +406,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
             errors.append(float(np.average(squared.mean(axis=1), weights=w)))
         return errors
-
-
-_TRAIN, _TEST = 1, 2
-
-
-def _groups_of_splits(
-    splits: list[tuple[np.ndarray, np.ndarray]], n: int
-) -> tuple[np.ndarray | None, list[np.ndarray]]:
-    """Group the rows that play the same part in every split.
-
-    Returns
-    -------
-    groups : ndarray of int, shape (n,), or None
-    parts : list of ndarrays of shape (n_splits,)
-        The parts each group plays: 1 in training, 2 in testing, 3 in both, 0 in neither.
-    """
-    if not splits:
-        return None, []
-    roles = np.zeros((n, len(splits)), dtype=np.int8)
-    for j, (train, test) in enumerate(splits):
-        roles[train, j] |= _TRAIN
-        roles[test, j] |= _TEST
-    _, first, groups = np.unique(_row_numbers(roles), return_index=True, return_inverse=True)
-    parts = roles[first]
-    if len(parts) > _MAX_GROUPS:
-        raise ValueError(
-            f"The splits of cv divide the rows into {len(parts)} parts, more than {_MAX_GROUPS}; "
-            "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
-        )
-    return groups, list(parts)
-
-
-def _row_numbers(roles: np.ndarray) -> np.ndarray:
-    """Return a number for each row of roles, the same for equal rows: base 4, then renumbered."""
-    numbers = np.zeros(len(roles), dtype=np.int64)
-    for some in row_slices(roles.shape[1], 16):
-        for column in roles[:, some].T:
-            numbers = 4 * numbers + column
-        numbers = np.unique(numbers, return_inverse=True)[1]
-    return numbers
