@@ -974,3 +974,18 @@ def test_candidates_must_be_a_list():
     decoder = CandidateDecoder().fit(KernelBasis("linear").fit(Y), Y)
     with pytest.raises(TypeError, match=r"candidates must be a list or array .* Got 0\.9 instead"):
         decoder.decode(Y, 0.9)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_the_compiled_loop_gives_the_same_scores(dtype, monkeypatch):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    queries, embedding = rng.standard_normal((5, 7)), rng.standard_normal((20, 7))
+    indptr = np.array([0, 3, 3, 4, 11, 12])
+    indices = rng.integers(0, 20, 12).astype(dtype)
+    indices[5] = indices[9]  # one candidate twice in a set
+    plain = sets.set_scores(queries, embedding, indptr, indices)
+    monkeypatch.setattr(sets, "_MANY", 0)
+    compiled = sets.set_scores(queries, embedding, indptr, indices)
+    assert_allclose(compiled, plain, rtol=1e-12)
+    assert compiled[5] == compiled[9]

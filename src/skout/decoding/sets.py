@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["CandidateSets", "set_scores"]
 
 # Candidates whose coordinates are gathered at a time.
 _GATHERED = 512
+# Numbers to multiply from which on it is worth to compile a loop.
+_MANY = 2**27
 
 
 class CandidateSets:
@@ -185,8 +188,17 @@ def set_scores(
     Equal candidates get equal scores to the last bit, wherever they stand.
     """
     out = np.empty(len(indices))
+    loop = _products() if len(indices) * embedding.shape[1] >= _MANY else None
+    if loop is not None:  # as it was compiled
+        queries, embedding = (np.ascontiguousarray(A, np.float64) for A in (queries, embedding))
+        indices = np.ascontiguousarray(indices, np.int64)
 
     def fill(some: slice) -> None:
+        if loop is not None:
+            for i in range(some.start, some.stop):
+                rows = slice(indptr[i], indptr[i + 1])
+                loop(queries[i], embedding, indices[rows], out[rows])
+            return
         buffer = np.empty((_GATHERED, embedding.shape[1]))  # stays in cache
         for i in range(some.start, some.stop):
             for start in range(indptr[i], indptr[i + 1], _GATHERED):
@@ -199,6 +211,29 @@ def set_scores(
     for _ in map_blocks(fill, row_slices(len(queries), size), n_jobs=n_jobs):
         pass
     return out
+
+
+@functools.cache
+def _products() -> Any:
+    """Return the loop over candidates as machine code, None where numba is missing.
+
+    It reads each candidate once; NumPy copies it first.
+    """
+    try:
+        import numba
+    except ImportError:
+        return None
+
+    # sums in any order, but always the same one
+    @numba.njit("void(f8[::1], f8[:, ::1], i8[::1], f8[::1])", nogil=True, fastmath={"reassoc"})
+    def loop(query, embedding, indices, out):  # type: ignore[no-untyped-def]
+        for t in range(len(indices)):
+            row, total = indices[t], 0.0
+            for j in range(len(query)):
+                total += query[j] * embedding[row, j]
+            out[t] = total
+
+    return loop
 
 
 def best_of_sets(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
