@@ -319,7 +319,8 @@ Made by `python experiments/tables.py > experiments/RESULTS.md` from the files i
 [records](records), which name seeds, versions, settings and hardware. ± is one standard deviation
 over draws or splits.
 Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figure_3_1_epsilon.png);
-[figure 5.2](figures/figure_5_2.png), [5.3](figures/figure_5_3.png); [molecules, true and predicted](figures/smi2mol.png).
+[figure 5.2](figures/figure_5_2.png), [5.3](figures/figure_5_3.png);
+[molecules, true and predicted](figures/smi2mol.png).
 """
 
 
