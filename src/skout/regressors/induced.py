@@ -68,9 +68,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     Examples
     --------
     >>> import numpy as np
-    >>> from skout import KernelBasis, StructuredPredictor
+    >>> from skout import InducedMachine, KernelBasis, StructuredPredictor
     >>> from skout.losses import Huber
-    >>> from skout.regressors.induced import InducedMachine
     >>> from skout.sketches import SubSample
     >>> X = np.arange(20.0)[:, None]
     >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
