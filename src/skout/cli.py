@@ -134,7 +134,10 @@ def _add_datasets(app: "typer.Typer") -> None:
     ) -> None:
         """List the data sets that skout.datasets loads, and whether their files are at hand."""
         rows = _dataset_rows(kind)
-        print(json.dumps(rows, indent=2, ensure_ascii=False)) if as_json else _show_datasets(rows)
+        if as_json:
+            print(json.dumps(rows, indent=2, ensure_ascii=False))
+        else:
+            _show_datasets(rows)
 
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
@@ -179,7 +182,10 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
         counts = (f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs"))
         mark = "yes" if row["at_hand"] else "no"
         table.add_row(str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # one line a data set
+    console.print(table)
 
 
 def _check_place(path: Path, option: str) -> None:
