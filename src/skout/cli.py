@@ -184,7 +184,7 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
         table.add_row(str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)  # one line a data set
+        console = Console(width=140)  # one line a data set
     console.print(table)
 
 
