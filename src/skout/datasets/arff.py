@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -134,7 +135,7 @@ def _sparse(lines: list[str], readers: list[Reader], kinds: list[str]) -> sparse
         first = _choices(kind)[0] if kind.startswith("{") else "0"
         if first.lstrip("+-").replace(".", "").isdigit() and float(first) != 0.0:
             raise ValueError(f"values that are not written stand for {first}, not 0, in {kind}")
-    indptr, columns, values = [0], [], []
+    indptr, columns, values = [0], array("q"), array("d")  # lists would take far more memory
     for line in lines:
         inner = line.strip("{} \t")
         for cell in inner.split(",") if inner else []:
@@ -143,7 +144,7 @@ def _sparse(lines: list[str], readers: list[Reader], kinds: list[str]) -> sparse
             values.append(readers[int(column)](text))
         indptr.append(len(columns))
     shape = (len(lines), len(readers))
-    matrix = sparse.csr_matrix((values, columns, indptr), shape=shape, dtype=np.float64)
+    matrix = sparse.csr_matrix((np.array(values), np.array(columns), indptr), shape=shape)
     matrix.check_format(full_check=True)
     matrix.sort_indices()
     matrix.eliminate_zeros()
