@@ -14,14 +14,10 @@ Ratios are of seconds in one run; run it on a quiet machine. Needs the folder SK
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +25,7 @@ from measure import fastest, measure, peak_megabytes, print_table, write_record
 
 from skout._arrays import row_slices
 from skout._threads import map_blocks
+from skout.datasets import load_qm9
 from skout.kernels.graph_read import read_graphs
 from skout.kernels.graphs import (
     Core,
@@ -45,11 +42,7 @@ _REPEATS = 2
 
 def smiles() -> list[str]:
     """Return the molecules of QM9, in one random order."""
-    folder = os.environ.get("SKOUT_DATA")
-    if not folder:
-        sys.exit("Set the environment variable SKOUT_DATA to the folder of qm9_smiles.csv.gz.")
-    with gzip.open(Path(folder) / "qm9_smiles.csv.gz", "rt") as file:
-        found = [row[1] for row in list(csv.reader(file))[1:]]
+    found = load_qm9().X
     return [found[i] for i in np.random.default_rng(0).permutation(len(found))]
 
 

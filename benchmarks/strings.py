@@ -9,15 +9,10 @@ Run it on a quiet machine. QM9 needs the folder SKOUT_DATA.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import os
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -27,6 +22,7 @@ from measure import measure, print_table, write_record
 from skout import KernelBasis
 from skout._arrays import row_slices
 from skout._threads import map_blocks
+from skout.datasets import load_qm9
 from skout.decoding import StringDecoder
 from skout.gram import LandmarkFeatures
 from skout.kernels import NGram
@@ -37,11 +33,7 @@ N, LANDMARKS, ROWS = 3, 3000, 4096
 
 def smiles() -> list[str]:
     """Return the SMILES of QM9."""
-    folder = os.environ.get("SKOUT_DATA")
-    if not folder:
-        sys.exit("Set the environment variable SKOUT_DATA to the folder of qm9_smiles.csv.gz.")
-    with gzip.open(Path(folder) / "qm9_smiles.csv.gz", "rt") as file:
-        return [row[1] for row in list(csv.reader(file))[1:]]
+    return load_qm9().X.tolist()
 
 
 def ngrams(texts: Iterable[str]) -> Counter[str]:

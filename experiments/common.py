@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+
+from skout import datasets
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "benchmarks"))
@@ -25,7 +25,6 @@ __all__ = [
     "RECORDS",
     "Scaler",
     "clock",
-    "data_file",
     "fastest",
     "load_boston",
     "load_labels",
@@ -40,40 +39,24 @@ __all__ = [
 # Data ------------------------------------------------------------------------------------------
 
 
-def data_file(name: str) -> Path:
-    """Return the path of a data file in the folder SKOUT_DATA, or stop with a message."""
-    folder = os.environ.get("SKOUT_DATA")
-    if not folder:
-        sys.exit(f"Set the environment variable SKOUT_DATA to the folder that holds {name}.")
-    path = Path(folder) / name
-    if not path.is_file():
-        sys.exit(f"{name} is not in the folder SKOUT_DATA = {folder}.")
-    return path
-
-
 def load_boston() -> tuple[np.ndarray, np.ndarray]:
     """Return inputs (506, 13) and median house values (506,)."""
-    table = np.loadtxt(data_file("qr_boston.csv.gz"), delimiter=",", skiprows=1)
-    return table[:, :-1], table[:, -1]
+    data = datasets.load_boston()
+    return data.X, data.Y
 
 
 def load_rf1() -> tuple[np.ndarray, np.ndarray, int, list[str]]:
     """Return inputs (9125, 64) with NaN where missing, targets (9125, 8), n_train, names."""
-    with np.load(data_file("mtr_rf1.npz")) as file:
-        names = [str(name).split("_")[0].lower() for name in file["target_names"]]
-        return file["X"], file["Y"], int(file["n_train"]), names
+    data = datasets.load_rf1()
+    names = [str(name).split("_")[0].lower() for name in data.names["outputs"]]
+    return data.X, data.Y, len(data.train[0]), names
 
 
 def load_labels(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     """Return training inputs (CSR) and label sets (0/1), then those of the official test part."""
-    with np.load(data_file(f"ml_{name}.npz")) as file:
-        n, shape = int(file["n_train"]), tuple(file["X_shape"])
-        parts = (file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"])
-        X = sparse.csr_matrix(parts, shape=shape)
-        labels = file["Y_indices"].astype(np.int32)
-        ones = (np.ones(len(labels)), labels, file["Y_indptr"])
-        Y = sparse.csr_matrix(ones, shape=tuple(file["Y_shape"])).toarray()
-    return X[:n], Y[:n], X[n:], Y[n:]
+    data = datasets.load_multilabel(name)
+    (X, Y), (X_test, Y_test) = data.train, data.test
+    return X, Y.astype(np.float64), X_test, Y_test.astype(np.float64)
 
 
 class Scaler:

@@ -24,32 +24,19 @@ import numpy as np
 from common import FIGURES, clock, mean_sd, print_table, read_record, write_record
 
 from skout import KernelBasis
+from skout.datasets import make_subspace_regression
 from skout.deep import MLP, NeuralRegressor, Training
 from skout.selection import leverage_scores
 from skout.sketches import SubSample
 
 SIZES = (25, 50, 75, 100, 200, 400)
 LARGE = 1000
-D, D_IN, D_OUT, NOISE = 50, 2000, 1000, 0.1
 EPOCHS, LR = 25, 1e-2
 
 
-def sample(n: int, rng: np.random.Generator, parts: dict[str, np.ndarray]) -> Any:
-    """Return n rows: x ~ N(0, C), y = U H x + noise."""
-    spectrum = np.arange(1, D_IN + 1) ** -0.25  # roots of j^(-1/2)
-    X = (rng.standard_normal((n, D_IN)) * spectrum) @ parts["axes"].T
-    Y = X @ parts["H"].T @ parts["U"].T + NOISE * rng.standard_normal((n, D_OUT))
-    return X.astype(np.float32), Y.astype(np.float32)
-
-
 def problem(n: int, n_val: int, n_test: int) -> list[Any]:
-    rng = np.random.default_rng(0)
-    parts = {
-        "axes": np.linalg.qr(rng.standard_normal((D_IN, D_IN)))[0],
-        "U": np.linalg.qr(rng.standard_normal((D_OUT, D)))[0],
-        "H": rng.standard_normal((D, D_IN)),
-    }
-    return [sample(size, rng, parts) for size in (n, n_val, n_test)]
+    data = make_subspace_regression(n, n_val, n_test, random_state=0)
+    return [data.part(name) for name in data.split]
 
 
 def mse(F: np.ndarray, Y: np.ndarray) -> float:

@@ -26,7 +26,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from common import FIGURES, Scaler, clock, data_file, mean_sd, read_record, write_record
+from common import FIGURES, Scaler, clock, mean_sd, read_record, write_record
 from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
@@ -35,6 +35,7 @@ from sklearn.neighbors import NearestNeighbors
 from tqdm import tqdm
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor
+from skout.datasets import load_label_ranking
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
 from skout.kernels import Gaussian, Kendall, Laplacian, Lehmer, Matern, RankHamming
 from skout.metrics import kendall_tau
@@ -221,8 +222,8 @@ def kendall_forest(forest: Any) -> StructuredPredictor:
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return inputs (n, p) and ranks (n, d), 0 for the best item."""
-    with np.load(data_file(DATA[name])) as file:
-        return file["X"], file["ranks"]
+    data = load_label_ranking(name)
+    return data.X, data.Y
 
 
 def one_fold(name: str, X: np.ndarray, R: np.ndarray, number: int, n_folds: int) -> dict[str, Any]:

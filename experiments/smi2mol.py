@@ -15,16 +15,15 @@ of the thesis on the same strings. Graph edit distances are exact, with and with
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FIGURES, HERE, clock, data_file, mean_sd, print_table, write_record
+from common import FIGURES, HERE, clock, mean_sd, print_table, write_record
 
 from skout import KernelBasis, StructuredPredictor, sisokr
 from skout._arrays import unique
+from skout.datasets import load_qm9
 from skout.kernels import NeighborhoodSubgraph, NGram, Normalized, WeisfeilerLehman
 from skout.kernels.graph_rows import Graphs
 from skout.sketches import SubSample
@@ -37,8 +36,7 @@ KERNEL = Normalized(WeisfeilerLehman(3)) + Normalized(NeighborhoodSubgraph(3, 4)
 
 
 def load_smiles() -> np.ndarray:
-    with gzip.open(data_file("qm9_smiles.csv.gz"), "rt") as file:
-        return np.array([row[1] for row in list(csv.reader(file))[1:]])
+    return load_qm9().X.astype(str)
 
 
 def prepare() -> None:

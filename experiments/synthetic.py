@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skout.coordinates import Coordinates
+from skout.datasets import make_robust_regression
 from skout.losses import EpsilonInsensitive, Huber
 from skout.metrics import relative_mse
 from skout.solvers import Problem, Solution, solve_convex
@@ -49,24 +50,11 @@ class Data:
         }
 
 
-def draw_rows(
-    n: int, rng: np.random.RandomState, d: int = 10
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return inputs, the noiseless function of Friedman (1991) and noisy targets."""
-    X = rng.uniform(size=(n, d))
-    outside = rng.choice(n, int(np.sqrt(n)), replace=False)
-    X[outside] = rng.normal(1.5, 0.25, size=(len(outside), d))
-    step = 4.0 / (1.0 + np.exp(-20.0 * (X[:, 1] - 0.5)))
-    f = 0.1 * np.exp(4.0 * X[:, 0]) + step + 3.0 * X[:, 2] + 2.0 * X[:, 3] + X[:, 4]
-    return X, f, f + rng.normal(size=n)
-
-
 def make_data(n: int, seed: int = 42) -> Data:
     """Return the authors' draw; see figure_3_1.py."""
-    rng = np.random.RandomState(seed)
-    X_test, f_test, y_test = draw_rows(n, rng)
-    X, _, y = draw_rows(n, rng)
-    return Data(X, y, X_test, y_test, f_test)
+    data = make_robust_regression(n, n, random_state=seed)
+    f_test = data.extra["noiseless"][data.split["test"]]
+    return Data(*data.train, *data.test, f_test)
 
 
 class Fourier:

@@ -51,7 +51,7 @@ OPTIONAL = {
     "dask",
     "rdkit",
     "faiss",
-    *("networkx", "transformers"),
+    *("networkx", "pyarrow", "transformers"),
 }
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500

@@ -9,6 +9,7 @@ from skout._linalg import (
     congruence,
     eigen_whitening,
     low_rank,
+    orthonormal,
     partial_whitening,
     pivoted_cholesky,
     ridge_leverage,
@@ -294,3 +295,12 @@ def test_low_rank():
     B, C = low_rank(A)
     assert B.shape[1] < 16
     assert_allclose(B @ C, A, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (4, 4)])
+def test_orthonormal_columns_of_the_same_span(shape):
+    A = np.random.default_rng(0).standard_normal(shape)
+    Q = orthonormal(A)
+    assert Q.shape == shape
+    assert_allclose(Q.T @ Q, np.eye(shape[1]), atol=1e-12)
+    assert_allclose(Q @ (Q.T @ A), A, atol=1e-12)

@@ -3,18 +3,15 @@
 Settings are those that cross-validation on training rows chose there (experiments/records).
 """
 
-import csv
-import gzip
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skout import ConformalSets, JointQuantileRegressor, KernelRidge, iokr, sisokr
+from skout.datasets import load_boston, load_label_ranking, load_multilabel, load_rf1
 from skout.kernels import F1, Gaussian, Kendall, Tanimoto
 from skout.metrics import arrmse, crossing_loss, example_f1, kendall_tau, pinball_loss
 from skout.sketches import PSparsified, SubSample
@@ -27,8 +24,8 @@ pytestmark = pytest.mark.skipif(
 
 def test_river_flow_is_at_least_as_good_as_the_thesis():
     """Table 3.4: aRRMSE 0.584 with a p-sparsified sketch of size 100, 0.575 with none."""
-    stored = np.load(Path(FOLDER) / "mtr_rf1.npz")
-    X, Y, n = stored["X"], stored["Y"], int(stored["n_train"])
+    data = load_rf1()
+    X, Y, n = data.X, data.Y, len(data.train[0])
     mean = np.nanmean(X[:n], axis=0)
     X = np.where(np.isnan(X), mean, X)
     spread = X[:n].std(axis=0)
@@ -46,8 +43,8 @@ def test_river_flow_is_at_least_as_good_as_the_thesis():
 
 def test_boston_quantiles_are_at_least_as_good_as_the_thesis():
     """Table 3.3: 51.28 without a sketch, 54.75 with a p-sparsified one of size 50."""
-    with gzip.open(Path(FOLDER) / "qr_boston.csv.gz", "rt") as file:
-        table = np.array([list(map(float, row)) for row in list(csv.reader(file))[1:]])
+    data = load_boston()
+    table = np.column_stack([data.X, data.Y])
     levels = [0.1, 0.3, 0.5, 0.7, 0.9]
     losses = []
     for seed in range(5):
@@ -66,13 +63,8 @@ def test_boston_quantiles_are_at_least_as_good_as_the_thesis():
 
 def labels(name):
     """Training inputs and label sets, then those of the official test part."""
-    with np.load(Path(FOLDER) / f"ml_{name}.npz") as file:
-        n, cells = int(file["n_train"]), (file["X_data"], file["X_indices"], file["X_indptr"])
-        X = sparse.csr_matrix(cells, shape=tuple(file["X_shape"]), dtype=float)
-        ones = np.ones(len(file["Y_indices"]))
-        cells = (ones, file["Y_indices"].astype(int), file["Y_indptr"])
-        Y = sparse.csr_matrix(cells, shape=tuple(file["Y_shape"])).toarray().astype(int)
-    return X[:n], Y[:n], X[n:], Y[n:]
+    data = load_multilabel(name)
+    return *data.train, *data.test
 
 
 def test_bibtex_with_gaussian_kernels_is_at_least_as_good_as_the_thesis():
@@ -115,8 +107,8 @@ def test_yeast_is_better_than_one_classifier_a_label():
 
 
 def test_rankings_of_vehicles_and_sets_that_hold_them():
-    with np.load(Path(FOLDER) / "lr_vehicle.npz") as file:
-        X, Y = file["X"], file["ranks"].astype(int)
+    data = load_label_ranking("vehicle")
+    X, Y = data.X, data.Y
     X, X_rest, Y, Y_rest = train_test_split(X, Y, test_size=0.5, random_state=0)
     X_rest, X_test, Y_rest, Y_test = train_test_split(X_rest, Y_rest, random_state=0)
     model = iokr("gaussian", Kendall(), alpha=[1e-4, 1e-3], decoder="rankings").fit(X, Y)

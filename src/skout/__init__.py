@@ -1,6 +1,6 @@
 """skout: structured prediction with kernels, scaled by sketching."""
 
-from . import decoding, diagnostics, kernels, losses, metrics, selection, sketches
+from . import datasets, decoding, diagnostics, kernels, losses, metrics, selection, sketches
 from .basis import KernelBasis
 from .conformal import ConformalSets
 from .decoding import CandidateSets
@@ -29,6 +29,7 @@ __all__ = [
     "KernelRidge",
     "StructuredPredictor",
     "block_budget",
+    "datasets",
     "decoding",
     "diagnostics",
     "dsokr",

@@ -26,6 +26,7 @@ __all__ = [
     "eigen_whitening",
     "inverse_gram_product",
     "low_rank",
+    "orthonormal",
     "partial_whitening",
     "pivoted_cholesky",
     "positive_solve",
@@ -229,6 +230,11 @@ def low_rank(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     U, values, V = svd(A, full_matrices=False)
     keep = values > max(A.shape) * EPS * values.max(initial=0.0)
     return U[:, keep] * values[keep], V[keep]
+
+
+def orthonormal(A: np.ndarray) -> np.ndarray:
+    """Return Q of A = QR: orthonormal columns that span those of A, shape (n, min(n, p))."""
+    return np.linalg.qr(A)[0]
 
 
 def square_root(M: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ def build_app() -> "typer.Typer":
     Returns
     -------
     app : typer.Typer
-        With the option `--version` and the command `demo`.
+        With the option `--version` and the commands `demo` and `datasets`.
     """
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
@@ -57,6 +57,7 @@ def build_app() -> "typer.Typer":
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     _add_root(app)
     _add_demo(app)
+    _add_datasets(app)
     return app
 
 
@@ -115,6 +116,76 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
         json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
         written.append(json_file)
     print("wrote " + ", ".join(str(path) for path in written))
+
+
+def _add_datasets(app: "typer.Typer") -> None:
+    """Add `skout datasets`."""
+    import typer
+
+    @app.command()
+    def datasets(
+        kind: Annotated[
+            str | None, typer.Option(help="Only this kind, such as multilabel or ranking.")
+        ] = None,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print JSON, with all fields.")
+        ] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """List the data sets that skout.datasets loads, and whether their files are at hand."""
+        rows = _dataset_rows(kind)
+        if as_json:
+            print(json.dumps(rows, indent=2, ensure_ascii=False))
+        else:
+            _show_datasets(rows)
+
+
+def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
+    """Return what is known about each data set."""
+    from ._validation import check_choice
+    from .datasets import SOURCES
+    from .datasets.files import at_hand
+
+    if kind is not None:
+        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
+    return [
+        {
+            "name": source.name,
+            "rows": source.shape[0],
+            "features": source.shape[1] or None,
+            "outputs": source.shape[2] or None,
+            "kind": source.kind,
+            "licence": source.licence,
+            "at_hand": at_hand(source),
+            "train_rows": source.n_train,
+            "files": [vars(file) for file in source.files],
+            "origin": source.origin,
+            "citation": source.citation,
+            "description": source.description,
+        }
+        for source in SOURCES.values()
+        if kind in (None, source.kind)
+    ]
+
+
+def _show_datasets(rows: list[dict[str, object]]) -> None:
+    """Print the table of data sets."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("name", "rows", "features", "outputs", "kind", "licence", "at hand"):
+        number = name in ("rows", "features", "outputs")
+        table.add_column(name, justify="right" if number else "left", no_wrap=name != "licence")
+    for row in rows:
+        counts = (f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs"))
+        mark = "yes" if row["at_hand"] else "no"
+        table.add_row(str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)  # one line a data set
+    console.print(table)
 
 
 def _check_place(path: Path, option: str) -> None:
