@@ -21,6 +21,9 @@ _RESIDENT = 2**28
 class Source(ABC):
     """Inputs of a module, of which a batch is asked for by its positions."""
 
+    #: length of each input, where inputs are padded to the longest of a batch
+    lengths: Tensor | None = None
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -119,6 +122,7 @@ class _Tokens(Source):
         if len(tokens) != len(strings):
             raise ValueError(f"tokenize made {len(tokens)} lists of {len(strings)} strings.")
         self._lengths = np.array([len(some) for some in tokens], dtype=np.int64)
+        self.lengths = torch.from_numpy(self._lengths)
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._tokens = np.concatenate([*tokens, np.empty(0, dtype=np.int64)])
         self._pad = int(getattr(module, "pad_id", 0))
@@ -148,6 +152,8 @@ class _Fields(Source):
         if len(set(lengths.values())) != 1:
             raise ValueError(f"The fields of X must be of equal length. Got {lengths}.")
         self._fields = fields
+        padded = [source.lengths for source in fields.values() if source.lengths is not None]
+        self.lengths = padded[0] if padded else None
 
     def __len__(self) -> int:
         return len(next(iter(self._fields.values())))
