@@ -253,7 +253,8 @@ def _versions() -> dict[str, str]:
 
 def _facts(model: Any, candidates: bool) -> dict[str, Any]:
     """Return a few numbers that tell a fitted model from others."""
-    parts = [model, *(getattr(model, name, None) for name in ("regressor_", "output_basis_"))]
+    # of what two parts have, the later one's counts
+    parts = [*(getattr(model, name, None) for name in ("output_basis_", "regressor_")), model]
     found = {
         name: getattr(part, name)
         for part in parts

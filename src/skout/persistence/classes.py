@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .. import conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches
 from .._arrays import Joint, Ragged, n_rows, take
@@ -102,7 +103,8 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
             "StringDecoder cannot work without its training outputs: save with candidates=True."
         )
     if isinstance(item, CandidateDecoder) and "pool_" in state:
-        state["pool_"] = take(item.pool_, slice(0))
+        is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)
+        state["pool_"] = take(item.pool_, slice(0)) if is_plain else None
         state["embedding_"] = item.embedding_[:0]
         state["_training"] = None
 
