@@ -307,6 +307,11 @@ ARRAYS = {
 }
 
 
+def test_crafted_description(tmp_path):
+    with pytest.raises(FileError, match="do not fit together"):
+        describe(crafted(tmp_path, [{"kind": "list", "items": [{}]}, thing("x", y={})]))
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_crafted_structures(name, tmp_path):
     nodes, message, *root = NODES[name]
@@ -429,6 +434,7 @@ seen, killed_in_write = set(), 0
 for turn in range(100):
     child = os.fork()
     if child == 0:
+        skout.load(path)  # in a forked child, too
         for number in range(10**6):
             skout.save([1000 * turn + number, big], path)
         os._exit(0)

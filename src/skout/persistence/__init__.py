@@ -10,7 +10,8 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata as packages
 from typing import Any
 
@@ -143,14 +144,8 @@ def load(
             f"The model needs {', '.join(missing)}, which a file cannot hold. Give what it was "
             f"made with: skout.load(path, modules={{{shown}}})."
         )
-    try:
+    with _whatever_it_leads_to():
         return Reader(arrays, given).model(_structure(version, arrays))
-    except (FileError, ImportError):
-        raise
-    except Exception as error:  # whatever a crafted file leads to
-        raise FileError(
-            f"The file has parts that do not fit together: {type(error).__name__}: {error}"
-        ) from error
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -180,17 +175,27 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
     version, about, arrays = _read(path, mmap=True)
-    structure = _structure(version, arrays)
-    try:
-        parts = parts_of(structure, arrays)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise FileError(f"The file has parts that cannot be read: {error!r}") from error
+    with _whatever_it_leads_to():
+        parts = parts_of(_structure(version, arrays), arrays)
     return {
         "version": version,
         "bytes": os.path.getsize(path),
         "about": about,
         "parts": parts,
     }
+
+
+@contextmanager
+def _whatever_it_leads_to() -> Iterator[None]:
+    """Turn all errors that a crafted file can cause into one."""
+    try:
+        yield
+    except (FileError, ImportError):
+        raise
+    except Exception as error:
+        raise FileError(
+            f"The file has parts that do not fit together: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _read(

@@ -82,7 +82,8 @@ class Writer:
         if kind in _INLINE:
             return _INLINE[kind](item)
         if isinstance(item, np.generic):
-            return {"scalar": [_dtype_name(item.dtype, path), item.tobytes().hex()]}
+            array = np.asarray(item)  # an empty text has one character there
+            return {"scalar": [_dtype_name(array.dtype, path), array.tobytes().hex()]}
         return {"ref": self._number(item, path)}
 
     def _number(self, item: Any, path: str) -> int:
@@ -263,7 +264,7 @@ def _scalar(content: Any) -> Any:
     dtype, data = _simple_dtype(name), bytes.fromhex(text)
     if len(data) != dtype.itemsize:
         raise FileError(f"A number of {dtype} is stored in {len(data)} bytes.")
-    return np.frombuffer(data, dtype)[0] if data else dtype.type()
+    return np.frombuffer(data, dtype)[0]
 
 
 _TAGS: dict[str, Callable[[Any], Any]] = {
