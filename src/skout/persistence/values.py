@@ -156,13 +156,10 @@ class Writer:
         return {"kind": "array", "array": name, "dtype": dtype, "shape": shape, "order": order}
 
     def _generator(self, item: Any, path: str) -> dict[str, Any]:
-        bits = (
-            item._bit_generator if isinstance(item, np.random.RandomState) else item.bit_generator
-        )
-        if type(bits).__name__ not in _BIT_GENERATORS:
-            raise TypeError(f"{path} is a random generator of a kind that cannot be saved: {bits}.")
         legacy = isinstance(item, np.random.RandomState)
-        state = item.get_state(legacy=False) if legacy else bits.state
+        state = item.get_state(legacy=False) if legacy else item.bit_generator.state
+        if state["bit_generator"] not in _BIT_GENERATORS:
+            raise TypeError(f"{path} is {item}, a random generator that cannot be saved.")
         return {"kind": "generator", "legacy": legacy, "state": self.value(state, path)}
 
     def add(self, node: dict[str, Any]) -> dict[str, int]:
