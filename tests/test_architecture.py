@@ -30,10 +30,10 @@ LAYERS = [
         "selection",
         "diagnostics",
         "datasets",
-        "persistence",
         "plotting",
         "testing",
     ],
+    ["persistence"],
     ["__init__"],
     ["cli", "demo", "__main__"],
 ]
@@ -51,7 +51,7 @@ OPTIONAL = {
     "dask",
     "rdkit",
     "faiss",
-    *("networkx", "pyarrow", "transformers"),
+    *("networkx", "pyarrow", "safetensors", "skops", "transformers"),
 }
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500

@@ -532,3 +532,9 @@ def test_label_sets_are_decoded_from_packed_landmarks(monkeypatch):
         found.append(LabelSetDecoder().fit(basis, Y).decode(F))
     assert_array_equal(*found)
     assert_array_equal(found[0][:50], Y)
+
+
+def test_blocks_need_as_many_bits():
+    block = Tanimoto().against(pack_matrix(random_bits(4, 64)))
+    with pytest.raises(ValueError, match="Rows have 300 bits, and landmarks 64"):
+        block(pack_matrix(random_bits(4, 300)))

@@ -989,3 +989,9 @@ def test_the_compiled_loop_gives_the_same_scores(dtype, monkeypatch):
     compiled = sets.set_scores(queries, embedding, indptr, indices)
     assert_allclose(compiled, plain, rtol=1e-12)
     assert compiled[5] == compiled[9]
+
+
+def test_scores_need_as_many_coordinates():
+    indptr, indices = np.array([0, 1, 2]), np.array([0, 1])
+    with pytest.raises(ValueError, match="Queries have 3 coordinates, and candidates 2"):
+        sets.set_scores(np.ones((2, 3)), np.ones((2, 2)), indptr, indices)

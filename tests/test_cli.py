@@ -19,6 +19,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 typer_testing = pytest.importorskip("typer.testing")
 
+import skout  # noqa: E402
 from skout import cli  # noqa: E402
 from skout.demo import numbers_stored, run_demo  # noqa: E402
 from skout.demo.data import Halves, first_of_each, load_halves  # noqa: E402
@@ -336,3 +337,54 @@ def test_demo_and_import_need_no_extra():
         "import skout, skout.cli, skout.demo"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+# skout inspect ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A file, and its description."""
+    path = tmp_path_factory.mktemp("saved") / "model.skout"
+    X = np.arange(12.0)[:, None]
+    model = skout.iokr("gaussian", "tanimoto").fit(X, np.where(X < 6, [[1, 0]], [[0, 1]]))
+    skout.save(model, path, metadata={"note": "made [bold]for\x1b[31m cars"})
+    return path, skout.persistence.describe(path)
+
+
+def run_words(*words):
+    return typer_testing.CliRunner().invoke(cli.build_app(), words, catch_exceptions=False)
+
+
+def test_inspect_prints_the_parts(saved):
+    path, found = saved
+    result = run_words("inspect", str(path))
+    assert result.exit_code == 0
+    assert re.search(r"^class +skout\.predictor\.StructuredPredictor$", result.output, re.M)
+    assert re.search(r"components_  float64 array, 2 x 2  32 bytes", result.output)
+    assert f"size      {found['bytes'] / 1000:.3g} kB" in result.output
+    # what a file says is shown as it is, and cannot steer the terminal
+    assert "made [bold]for\\u001b[31m cars" in result.output
+    assert "\x1b" not in result.output
+
+
+def test_inspect_as_json(saved):
+    path, found = saved
+    result = run_words("inspect", str(path), "--json")
+    assert json.loads(result.output) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"hello", "This is not a file of skout."), (None, "No such file or directory")],
+)
+def test_inspect_of_no_model_is_one_line(content, message, tmp_path, capsys):
+    path = tmp_path / "file"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["inspect", str(path)])
+    assert end.value.code == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

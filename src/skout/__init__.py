@@ -1,11 +1,22 @@
 """skout: structured prediction with kernels, scaled by sketching."""
 
-from . import datasets, decoding, diagnostics, kernels, losses, metrics, selection, sketches
+from . import (
+    datasets,
+    decoding,
+    diagnostics,
+    kernels,
+    losses,
+    metrics,
+    persistence,
+    selection,
+    sketches,
+)
 from .basis import KernelBasis
 from .conformal import ConformalSets
 from .decoding import CandidateSets
 from .ensemble import Ensemble
 from .gram import block_budget
+from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .regressors import (
     InducedMachine,
@@ -36,9 +47,12 @@ __all__ = [
     "graph_task_matrix",
     "iokr",
     "kernels",
+    "load",
     "losses",
     "metrics",
+    "persistence",
     "quantile_task_matrix",
+    "save",
     "selection",
     "sisokr",
     "sketches",

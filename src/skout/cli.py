@@ -4,7 +4,7 @@ import json
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
     import typer
@@ -49,7 +49,7 @@ def build_app() -> "typer.Typer":
     Returns
     -------
     app : typer.Typer
-        With the option `--version` and the commands `demo` and `datasets`.
+        With the option `--version` and the commands `demo`, `datasets` and `inspect`.
     """
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
@@ -58,6 +58,7 @@ def build_app() -> "typer.Typer":
     _add_root(app)
     _add_demo(app)
     _add_datasets(app)
+    _add_inspect(app)
     return app
 
 
@@ -226,6 +227,71 @@ def _rich_table(run: "DemoRun") -> object:
         )
         table.add_row(*styled)
     return table
+
+
+def _add_inspect(app: "typer.Typer") -> None:
+    """Add `skout inspect`."""
+    import typer
+
+    @app.command()
+    def inspect(
+        file: Annotated[Path, typer.Argument(help="What `skout.save` wrote.")],
+        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Show what a saved model holds, without loading it.
+
+        Example: skout inspect model.skout
+        """
+        from .persistence import describe
+
+        found = describe(file)
+        if as_json:
+            print(json.dumps(found, indent=2))
+        else:
+            _show_description(found)
+
+
+def _show_description(found: dict[str, Any]) -> None:
+    """Print what a file says about itself, and the tree of its parts."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def add(tree: Tree, part: dict[str, Any]) -> None:
+        # not markup: texts come from the file
+        line = Text.assemble((_printable(part["name"]), "bold"), "  ", _printable(part["what"]))
+        if part["bytes"]:
+            line.append(f"  {_size(part['bytes'])}", "dim")
+        branch = tree.add(line)
+        for inner in part["parts"]:
+            add(branch, inner)
+
+    about = found["about"]
+    lines = {"format": found["version"], "size": _size(found["bytes"]), **about}
+    tree = Tree(Text("parts"), hide_root=True)
+    add(tree, found["parts"])
+    console = Console(soft_wrap=True)
+    for name, value in lines.items():
+        if value not in ({}, []):
+            text = value if isinstance(value, str) else json.dumps(value)
+            console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
+    console.print(tree)
+
+
+def _printable(text: str) -> str:
+    """Return text of a file without what could steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _size(n_bytes: int) -> str:
+    """Return a number of bytes for people."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"
 
 
 def _one_line(error: Exception) -> str:

@@ -112,7 +112,7 @@ class CandidateDecoder(Decoder):
             take(rows, first), None if coordinates is None else coordinates[first]
         )
         everything = np.arange(len(first))
-        self._training = self._indexed(
+        self._training: EmbeddedPool | None = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
         return self
@@ -130,6 +130,8 @@ class CandidateDecoder(Decoder):
         """
         check_is_fitted(self)
         if candidates is None:
+            if self._training is None:
+                raise ValueError("The model was saved without candidates: give candidates.")
             return self._training
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)

@@ -187,6 +187,10 @@ def set_scores(
 
     Equal candidates get equal scores to the last bit, wherever they stand.
     """
+    if queries.shape[1] != embedding.shape[1]:  # the compiled loop would read beyond the end
+        raise ValueError(
+            f"Queries have {queries.shape[1]} coordinates, and candidates {embedding.shape[1]}."
+        )
     out = np.empty(len(indices))
     loop = _products() if len(indices) * embedding.shape[1] >= _MANY else None
     if loop is not None:  # as it was compiled

@@ -41,6 +41,11 @@ class MLP(nn.Module):
     layer_norm : bool, default False
         Normalise each hidden layer before its activation.
 
+    Attributes
+    ----------
+    config : dict
+        The parameters, from which an equal module can be built.
+
     Examples
     --------
     >>> import torch
@@ -60,9 +65,14 @@ class MLP(nn.Module):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.layers = dense_layers(
-            n_outputs, hidden=hidden, dropout=dropout, activation=activation, layer_norm=layer_norm
-        )
+        self.config: dict[str, Any] = {
+            "n_outputs": n_outputs,
+            "hidden": check_widths(hidden),
+            "dropout": dropout,
+            "activation": activation,
+            "layer_norm": layer_norm,
+        }
+        self.layers = dense_layers(**self.config)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs of a batch.
@@ -112,6 +122,8 @@ class CharTransformer(nn.Module):
 
     Attributes
     ----------
+    config : dict
+        The parameters, from which an equal module can be built.
     pad_id : int
         The token that fills up a batch, 0.
 
@@ -152,6 +164,16 @@ class CharTransformer(nn.Module):
         check_number(feed_forward, "feed_forward", low=1, integer=True)
         check_number(max_length, "max_length", low=1, integer=True)
         check_choice(pooling, "pooling", ("mean", "cls", "max"))
+        self.config = {
+            "n_outputs": n_outputs,
+            "width": width,
+            "n_layers": n_layers,
+            "n_heads": n_heads,
+            "feed_forward": feed_forward,
+            "dropout": dropout,
+            "max_length": max_length,
+            "pooling": pooling,
+        }
         self.max_length = max_length
         self.pooling = pooling
         self.embedding = nn.Embedding(256 + self._FIRST_BYTE, width, padding_idx=self.pad_id)

@@ -324,6 +324,8 @@ class BitBlocks:
 
     def __call__(self, A: PackedBits, out: np.ndarray | None = None) -> np.ndarray:
         B = self.B
+        if A.n_bits != B.n_bits:  # a compiled loop would read beyond the end
+            raise ValueError(f"Rows have {A.n_bits} bits, and landmarks {B.n_bits}.")
         if out is None:
             out = np.empty((len(A), len(B)), dtype=A.dtype)
         if not is_worthwhile(self.parts, out.size * B.words.shape[1]):

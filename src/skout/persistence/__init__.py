@@ -1,0 +1,272 @@
+"""Save models in one file and load them again; nothing in a file is ever executed.
+
+Arrays are stored as safetensors does, the structure as JSON, and classes come from a list that is
+fixed in the code. `describe` shows what a file holds without making a model of it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata as packages
+from typing import Any
+
+import numpy as np
+
+from .._arrays import n_rows
+from .classes import name_of
+from .description import parts_of
+from .files import FileError, check_place, parse_json, read_file, write_file
+from .values import Reader, Writer
+
+__all__ = ["FileError", "describe", "load", "save"]
+
+#: The version of the format. A new one needs a step in `MIGRATIONS`.
+VERSION = 1
+#: From the structure of a version to that of the next one.
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+_PACKAGES = ("skout", "numpy", "scipy", "scikit-learn")
+_FACTS = ("n_features_in_", "rank_", "alpha_", "n_members")
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    candidates: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Save a model in one file, which takes the place of an older one all at once.
+
+    Parameters
+    ----------
+    model : estimator, basis, kernel, decoder or candidates of skout
+        Regressors of scikit-learn in it need skops (`pip install skout[save]`), which must trust
+        them. Functions and networks of your own are not saved, only their names and weights: give
+        them again to `load`.
+    path : path
+        Its folder must exist.
+    candidates : bool, default True
+        Whether the training outputs, which are the default candidates, are saved. Without them the
+        file is smaller, and `predict` must be given candidates.
+    metadata : dict, optional
+        Anything that JSON can hold, to travel along: scores, notes, where the data are from.
+
+    Raises
+    ------
+    TypeError
+        For a part that cannot be saved; the message has its name and what to do.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> import skout
+    >>> X = np.arange(20.0)[:, None]
+    >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
+    >>> model = skout.sisokr("gaussian", "tanimoto", random_state=0).fit(X, Y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.skout")
+    ...     skout.save(model, path, metadata={"score": 1.0})
+    ...     skout.load(path).predict([[1.0]])
+    array([[1, 0, 1]])
+    """
+    check_place(path)
+    notes = _checked_notes(metadata)
+    writer = Writer(candidates)
+    structure = writer.structure(model)
+    about = {
+        "class": name_of(type(model)),
+        "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "facts": _facts(model, candidates),
+        "needs": sorted(writer.needs),
+        "metadata": notes,
+    }
+    text = json.dumps(structure, separators=(",", ":"), allow_nan=False).encode()
+    arrays = {**writer.arrays, "structure": np.frombuffer(text, dtype=np.uint8)}
+    write_file(path, arrays, {"version": str(VERSION), "about": json.dumps(about)})
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    modules: Mapping[str, Any] | None = None,
+    mmap: bool = False,
+) -> Any:
+    """Load a model that `save` wrote.
+
+    Parameters
+    ----------
+    path : path
+    modules : dict, optional
+        Functions and networks of your own that the model uses, by name: a network as its class, an
+        instance, or a callable of the number of outputs. A message says which ones are missing.
+    mmap : bool, default False
+        Leave arrays in the file until they are used. They cannot be written then.
+
+    Returns
+    -------
+    model : object
+        It predicts what the model predicted that was saved. The checkpoint of a network, a path, is
+        not taken from the file.
+
+    Raises
+    ------
+    FileError
+        A ValueError, where the file is damaged, of a newer version, or not of skout.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import skout
+    >>> from skout.kernels import Mapped
+    >>> def lengths(words):
+    ...     return [[float(len(word))] for word in words]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "kernel.skout")
+    ...     skout.save(Mapped(lengths, "linear"), path)
+    ...     skout.load(path, modules={"lengths": lengths})(["ab", "abc"])
+    array([[4., 6.],
+           [6., 9.]])
+    """
+    version, about, arrays = _read(path, mmap)
+    given = {} if modules is None else dict(modules)
+    missing = [name for name in about["needs"] if name not in given]
+    if missing:
+        shown = ", ".join(f"{name!r}: ..." for name in missing)
+        raise ValueError(
+            f"The model needs {', '.join(missing)}, which a file cannot hold. Give what it was "
+            f"made with: skout.load(path, modules={{{shown}}})."
+        )
+    with _whatever_it_leads_to():
+        return Reader(arrays, given).model(_structure(version, arrays))
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a file holds, without making a model of it.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    description : dict
+        "version" of the format, "bytes", "about" (class, versions, the time, facts about the fit,
+        your metadata) and "parts": "name", "what", "bytes" and the "parts" of each.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import skout
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "kernel.skout")
+    ...     skout.save(skout.kernels.Gaussian(0.5), path, metadata={"for": "cars"})
+    ...     found = skout.persistence.describe(path)
+    >>> found["about"]["class"], found["about"]["metadata"]
+    ('skout.kernels.vectors.Gaussian', {'for': 'cars'})
+    >>> found["parts"]["parts"]
+    [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
+    """
+    version, about, arrays = _read(path, mmap=True)
+    with _whatever_it_leads_to():
+        parts = parts_of(_structure(version, arrays), arrays)
+    return {
+        "version": version,
+        "bytes": os.path.getsize(path),
+        "about": about,
+        "parts": parts,
+    }
+
+
+@contextmanager
+def _whatever_it_leads_to() -> Iterator[None]:
+    """Turn all errors that a crafted file can cause into one."""
+    try:
+        yield
+    except (FileError, ImportError):
+        raise
+    except Exception as error:
+        raise FileError(
+            f"The file has parts that do not fit together: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read(
+    path: str | os.PathLike[str], mmap: bool
+) -> tuple[int, dict[str, Any], dict[str, np.ndarray]]:
+    """Return the version, what a file says about itself, and its arrays."""
+    header, arrays = read_file(path, mmap=mmap)
+    version = header.get("version", "")
+    if not version.isdecimal() or len(version) > 9:
+        raise FileError(f"The file has the version {version!r}, which is no number.")
+    if int(version) > VERSION:
+        raise FileError(
+            f"The file is of version {version} of the format, and this skout reads up to "
+            f"{VERSION}. Install a newer skout."
+        )
+    about = parse_json(header.get("about", "").encode())
+    needs = about.get("needs") if isinstance(about, dict) else None
+    if not isinstance(needs, list) or not all(isinstance(name, str) for name in needs):
+        raise FileError("The file does not say what it needs.")
+    return int(version), about, arrays
+
+
+def _structure(version: int, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return the structure of a file in the present version."""
+    if "structure" not in arrays:
+        raise FileError("The file has arrays, but no structure.")
+    structure = parse_json(arrays["structure"].tobytes())
+    for step in range(version, VERSION):
+        if step not in MIGRATIONS:
+            raise FileError(f"Files of version {step} can no longer be read.")
+        structure = MIGRATIONS[step](structure)
+    if not isinstance(structure, dict) or structure.keys() != {"root", "nodes"}:
+        raise FileError("The structure of the file is not that of a model.")
+    return structure
+
+
+def _checked_notes(metadata: Mapping[str, Any] | None) -> Any:
+    """Return the user's metadata, if JSON gives them back as they are."""
+    notes = {} if metadata is None else dict(metadata)
+    try:
+        back = json.loads(json.dumps(notes, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"metadata must be what JSON can hold: {error}.") from error
+    if back != notes:
+        raise TypeError(
+            "metadata must be what JSON can hold: text as keys, and lists instead of tuples."
+        )
+    return notes
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = packages.version(name)
+        except packages.PackageNotFoundError:  # used from its sources
+            found[name] = "unknown"
+    return found
+
+
+def _facts(model: Any, candidates: bool) -> dict[str, Any]:
+    """Return a few numbers that tell a fitted model from others."""
+    # of what two parts have, the later one's counts
+    parts = [*(getattr(model, name, None) for name in ("output_basis_", "regressor_")), model]
+    found = {
+        name: getattr(part, name)
+        for part in parts
+        for name in _FACTS
+        if isinstance(getattr(part, name, None), int | float)
+    }
+    pool = getattr(getattr(model, "decoder_", None), "pool_", None)
+    if pool is not None and candidates:
+        found["n_candidates"] = n_rows(pool)
+    return {name: float(v) if isinstance(v, float) else int(v) for name, v in found.items()}

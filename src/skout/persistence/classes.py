@@ -1,0 +1,176 @@
+"""Which classes a file may name, what of their objects is saved, and how they are made again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches
+from .._arrays import Joint, Ragged, n_rows, take
+from .._linalg import PartlyWhitened
+from ..basis import KernelBasis
+from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
+from ..decoding.trails import Graph
+from ..ensemble import Ensemble
+from ..kernels import PackedBits
+from ..kernels.bags import Bags
+from ..kernels.combine import _Images
+from ..kernels.spectrum_rows import Spectra
+from ..moments import KnownRows, Moments
+from .files import FileError
+
+__all__ = ["CLASSES", "TYPES", "function_name", "name_of", "restored", "saved_state"]
+
+
+def name_of(kind: type) -> str:
+    """Return the name by which a file knows a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def function_name(item: Any, path: str) -> str:
+    """Return the name under which a function, a class or a partial is to be given at load."""
+    function = getattr(item, "func", item)  # of a functools.partial
+    name = getattr(function, "__name__", type(item).__name__)
+    if name == "<lambda>":
+        raise TypeError(
+            f"{path} is a lambda. Functions are not saved, but given to skout.load by name, and "
+            "this one has none: use a function made by def."
+        )
+    return name
+
+
+def _public_classes() -> list[type]:
+    """Return the classes that skout's modules export; what they add is found here at once."""
+    modules = (conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches)
+    found = [getattr(module, name) for module in modules for name in module.__all__]
+    return [one for one in found if inspect.isclass(one) and not inspect.isabstract(one)]
+
+
+#: The only classes whose objects a file may have (but for networks, see `networks`).
+CLASSES: dict[str, type] = {
+    name_of(kind): kind
+    for kind in [
+        *_public_classes(),
+        KernelBasis,
+        *(Bags, Joint, Spectra, _Images),  # rows
+        *(Graph, KnownRows, Moments, PartlyWhitened),  # parts of fitted models
+    ]
+}
+
+#: The only classes that may be a value themselves: kinds of candidates.
+TYPES: dict[str, type] = CLASSES | {
+    name_of(kind): kind
+    for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+}
+TYPES |= {name_of(kind): kind for kind in (type(None), np.ndarray)}
+
+
+def saved_state(item: Any, candidates: bool) -> dict[str, Any]:
+    """Return the attributes of an object that go into a file.
+
+    Parameters
+    ----------
+    item : object of one of `CLASSES`
+    candidates : bool
+        Whether default candidates, the training outputs, are among them.
+    """
+    if isinstance(item, tuple):
+        return item._asdict()  # type: ignore[attr-defined]
+    kind = type(item)
+    is_cached = functools.cached_property
+    state = {
+        name: value
+        for name, value in vars(item).items()
+        if not isinstance(inspect.getattr_static(kind, name, None), is_cached)
+    }
+    if isinstance(item, Ensemble) and "_training" in state:
+        state["_training"] = None  # made again where it is needed
+    if isinstance(item, FaissIndex):
+        state.pop("_index", None)  # faiss would have to read bytes that it cannot check
+    if not candidates:
+        _leave_out_candidates(item, state)
+    return state
+
+
+def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
+    if isinstance(item, StringDecoder) and "_outputs" in state:
+        raise ValueError(
+            "StringDecoder cannot work without its training outputs: save with candidates=True."
+        )
+    if isinstance(item, CandidateDecoder) and "pool_" in state:
+        is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)
+        state["pool_"] = take(item.pool_, slice(0)) if is_plain else None
+        state["embedding_"] = item.embedding_[:0]
+        state["_training"] = None
+
+
+def restored(kind: type, state: dict[str, Any]) -> Any:
+    """Return the object of a class with these attributes; what could do harm is checked.
+
+    Compiled loops and SciPy do not look where they read: positions must be inside.
+    """
+    if issubclass(kind, tuple):
+        return kind(**state)
+    if kind in _BUILDERS:
+        return _BUILDERS[kind](state)
+    for name in state:
+        own = inspect.getattr_static(kind, name, None)
+        is_method = callable(own) or isinstance(own, property | classmethod | staticmethod)
+        if is_method or name.startswith("__"):
+            raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
+    item = object.__new__(kind)
+    vars(item).update(state)
+    if isinstance(item, Ragged):
+        _check_ragged(item)
+    return _REBUILT[kind](item) if kind in _REBUILT else item
+
+
+def _check_ragged(rows: Ragged) -> None:
+    indptr, lengths = rows.indptr, {len(column) for column in rows.columns}
+    if (
+        indptr.ndim != 1
+        or indptr.dtype.kind not in "iu"
+        or len(indptr) == 0
+        or indptr[0] != 0
+        or lengths != {int(indptr[-1])}
+        or np.any(indptr[1:] < indptr[:-1])
+        or any(column.ndim != 1 for column in rows.columns)
+    ):
+        raise FileError(f"The file has {type(rows).__name__} whose columns do not fit their rows.")
+
+
+def _check_pool(pool: EmbeddedPool) -> EmbeddedPool:
+    n, n_distinct = n_rows(pool.pool), len(pool.embedding)
+    fits = (
+        pool.embedding.ndim == 2
+        and pool.first.shape == (n_distinct,)
+        and pool.inverse.shape == (n,)
+        and _are_positions(pool.first, 0, n)
+        and _are_positions(pool.inverse, -1, n_distinct)
+    )
+    if not fits or (pool.is_per_query and not _are_positions(pool.members, 0, n_distinct)):
+        raise FileError("The file has candidates whose coordinates do not fit them.")
+    return pool
+
+
+def _are_positions(values: np.ndarray, low: int, high: int) -> bool:
+    inside = (values >= low) & (values < high)
+    return values.dtype.kind in "iu" and bool(np.all(inside))
+
+
+def _with_index(item: FaissIndex) -> FaissIndex:
+    """Build the index of faiss again from the candidates."""
+    return item.build(item.embedding_) if hasattr(item, "embedding_") else item
+
+
+# Classes that check what they are made of, and those that need something after it.
+_BUILDERS: dict[type, Callable[[dict[str, Any]], Any]] = {
+    CandidateSets: lambda state: CandidateSets(state["pool"], state["indptr"], state["indices"]),
+    PackedBits: lambda state: PackedBits(state["words"], state["n_bits"], state["dtype"]),
+}
+_REBUILT: dict[type, Callable[[Any], Any]] = {EmbeddedPool: _check_pool, FaissIndex: _with_index}

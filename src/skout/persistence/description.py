@@ -1,0 +1,97 @@
+"""The parts of a file as a tree, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .files import FileError
+
+__all__ = ["parts_of"]
+
+_MAX_DEPTH = 32
+_SHOWN = 8
+_LETTERS = 60
+
+
+def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once.
+
+    Parameters
+    ----------
+    structure : dict
+    arrays : dict of ndarrays
+    """
+    return _Walk(structure["nodes"], arrays).part("model", structure["root"], 0)
+
+
+class _Walk:
+    def __init__(self, nodes: list[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> None:
+        self.nodes, self.arrays = nodes, arrays
+        self.seen: dict[int, str] = {}
+
+    def part(self, name: str, spec: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(spec, dict) or "ref" not in spec:
+            return _leaf(name, _shortened(spec))
+        number = spec["ref"]
+        if number in self.seen:
+            return _leaf(name, f"the same as {self.seen[number]}")
+        node = self.nodes[number]
+        self.seen[number] = name
+        if depth == _MAX_DEPTH:
+            return _leaf(name, "...")
+        inner = [self.part(*one, depth + 1) for one in self._inside(node)]
+        size = sum(one["bytes"] for one in inner)
+        if node["kind"] == "array":
+            size = self.arrays[node["array"]].nbytes
+        shown = inner if node["kind"] not in ("list", "tuple", "dict") else inner[:_SHOWN]
+        return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
+
+    def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
+        """Return the names and values of what a node is made of, where that is worth a line."""
+        kind = node["kind"]
+        if kind == "object":
+            return list(node["state"].items())
+        if kind == "dict":
+            return [(_shortened(key), value) for key, value in node["items"]]
+        if kind in ("list", "tuple"):
+            refs = [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
+            return refs
+        fields = ("data", "indices", "indptr", "archive", "config", "weights")
+        return [(name, node[name]) for name in fields if name in node]
+
+
+def _leaf(name: str, what: str) -> dict[str, Any]:
+    return {"name": name, "what": what, "bytes": 0, "parts": []}
+
+
+def _what(node: dict[str, Any]) -> str:
+    """Return a line about a node."""
+    kind = node["kind"]
+    if kind == "array":
+        shape = " x ".join(map(str, node["shape"])) or "one"
+        return f"{np.dtype(str(node['dtype'])).name} array, {shape}"
+    if kind in ("object", "sklearn", "partial"):
+        return str(node["class"]).rpartition(".")[2]
+    if kind == "network":
+        return f"network {node['class'] or node['given']}"
+    if kind in ("given", "type", "dtype"):
+        return f"{kind} {node['name']}"
+    if kind == "generator":
+        return "random generator"
+    if "shape" in node:
+        return f"{kind} {tuple(node['shape'])}"
+    if "items" not in node:
+        raise FileError(f"The file has a part of the unknown kind {kind!r}.")
+    few = [_shortened(item) for item in node["items"][:3] if not isinstance(item, dict | list)]
+    return _shortened_text(f"{kind} of {len(node['items'])}" + (f": {', '.join(few)}" * bool(few)))
+
+
+def _shortened(spec: Any) -> str:
+    return _shortened_text(str(next(iter(spec.values()))) if isinstance(spec, dict) else repr(spec))
+
+
+def _shortened_text(text: str) -> str:
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."

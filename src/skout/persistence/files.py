@@ -1,0 +1,295 @@
+"""The file: named arrays in the layout of safetensors, closed by a checksum, written in one step.
+
+    8 bytes        the length of the header, little-endian
+    header         JSON: {"__metadata__": {text: text}, name: {dtype, shape, data_offsets}, ...}
+    buffer         the arrays without gaps, largest items first, so that each is aligned
+    last 32 bytes  the SHA-256 of all bytes before; to safetensors it is one more array
+
+A reader trusts nothing: lengths are compared with the size of the file before memory is taken, and
+the header is not read before the checksum is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import numpy as np
+
+__all__ = ["DTYPES", "FileError", "check_place", "parse_json", "read_file", "write_file"]
+
+#: The names that safetensors has for dtypes.
+DTYPES: dict[str, np.dtype] = {
+    "BOOL": np.dtype("?"),
+    **{f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
+    **{f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+_START = b'{"__metadata__":{"format":"skout",'
+_CHECKSUM = "sha256"
+_DIGEST = hashlib.sha256().digest_size
+# As in safetensors: a header has about 100 bytes for each array.
+_MAX_HEADER = 100_000_000
+_MAX_DIMENSIONS = 32
+_READ = 2**20
+
+
+class FileError(ValueError):
+    """A file that is damaged, not of skout, of a newer version, or made to do harm."""
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+def write_file(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays and metadata; the file at `path` is the old or the new one at any time.
+
+    Parameters
+    ----------
+    path : path
+    arrays : dict of C-contiguous arrays, with dtypes in `DTYPES`
+    metadata : dict of str
+    """
+    order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
+    header: dict[str, Any] = {"__metadata__": {"format": "skout", **metadata}}
+    end = 0
+    for name in order:
+        start, end = end, end + arrays[name].nbytes
+        header[name] = _entry(_NAMES[arrays[name].dtype], arrays[name].shape, start, end)
+    header[_CHECKSUM] = _entry("U8", (_DIGEST,), end, end + _DIGEST)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _MAX_HEADER:
+        raise ValueError(f"The model has {len(arrays)} arrays, more than a file can hold.")
+    parts: list[Any] = [len(text).to_bytes(8, "little"), text]
+    parts += [arrays[name].reshape(-1).view(np.uint8) for name in order]
+    digest = hashlib.sha256()
+    with _replacing(path) as out:
+        for part in parts:
+            digest.update(part)
+            out.write(part)
+        out.write(digest.digest())
+
+
+def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise, before any work, if a file cannot be written there."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"path: there is no folder {folder!r}.")
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"path must be a file. Got the folder {os.fspath(path)!r} instead.")
+
+
+@contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a new file beside `path` that takes its place when all is on the disk."""
+    target = os.path.realpath(path)  # a link stays one
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".skout-{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        with suppress(OSError):  # there may be no old file
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Bring the new name to the disk, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def read_file(
+    path: str | os.PathLike[str], *, mmap: bool = False
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Return the metadata and the arrays of a file.
+
+    Parameters
+    ----------
+    path : path
+    mmap : bool, default False
+        Leave the arrays in the file: they are read when they are used, and cannot be written.
+
+    Returns
+    -------
+    metadata : dict of str
+    arrays : dict of arrays
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = _header_length(file, size)
+        _verify(file, size)
+        file.seek(8)
+        header = parse_json(file.read(length))
+        first = 8 + length
+        metadata, entries = _checked_header(header, first, size - first)
+        if mmap:
+            whole = np.memmap(file, dtype=np.uint8, mode="r")
+            return metadata, {name: _mapped(whole[first:], e) for name, e in entries.items()}
+        arrays = {}
+        for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+            file.seek(first + entry["data_offsets"][0])
+            arrays[name] = _copied(file, entry)
+        return metadata, arrays
+
+
+def _header_length(file: IO[bytes], size: int) -> int:
+    """Return the length of the header, if it can be one."""
+    start = file.read(8 + len(_START))
+    length = int.from_bytes(start[:8], "little")
+    if start[8:] != _START:
+        raise FileError(f"This is not a file of skout{_kind(start)}.")
+    if length > min(size - 8 - _DIGEST, _MAX_HEADER):
+        raise FileError(
+            f"The file is truncated or damaged: it has {size} bytes, and its header should have "
+            f"{length}."
+        )
+    return length
+
+
+def _kind(start: bytes) -> str:
+    """Say what a file may be instead."""
+    if start[:1] == b"\x80":
+        return ", but a pickle, which could run code: it is not read"
+    if start[:4] == b"PK\x03\x04":
+        return ", but a zip archive"
+    if start[8:9] == b"{":
+        return ", but arrays in safetensors of another program, or it is damaged"
+    return ""
+
+
+def _verify(file: IO[bytes], size: int) -> None:
+    """Raise unless the last bytes are the checksum of the others."""
+    file.seek(0)
+    digest, left = hashlib.sha256(), size - _DIGEST
+    while left > 0:
+        part = file.read(min(_READ, left))
+        if not part:
+            break
+        digest.update(part)
+        left -= len(part)
+    if file.read() != digest.digest():
+        raise FileError(
+            "The file is truncated or damaged: its checksum is not that of its contents. "
+            "Take another copy of it."
+        )
+
+
+def _checked_header(
+    header: Any, first: int, size: int
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Return metadata and entries, which must cover the buffer without gaps and overlaps."""
+    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise FileError("The header of the file has no metadata.")
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: _offsets(*item)):
+        start, stop = entry["data_offsets"]
+        if start != end or stop > size:
+            raise FileError(
+                f"Array {name!r} lies at {start} to {stop} of {size} bytes, where {end} should be "
+                "its start: arrays must lie in the file one after the other."
+            )
+        _check_entry(name, entry, first)
+        end = stop
+    if end != size or header.pop(_CHECKSUM, None) != _entry("U8", (_DIGEST,), end - _DIGEST, end):
+        raise FileError("The arrays do not fill the file, or the checksum is not the last of them.")
+    return metadata, header
+
+
+def _offsets(name: str, entry: Any) -> tuple[int, int]:
+    """Return where an array starts and ends, if its description is one."""
+    match entry:
+        case {"dtype": str(), "shape": list(shape), "data_offsets": [start, stop]}:
+            if len(entry) == 3 and all(type(n) is int and n >= 0 for n in (*shape, start, stop)):
+                return start, stop
+    raise FileError(f"The header describes array {name!r} in a way that cannot be read.")
+
+
+def _check_entry(name: str, entry: dict[str, Any], first: int) -> None:
+    """Raise unless dtype and shape make as many bytes as there are, at a place that fits."""
+    dtype = DTYPES.get(entry["dtype"])
+    if dtype is None:
+        raise FileError(f"Array {name!r} has the unknown dtype {entry['dtype']!r}.")
+    start, stop = entry["data_offsets"]
+    needed = math.prod(entry["shape"]) * dtype.itemsize
+    if needed != stop - start or len(entry["shape"]) > _MAX_DIMENSIONS:
+        raise FileError(
+            f"Array {name!r} of shape {entry['shape']} and dtype {entry['dtype']} takes {needed} "
+            f"bytes. The file has {stop - start} for it."
+        )
+    if (first + start) % dtype.itemsize:
+        raise FileError(f"Array {name!r} starts between two multiples of its item's size.")
+
+
+def _copied(file: IO[bytes], entry: dict[str, Any]) -> np.ndarray:
+    array = np.empty(entry["shape"], DTYPES[entry["dtype"]])
+    if file.readinto(array.reshape(-1).view(np.uint8)) != array.nbytes:  # type: ignore[attr-defined]
+        raise FileError("The file became shorter while it was read.")
+    return _checked_values(array)
+
+
+def _mapped(buffer: np.ndarray, entry: dict[str, Any]) -> np.ndarray:
+    start, stop = entry["data_offsets"]
+    part = np.asarray(buffer[start:stop])
+    return _checked_values(part.view(DTYPES[entry["dtype"]]).reshape(entry["shape"]))
+
+
+def _checked_values(array: np.ndarray) -> np.ndarray:
+    if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
+        raise FileError("An array of booleans has values other than 0 and 1.")
+    return array
+
+
+def parse_json(text: bytes) -> Any:
+    """Return what JSON says, strictly: no key twice, no NaN, no nesting without end."""
+    try:
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
+    except FileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"The file has a part that is not proper JSON: {error}.") from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FileError("The file has a JSON object with the same key twice.")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise FileError(f"The file has {name} in JSON, which is no number there.")

@@ -1,0 +1,129 @@
+"""Parts of a model that are not skout's: scikit-learn's estimators, functions, networks.
+
+scikit-learn's go through skops, which knows how to read them without running code, and refuses
+what it does not trust. Functions are not saved: the file has their names, and they are given again
+at load.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from . import networks
+from .classes import function_name, name_of
+from .files import FileError
+
+__all__ = ["READERS", "node", "own_type", "restored"]
+
+_ADVICE = {
+    "pandas": "Fit on arrays: df.to_numpy() for a frame, list(series) for a column",
+    "polars": "Fit on arrays: df.to_numpy() for a frame, list(series) for a column",
+    "networkx": "Give (edges, node_labels, edge_labels) triples or SMILES strings to fit",
+    "rdkit": "Give SMILES strings to fit",
+    "scipy": "Make it a CSR matrix: matrix.tocsr()",
+}
+
+
+def node(writer: Any, item: Any, path: str) -> dict[str, Any]:
+    """Return the node of a thing that is not skout's own, or raise a TypeError that names it."""
+    found = networks.node(writer, item, path)
+    if found is not None:
+        return found
+    package = type(item).__module__.partition(".")[0]
+    if package == "sklearn":
+        return _sklearn_node(writer, item, path)
+    if callable(item) and not isinstance(item, BaseEstimator):
+        return writer.given(function_name(item, path), item, path)
+    advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
+    more = ", or leave the candidates out: candidates=False" if writer.candidates else ""
+    raise TypeError(
+        f"{path or 'model'} is of the type {name_of(type(item))}, which cannot be saved. "
+        f"{advice}{more}."
+    )
+
+
+def _read_given(reader: Any, spec: dict[str, Any]) -> Any:
+    if spec["name"] not in reader.given:
+        raise FileError(f"The file asks for {spec['name']!r} without saying that it needs it.")
+    return reader.given[spec["name"]]
+
+
+# scikit-learn -------------------------------------------------------------------------------------
+
+
+def _sklearn_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
+    skops = _skops(f"{path} is scikit-learn's {type(item).__name__}, and to save it")
+    try:
+        data = skops.dumps(item)
+        unknown = skops.get_untrusted_types(data=data)
+    except Exception as error:
+        raise TypeError(
+            f"{path} is scikit-learn's {type(item).__name__}, and skops cannot save it: {error}"
+        ) from error
+    if unknown:
+        raise TypeError(
+            f"{path} is scikit-learn's {type(item).__name__}, with parts that skops does not trust "
+            f"in a file: {', '.join(unknown)}. They could not be loaded again, so nothing is "
+            "saved. Use an estimator without them."
+        )
+    array = writer.value(np.frombuffer(data, dtype=np.uint8), path)
+    return {"kind": "sklearn", "class": name_of(type(item)), "archive": array}
+
+
+def _read_sklearn(reader: Any, spec: dict[str, Any]) -> Any:
+    skops = _skops(f"The file has scikit-learn's {spec['class']}, and to load it")
+    data = reader.value(spec["archive"]).tobytes()
+    _check_archive(data)
+    unknown = skops.get_untrusted_types(data=data)
+    if unknown:
+        raise FileError(f"The file has types that skops does not trust: {', '.join(unknown)}.")
+    item = skops.loads(data, trusted=[])
+    if name_of(type(item)) != spec["class"]:
+        raise FileError(f"The file promises {spec['class']} and has {name_of(type(item))}.")
+    return item
+
+
+def _check_archive(data: bytes) -> None:
+    """Raise where a zip archive would be larger than it is: skops does not compress."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+    is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
+    if not is_plain or sum(one.file_size for one in members) > len(data):
+        raise FileError("The file has a compressed archive, which could be of any size.")
+
+
+def _skops(purpose: str) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(f"{purpose} takes skops: pip install skout[save]") from error
+    return skops.io
+
+
+READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "given": _read_given,
+    "sklearn": _read_sklearn,
+    **networks.READERS,
+}
+
+
+def restored(name: str, state: dict[str, Any]) -> Any:
+    """Return an object of a class of `skout.deep`; others are refused."""
+    found = networks.classes().get(name) if name.startswith(networks.PACKAGE) else None
+    if found is None:
+        raise FileError(f"The file has an object of the class {name!r}, which is not skout's.")
+    return networks.restored(found, state)
+
+
+def own_type(name: str) -> type:
+    """Return a class of `skout.deep` that a file names; others are refused."""
+    found = networks.classes().get(name) if name.startswith(networks.PACKAGE) else None
+    if found is None:
+        raise FileError(f"The file names the class {name!r}, which is not skout's.")
+    return found
