@@ -337,7 +337,7 @@ def partial_whitening(
         (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
         for a, b in zip(starts, ends, strict=False)
     ][::-1]
-    share = _off_diagonal(C, size).T.astype(dtype)
+    share = off_diagonal(C, size).T.astype(dtype)
     memory = threading.local()  # a product in fresh memory would cost page faults
 
     def apply(F: np.ndarray) -> np.ndarray:
@@ -360,7 +360,7 @@ def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
     return finish
 
 
-def _off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
+def off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
     """Return the block B of L, see `partial_whitening`."""
     p = len(C)
     if not 0 < size < p:
@@ -391,7 +391,7 @@ class PartlyWhitened(NamedTuple):
             D = triangular_inverse(self.C[s:, s:])
             out[s:, s:] = triangular_product(D, D.T)
         else:
-            B = _off_diagonal(self.C, s)
+            B = off_diagonal(self.C, s)
             out[s:, s:] = self.gram[s:, s:] - B @ B.T
         return out
 
@@ -399,7 +399,7 @@ class PartlyWhitened(NamedTuple):
         """Return what F is to be multiplied with where G is multiplied with `coef`."""
         out, s = coef.copy(), self.size
         if s:
-            out[:s] -= _off_diagonal(self.C, s).T @ coef[s:]
+            out[:s] -= off_diagonal(self.C, s).T @ coef[s:]
             out[:s] = self.C[:s, :s].T @ out[:s]
         return out
 

@@ -23,6 +23,7 @@ from ._linalg import (
 )
 from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
+from .device import on_device
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
 from .moments import KnownRows, Moments, Sample, accumulate
@@ -59,6 +60,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     random_state : None, int or Generator
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
+    device : str, optional
+        "cuda" computes coordinates on a card, to which rows on the host are streamed. Tensors on a
+        card are computed there in any case.
 
     Attributes
     ----------
@@ -92,6 +96,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rank: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -99,6 +104,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.rank = rank
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
@@ -232,6 +238,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        rows = on_device(rows, self.device)
         return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
     def _features(self) -> LandmarkFeatures:

@@ -18,6 +18,7 @@ from scipy import sparse
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
 from ._threads import map_blocks
 from ._validation import check_number
+from .device import OnDevice, device_project
 from .kernels.base import Kernel
 
 __all__ = [
@@ -113,6 +114,7 @@ class LandmarkFeatures:
     """
 
     def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
+        self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
         m_prime = n_rows(landmarks)
         self.m = m_prime if weights is None else weights.shape[0]
         size = m_prime if weights is None else _LANDMARK_CHUNK
@@ -237,8 +239,11 @@ def project(
     """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
 
     The kernel values and the result are of `dtype`, by default that of the rows; the product is in
-    float64. `out` takes the result, whatever its own precision.
+    float64. `out` takes the result, whatever its own precision. Rows on a device give a tensor
+    there, if they are one.
     """
+    if isinstance(rows, OnDevice):
+        return device_project(features, rows, matrix)
     n = n_rows(rows)
     p = features.m if matrix is None else matrix.shape[1]
     dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)

@@ -55,6 +55,8 @@ class WithGamma(Kernel):
 
 def _variance(rows: Any, weights: np.ndarray | None) -> float:
     """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
+    if weights is None and getattr(rows, "is_tensor", False):
+        return rows.variance()
     n, d = rows.shape
     weights = np.ones(n) if weights is None else weights
     slices = list(row_slices(n, _VARIANCE_ROWS))
