@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._arrays import Rows, n_rows, row_slices, take
 from .kernels.device import device_block, host_array
 
 __all__ = [
+    "DEVICE_BYTES",
     "DeviceFeatures",
     "OnDevice",
     "device_project",
@@ -29,8 +31,10 @@ __all__ = [
     "to_host",
 ]
 
-# Bytes of the features of a block on the device, and its most rows.
-_BLOCK_BYTES, _BLOCK_ROWS = 2**31, 2**17
+#: Bytes of the features of a block on the device; `block_budget` sets it.
+DEVICE_BYTES: ContextVar[int] = ContextVar("device", default=2**31)
+# Most rows of a block.
+_BLOCK_ROWS = 2**17
 # Blocks on their way to the device.
 _AHEAD = 2
 # Queries and candidates of a block of scores.
@@ -135,7 +139,7 @@ class OnDevice(Rows):
         the device computes on those before.
         """
         n = len(self)
-        size = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * max(1, width))))
+        size = max(1, min(_BLOCK_ROWS, DEVICE_BYTES.get() // (8 * max(1, width))))
         slices = list(row_slices(n, size))
         if self.is_tensor and not others:
             yield from ((some, [self.source[some]]) for some in slices)

@@ -18,7 +18,7 @@ from scipy import sparse
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
 from ._threads import map_blocks
 from ._validation import check_number
-from .device import OnDevice, device_project
+from .device import DEVICE_BYTES, OnDevice, device_project
 from .kernels.base import Kernel
 
 __all__ = [
@@ -50,7 +50,7 @@ _LANDMARK_CHUNK = 4096
 
 @contextmanager
 def block_budget(
-    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0
+    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0, device: float = 2048.0
 ) -> Iterator[None]:
     """Set the size of the row blocks that each thread works on, within a `with` block.
 
@@ -63,6 +63,9 @@ def block_budget(
     stored : float, default 2048
         Most memory, in megabytes, for the coordinates of all rows, which solvers that pass over
         them many times hold; more than that is computed again in each pass.
+    device : float, default 2048
+        Most memory, in megabytes, for the features of a block on a card; a pass takes about three
+        times that.
 
     Examples
     --------
@@ -75,13 +78,16 @@ def block_budget(
     check_number(rows, "rows", low=1, integer=True)
     check_number(megabytes, "megabytes", strict=True)
     check_number(stored, "stored")
+    check_number(device, "device", strict=True)
     token = _BLOCK.set((int(rows), int(megabytes * 2**20)))
     stored_token = _STORED.set(int(stored * 2**20))
+    device_token = DEVICE_BYTES.set(int(device * 2**20))
     try:
         yield
     finally:
         _BLOCK.reset(token)
         _STORED.reset(stored_token)
+        DEVICE_BYTES.reset(device_token)
 
 
 def stored_bytes() -> int:
