@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
-    ["_arrays", "_linalg", "_threads", "_validation"],
+    ["_arrays", "_lazy", "_linalg", "_threads", "_validation"],
     ["kernels", "sketches", "losses", "metrics", "molecules"],
     ["accuracy", "gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
@@ -52,6 +52,7 @@ OPTIONAL = {
     "rdkit",
     "faiss",
     *("networkx", "transformers"),
+    *("h5py", "pyarrow", "zarr"),
 }
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500

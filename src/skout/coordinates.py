@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import float_dtype, n_rows, row_slices, take
+from ._lazy import subset
 from ._threads import map_blocks
 from .basis import KernelBasis
 from .gram import block_rows, project, stored_bytes
@@ -69,7 +70,7 @@ class Coordinates:
     def take(self, index: np.ndarray) -> Coordinates:
         """Return the coordinates of some of the rows; of streamed ones, held if they fit."""
         if self._basis is not None:
-            return Coordinates.of_basis(self._basis, take(self._rows, index))
+            return Coordinates.of_basis(self._basis, subset(self._rows, index))
         return Coordinates.of_array(self._block(index), self.n_jobs)
 
     def product(self, B: np.ndarray) -> np.ndarray:

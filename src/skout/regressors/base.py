@@ -13,7 +13,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import float_dtype, n_rows, take
+from .._arrays import float_dtype, n_rows
+from .._lazy import subset
 from .._linalg import square_root
 from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
 from ..basis import KernelBasis
@@ -94,7 +95,7 @@ class KernelMachineBase(BaseEstimator):
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
-            rows, weights = take(rows, used), weights[used]
+            rows, weights = subset(rows, used), weights[used]
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)

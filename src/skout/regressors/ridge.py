@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, take, unique
+from .._lazy import in_memory, is_lazy
 from .._threads import map_blocks
 from .._validation import (
+    as_columns,
     check_alphas,
     check_number,
     check_rng,
@@ -33,6 +35,9 @@ from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_path
 from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
+
+# Rows of lazy targets whose mean is their origin.
+_ORIGIN_ROWS = 8192
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -255,12 +260,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         y = check_targets(y, n)
         self._is_vector = y.ndim == 1
-        return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
+        Y = as_columns(y)
+        if self.sketch is None:  # the kernel matrix of all rows is larger than they are
+            rows, Y = in_memory(rows), in_memory(Y)
+        return Sample(rows, Y, check_weights(sample_weight, rows))
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            self._origin = sample.targets.mean(axis=0, dtype=np.float64)
+            # any value near the targets serves, and all of lazy ones would be one more pass
+            some = sample.targets[:_ORIGIN_ROWS] if is_lazy(sample.targets) else sample.targets
+            self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
