@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
-    ["_arrays", "_lazy", "_linalg", "_threads", "_validation"],
-    ["kernels", "sketches", "losses", "metrics", "molecules"],
+    ["_arrays", "_lazy", "_linalg", "_streams", "_threads", "_validation"],
+    ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
     ["accuracy", "gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],

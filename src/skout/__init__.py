@@ -1,6 +1,6 @@
 """skout: structured prediction with kernels, scaled by sketching."""
 
-from . import decoding, diagnostics, kernels, losses, metrics, selection, sketches
+from . import decoding, diagnostics, kernels, losses, metrics, selection, sketches, sources
 from .basis import KernelBasis
 from .conformal import ConformalSets
 from .decoding import CandidateSets
@@ -41,6 +41,7 @@ __all__ = [
     "selection",
     "sisokr",
     "sketches",
+    "sources",
 ]
 
 __version__ = "0.1.0"

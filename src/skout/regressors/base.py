@@ -61,14 +61,20 @@ class KernelMachineBase(BaseEstimator):
         loss: Loss,
         task_matrix: np.ndarray | None = None,
         labels: np.ndarray | None = None,
+        pool: tuple[Any, Any] | None = None,
     ) -> None:
         """Find the coordinates, choose alpha if there are several, and solve.
 
-        `labels`, where there are any, stratify the folds.
+        `labels`, where there are any, stratify the folds. `pool` are objects, and their weights,
+        that the basis is fitted on instead of the rows.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        self._fit_basis(rows, weights)
+        if pool is None:
+            self._fit_basis(rows, weights)
+        else:
+            some = check_rows(self, as_kernel(self.kernel), pool[0], reset=False)
+            self._fit_basis(some, check_weights(pool[1], some))
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)

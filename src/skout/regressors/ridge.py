@@ -32,12 +32,15 @@ from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
 from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
+from ..sources.blocks import Blocks, Opened, check_no_targets
 from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
 
 # Rows of lazy targets whose mean is their origin.
 _ORIGIN_ROWS = 8192
+# Rows of blocks that can be read only once are gathered until there are so many.
+_ONCE_ROWS = 8192
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -107,6 +110,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
     _n_seen: int
+    _n_outputs: int
 
     def __init__(
         self,
@@ -129,20 +133,37 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
+    ) -> KernelRidge:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, CSR matrix or objects that the kernel encodes, n of them
+        X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
+            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`.
         y : array of shape (n,) or (n, d)
+            None if X are `Blocks`, which have it.
         sample_weight : array of shape (n,), optional
+        landmarks : array, CSR matrix or objects, optional
+            Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
+            on; default X.
 
         Returns
         -------
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        self._check_landmarks(landmarks)
+        pool, pool_weights = landmarks, None
+        if isinstance(X, Blocks | Opened):
+            check_no_targets(y, sample_weight)
+            if isinstance(X, Blocks) and X.is_once and landmarks is not None:
+                return self._fit_once(X, landmarks, alphas)
+            data = X.open(self.random_state) if isinstance(X, Blocks) else X
+            X, y, sample_weight = data.X, data.y, data.weights
+            if landmarks is None:
+                pool, pool_weights = data.pool, data.pool_weights
         sample = self._sample(X, y, sample_weight, reset=True)
         if n_rows(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
@@ -150,7 +171,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        self._fit_basis(sample.rows, sample.weights, remember=True)
+        self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
+        self._n_outputs = sample.targets.shape[1]
         groups, parts = groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_.moments(
@@ -158,6 +180,29 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         self._base = self._solve(moments, parts, alphas)
         return self
+
+    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
+        """Fit on blocks that can be read once, as they come."""
+        self._reset()
+        for X, y, *weight in blocks.merged(_ONCE_ROWS):
+            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
+        if self._folds is None:
+            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
+        return self._solve_added(alphas)
+
+    def _check_landmarks(self, landmarks: Any) -> None:
+        if landmarks is not None and self.sketch is None:
+            raise ValueError(
+                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+                "sketch=SubSample(1000)."
+            )
+
+    def _pool(self, landmarks: Any, weights: Any, sample: Sample) -> tuple[Any, Any]:
+        """Return the rows that the sketch is drawn from, and their weights."""
+        if landmarks is None:
+            return sample.rows, sample.weights
+        rows = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
+        return rows, check_weights(weights, rows)
 
     @available_if(_has_sketch)
     def partial_fit(
@@ -182,21 +227,23 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        self._add(X, y, sample_weight, landmarks)
+        return self._solve_added(alphas)
+
+    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
+        """Add the moments of some rows to those of earlier ones."""
+        alphas = check_alphas(self.alpha)
         first = not hasattr(self, "basis_")
         if not first and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            pool, weights = sample.rows, sample.weights
-            if landmarks is not None:
-                pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
-                weights = None
-            self._fit_basis(pool, weights)
-        elif sample.targets.shape[1] != self._matrix.shape[1]:
+            self._fit_basis(*self._pool(landmarks, None, sample))
+            self._n_outputs = sample.targets.shape[1]
+        elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had "
-                f"{self._matrix.shape[1]}."
+                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
         groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
         sample = self._prepared(sample, groups, len(parts))
@@ -205,6 +252,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += n_rows(sample.rows)
         self._folds = moments
+
+    def _solve_added(self, alphas: list[float]) -> KernelRidge:
+        """Solve on all rows that were given so far."""
+        assert self._folds is not None
+        moments, parts = self._folds, self._interleaved_groups(0, len(alphas))[1]
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()
             moments = [*moments, self._base]
