@@ -26,7 +26,7 @@ from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Sample, accumulate
+from .moments import KnownRows, Moments, Progress, Sample, accumulate
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -308,7 +308,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
     def moments(
-        self, sample: Sample, alpha: float, *, whiten: bool = True, verbose: bool = False
+        self,
+        sample: Sample,
+        alpha: float,
+        *,
+        whiten: bool = True,
+        verbose: bool = False,
+        checkpoint: Progress | None = None,
     ) -> list[Moments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row.
 
@@ -323,6 +329,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             Whether moments of features must become those of coordinates: to solve for a single
             alpha takes no whitening.
         verbose : bool, default False
+        checkpoint : Checkpoint, optional
+            Where the sums over the first blocks are kept.
 
         Returns
         -------
@@ -352,6 +360,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -321,6 +321,14 @@ class KnownRows:
             out[others] = features(take(rows, others))
 
 
+class Progress(Protocol):
+    """What keeps the sums over the blocks that are done, see `skout.checkpoint`."""
+
+    def restore(self, sample: Sample, blocks: list[Any]) -> tuple[int, list[Moments | None]]: ...
+
+    def keep(self, done: int, totals: list[Moments | None]) -> None: ...
+
+
 def accumulate(
     features: LandmarkFeatures,
     sample: Sample,
@@ -331,6 +339,7 @@ def accumulate(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
     verbose: bool = False,
+    checkpoint: Progress | None = None,
 ) -> list[Moments]:
     """Return the moments of (prepare(features(rows)), targets), one `Moments` a group.
 
@@ -347,13 +356,20 @@ def accumulate(
         Precision of the products within a block; sums over blocks are always float64.
     n_jobs, verbose
         Threads, and whether to show a progress bar.
+    checkpoint : optional
+        Has the sums over the first blocks, if they were computed before, and keeps them.
     """
     moments = _BlockMoments(features, sample, known, prepare, p, np.dtype(dtype))
     blocks = list(sample.blocks(moments.dtype.itemsize * features.m))
     n_outputs = sample.targets.shape[1]
     totals: list[Moments | None] = [None] * sample.n_groups
-    with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
-        found = map_blocks(moments, blocks, read=sample.read, ahead=sample.is_lazy, n_jobs=n_jobs)
+    done = 0
+    if checkpoint is not None:
+        done, totals = checkpoint.restore(sample, blocks)
+    options: Any = {"read": sample.read, "ahead": sample.is_lazy, "n_jobs": n_jobs}
+    found = map_blocks(moments, blocks[done:], **options)
+    label: Any = {"desc": "moments", "unit": "block", "disable": not verbose}
+    with tqdm(total=len(blocks), initial=done, **label) as bar:
         for group, part in found:
             total = totals[group]
             if total is not None:
@@ -362,6 +378,9 @@ def accumulate(
                 totals[group] = part
             else:
                 totals[group] = Moments.zeros(p, n_outputs) + part
+            done += 1
+            if checkpoint is not None:
+                checkpoint.keep(done, totals)
             bar.update()
     return [Moments.zeros(p, n_outputs) if total is None else total for total in totals]
 

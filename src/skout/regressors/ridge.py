@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, float_dtype, n_rows, take, unique
+from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory, is_lazy
 from .._threads import map_blocks
 from .._validation import (
@@ -28,11 +28,13 @@ from .._validation import (
     check_weights,
 )
 from ..basis import KernelBasis
+from ..checkpoint import Checkpoint, digest
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
-from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
+from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..sources.blocks import Blocks, Opened, check_no_targets
+from .exact import exact_errors, exact_ridge
 from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
@@ -76,6 +78,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
         Show a progress bar.
+    checkpoint : path, optional
+        A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
+        fit with the same data and parameters goes on from there and ends with the same result; it
+        needs a random_state that is an int. The file is deleted when the fit is done.
 
     Attributes
     ----------
@@ -123,6 +129,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -132,6 +139,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
@@ -155,6 +163,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         alphas = check_alphas(self.alpha)
         self._check_landmarks(landmarks)
+        checkpoint = self._open_checkpoint(X)
         pool, pool_weights = landmarks, None
         if isinstance(X, Blocks | Opened):
             check_no_targets(y, sample_weight)
@@ -175,11 +184,34 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._n_outputs = sample.targets.shape[1]
         groups, parts = groups_of_splits(splits, n_rows(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
+        if checkpoint is not None:
+            landmark_keys = row_keys(self.landmarks_)
+            checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
         moments = self.basis_.moments(
-            sample, min(alphas), whiten=len(alphas) > 1, verbose=self.verbose
+            sample,
+            min(alphas),
+            whiten=len(alphas) > 1,
+            verbose=self.verbose,
+            checkpoint=checkpoint,
         )
         self._base = self._solve(moments, parts, alphas)
+        if checkpoint is not None:
+            checkpoint.remove()
         return self
+
+    def _open_checkpoint(self, X: Any) -> Checkpoint | None:
+        """Return where progress is kept, after a look at what an earlier fit left there."""
+        if self.checkpoint is None:
+            return None
+        once = isinstance(X, Blocks) and X.is_once
+        if self.sketch is None or once or not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "checkpoint needs a sketch, data that can be read again, and a random_state that "
+                f"is an int. Got sketch={self.sketch!r}, random_state={self.random_state!r}"
+                f"{' and blocks that can be read only once' if once else ''}."
+            )
+        names = ("kernel", "sketch", "alpha", "cv", "fit_intercept", "random_state")
+        return Checkpoint(self.checkpoint, **{name: getattr(self, name) for name in names})
 
     def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
         """Fit on blocks that can be read once, as they come."""
@@ -413,58 +445,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         everything = np.arange(len(inverse))
         if splits:
             folds = tqdm(splits, desc="folds", disable=not self.verbose)
-            self._choose(alphas, [self._fold_errors(K, inverse, sample, f, alphas) for f in folds])
+            errors = [
+                exact_errors(K, inverse, sample, f, alphas, self.fit_intercept) for f in folds
+            ]
+            self._choose(alphas, errors)
         else:
             self.alpha_ = alphas[0]
-        self._matrix, self.intercept_ = self._exact(
-            K, inverse, sample, everything, self.alpha_, overwrite=True
+        self._matrix, self.intercept_ = exact_ridge(
+            K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
         )
         return self
-
-    def _exact(
-        self,
-        K: np.ndarray,
-        inverse: np.ndarray,
-        sample: Sample,
-        some: np.ndarray,
-        alpha: float,
-        *,
-        overwrite: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit on some of the rows; rows without weight get coefficient 0. K may be lost."""
-        some = np.arange(len(inverse))[some]  # it may be a mask
-        w = np.ones(len(inverse)) if sample.weights is None else sample.weights
-        total = np.bincount(inverse[some], w[some], minlength=len(K))
-        used = np.flatnonzero(total)
-        sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
-        means = sums[used] @ sample.targets
-        means /= total[used, None]
-        if len(used) < len(K):
-            K, overwrite = K[np.ix_(used, used)], True
-        solution, intercept = dual_ridge(
-            K, means, total[used], alpha, self.fit_intercept, overwrite=overwrite
-        )
-        if len(used) == len(total):
-            return solution, intercept
-        coef = np.zeros((len(total), means.shape[1]))
-        coef[used] = solution
-        return coef, intercept
-
-    def _fold_errors(
-        self,
-        K: np.ndarray,
-        inverse: np.ndarray,
-        sample: Sample,
-        fold: tuple[np.ndarray, np.ndarray],
-        alphas: list[float],
-    ) -> list[float]:
-        """Return the mean squared error on the held-out rows of a fold, for each alpha."""
-        train, test = fold
-        K_test = K[inverse[test]]
-        w = None if sample.weights is None else sample.weights[test]
-        errors = []
-        for alpha in alphas:
-            coef, intercept = self._exact(K, inverse, sample, train, alpha)
-            squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
-            errors.append(float(np.average(squared.mean(axis=1), weights=w)))
-        return errors
