@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 LAYERS = [
     ["_arrays", "_lazy", "_linalg", "_streams", "_threads", "_validation"],
     ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
-    ["accuracy", "gram", "moments", "checkpoint", "basis", "coordinates", "solvers"],
+    ["accuracy", "gram", "moments", "checkpoint", "basis", "coordinates", "outputs", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     [

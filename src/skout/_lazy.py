@@ -111,7 +111,7 @@ class _Picked:
     def __init__(self, source: Any, index: np.ndarray) -> None:
         self.source, self.index = source, index
         self.shape = (len(index), *source.shape[1:])
-        self.dtype = source.dtype
+        self.dtype = getattr(source, "dtype", np.dtype(object))
         self.is_sequential = getattr(source, "is_sequential", False)
         self.head = getattr(source, "head", None)
 
@@ -140,11 +140,11 @@ def is_on_disk(objects: Any) -> bool:
         return False
     if hasattr(objects, "iloc") or hasattr(objects, "__dask_graph__"):
         return False
-    is_array = hasattr(objects, "shape") and hasattr(objects, "__getitem__")
+    if getattr(objects, "is_sequential", False):  # of objects too
+        return True
     dtype = getattr(objects, "dtype", None)
-    return (
-        is_array and isinstance(dtype, np.dtype) and dtype.kind in "biuf" and len(objects.shape) > 0
-    )
+    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+    return is_numeric and hasattr(objects, "__getitem__") and len(objects.shape) > 0
 
 
 def in_memory(rows: Any) -> Any:
@@ -178,8 +178,8 @@ def _is_positions(index: Any) -> bool:
 
 def _read_sorted(source: Any, index: np.ndarray) -> Any:
     """Read rows at increasing positions."""
-    takes_all = isinstance(source, np.ndarray | _Picked) or hasattr(source, "takes_positions")
-    if takes_all or len(index) == 0:
+    takes_all = isinstance(source, np.ndarray | _Picked | Rows) or sparse.issparse(source)
+    if takes_all or hasattr(source, "takes_positions") or len(index) == 0:
         return _as_block(source[index] if len(index) else source[:0])
     # HDF5 takes positions one by one, which is slow: whole chunks that have some are read
     chunks = getattr(source, "chunks", None)
@@ -194,6 +194,6 @@ def _read_sorted(source: Any, index: np.ndarray) -> Any:
 
 def _as_block(block: Any) -> Any:
     """Return what was read as an array or CSR matrix; objects stay as they are."""
-    if sparse.issparse(block) or isinstance(block, list):
+    if sparse.issparse(block) or isinstance(block, list | Rows):
         return block
     return np.asarray(block)

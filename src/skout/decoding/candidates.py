@@ -12,9 +12,11 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import match, n_rows, row_slices, take, unique
+from .._lazy import is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
 from .base import Decoder
@@ -112,17 +114,24 @@ class CandidateDecoder(Decoder):
             take(rows, first), None if coordinates is None else coordinates[first]
         )
         everything = np.arange(len(first))
-        self._training = self._indexed(
+        self._training: EmbeddedPool | None = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
         return self
 
-    def embed(self, candidates: Any) -> EmbeddedPool:
+    def drop_pool(self, limit: int) -> None:
+        """Have no candidates of its own: there are more than `limit` distinct training outputs."""
+        self._training, self._dropped = None, limit
+        del self.pool_, self.embedding_
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
 
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+        path : path, optional
+            A .npy file to write the embedding to, which is then a memory map of it.
 
         Returns
         -------
@@ -130,6 +139,11 @@ class CandidateDecoder(Decoder):
         """
         check_is_fitted(self)
         if candidates is None:
+            if self._training is None:
+                raise ValueError(
+                    f"The training outputs, of which more than {self._dropped} differ, were not "
+                    "kept as candidates: give candidates=."
+                )
             return self._training
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)
@@ -140,7 +154,7 @@ class CandidateDecoder(Decoder):
             _check_sets(candidates)
             used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
-            return self._embedded(candidates, candidates.pool, used)
+            return self._embedded(candidates, candidates.pool, used, path)
         if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
             raise TypeError(
                 "candidates must be a list or array of objects, CandidateSets or a list of lists. "
@@ -148,7 +162,7 @@ class CandidateDecoder(Decoder):
             )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        return self._indexed(self._embedded(candidates, candidates, slice(None)))
+        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
     def _check_own(self, pool: EmbeddedPool) -> None:
         """Raise where a pool has the coordinates of another model, even if as many."""
@@ -159,13 +173,14 @@ class CandidateDecoder(Decoder):
                 "model.embed(pool.objects)."
             )
 
-    def _embedded(self, objects: Any, pool: Any, used: Any) -> EmbeddedPool:
+    def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
-        rows = self._encoded(take(pool, used))
+        rows = self._encoded(pool if isinstance(used, slice) else take(pool, used))
         first, number = unique(rows)
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
-        embedding = self._embedding(rows if len(first) == n_rows(rows) else take(rows, first))
+        distinct = rows if len(first) == n_rows(rows) else subset(rows, first)
+        embedding = self._embedding(distinct, path=path)
         position = np.arange(n_rows(pool))[used][first]
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
@@ -177,16 +192,22 @@ class CandidateDecoder(Decoder):
         check_kinds(kinds(rows), self._kinds)
         return rows
 
-    def _embedding(self, rows: Any, coordinates: np.ndarray | None = None) -> np.ndarray:
-        """Return [z(c), -k(c, c)] of encoded rows."""
+    def _embedding(
+        self, rows: Any, coordinates: np.ndarray | None = None, path: Any = None
+    ) -> np.ndarray:
+        """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         n, p = n_rows(rows), self.basis_.rank_
-        out = np.empty((n, p + 1))
+        shape = (n, p + 1)
+        out = np.empty(shape) if path is None else open_memmap(path, "w+", np.float64, shape)
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
         for some in row_slices(n, _DIAGONAL):
             out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
+        if isinstance(out, np.memmap):
+            out.flush()
+            return open_memmap(path, "r")
         return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
@@ -245,7 +266,8 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             return take(pool.pool, pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]])
         _check_found(indices[:, 0])
-        return take(pool.pool, indices[:, 0])
+        on_disk = is_on_disk(pool.pool)
+        return (pick if on_disk else take)(pool.pool, indices[:, 0])
 
     def truth_ranks(
         self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"

@@ -111,6 +111,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    #: targets may be rows that are made when they are asked for
+    takes_lazy_targets = True
+
     _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
