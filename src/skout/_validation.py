@@ -163,9 +163,7 @@ def _lazy_rows(estimator: Any, kernel: Any, X: Any, reset: bool) -> LazyRows:
     """Return rows that are read, checked and encoded block by block."""
     if kernel.takes_vectors:
         if len(X.shape) != 2:
-            raise ValueError(
-                f"Expected a 2D array, n rows by d columns. Got shape {X.shape} for X."
-            )
+            raise ValueError(f"X must be a 2D array, n rows by d columns. Got shape {X.shape}.")
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
 
