@@ -110,9 +110,9 @@ class StructuredPredictor(BaseEstimator):
             targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": basis.residual(Y), **fit_params}
-        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         if is_on_disk(Y):
-            return self._fit_decoder(distinct_outputs(basis.kernel_, Y))
+            return self._fit_streamed(X, targets, distinct_outputs(basis.kernel_, Y), fit_params)
+        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         self.decoder_ = self._decoder().fit(basis, Y, T)
         return self
 
@@ -129,17 +129,19 @@ class StructuredPredictor(BaseEstimator):
         data = blocks.open(self.regressor.random_state, visit=outputs.add)
         self.output_basis_ = basis.fit(data.y if data.pool is None else data.pool_targets)
         data = replace(data, y=lazy_coordinates(basis, data.y))
-        self.regressor_ = clone(self.regressor).fit(data, **fit_params)
-        return self._fit_decoder(outputs)
+        return self._fit_streamed(data, None, outputs, fit_params)
 
-    def _fit_decoder(self, outputs: DistinctOutputs) -> StructuredPredictor:
-        """Fit the decoder on distinct outputs, which may be too many to keep."""
+    def _fit_streamed(
+        self, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
+    ) -> StructuredPredictor:
+        """Fit the regressor, then the decoder on distinct outputs, if not all could be kept."""
         decoder = self._decoder()
         if not outputs.is_complete and not isinstance(decoder, CandidateDecoder):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
                 f'more than {outputs.limit}: use decoder="candidates".'
             )
+        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         self.decoder_ = decoder.fit(self.output_basis_, outputs.objects())
         if not outputs.is_complete:
             self.decoder_.drop_pool(outputs.limit)
