@@ -27,7 +27,8 @@ X = RNG.standard_normal((N, D))
 Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])
 W = RNG.random(N)
 LABELS = (X @ RNG.standard_normal((D, 6)) + 0.2 * RNG.standard_normal((N, 6)) > 0).astype(float)
-SKETCHES = [SubSample(40), PSparsified(40), PivotedCholesky(40)]
+# more than a tenth of the rows are told from the others
+SKETCHES = [SubSample(40), SubSample(150), PSparsified(40), PivotedCholesky(40)]
 
 
 def memmap(folder, array, name="array"):
@@ -98,6 +99,7 @@ def test_lazy_rows_know_what_they_will_be(tmp_path):
     assert rows.subset(some).keys() == [rows[i : i + 1].tobytes() for i in some]
     doubled = rows.then(lambda block: 2 * block)
     np.testing.assert_array_equal(doubled[5:7], 2.0 * integers[5:7])
+    np.testing.assert_array_equal(np.asarray(rows), integers)
     with pytest.raises(TypeError, match="cannot be put together"):
         LazyRows.concatenate([rows, rows])
 
@@ -371,8 +373,8 @@ def test_embedding_in_a_file(tmp_path, kind):
     for found, expected in zip(model.rank(X, filed), model.rank(X, pool), strict=True):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(model.predict(X, filed), model.predict(X, pool))
-    ranks = model.truth_ranks(X[:50], LABELS[:50], filed)
-    np.testing.assert_array_equal(ranks, model.truth_ranks(X[:50], LABELS[:50], pool))
+    ranks = model.truth_ranks(X[:100], kind(tmp_path, LABELS[:100], "truth"), filed)
+    np.testing.assert_array_equal(ranks, model.truth_ranks(X[:100], LABELS[:100], pool))
 
 
 def test_embedded_sets_in_a_file(tmp_path):

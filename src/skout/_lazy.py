@@ -79,6 +79,9 @@ class LazyRows(Rows):
             keys += row_keys(self[some])
         return keys
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self[:], dtype=dtype)
+
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Any:
         raise TypeError("Rows that are not in memory cannot be put together.")

@@ -16,7 +16,7 @@ from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import match, n_rows, row_slices, take, unique
-from .._lazy import is_on_disk, pick, subset
+from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
 from .base import Decoder
@@ -175,7 +175,7 @@ class CandidateDecoder(Decoder):
 
     def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
-        rows = self._encoded(pool if isinstance(used, slice) else take(pool, used))
+        rows = self._encoded(pool if isinstance(used, slice) else _taken(pool, used))
         first, number = unique(rows)
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
@@ -264,10 +264,10 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
-            return take(pool.pool, pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]])
+            chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
+            return _taken(pool.pool, chosen)
         _check_found(indices[:, 0])
-        on_disk = is_on_disk(pool.pool)
-        return (pick if on_disk else take)(pool.pool, indices[:, 0])
+        return _taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
         self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -373,14 +373,19 @@ class CandidateDecoder(Decoder):
         """Return the distinct candidate that each true object is, -1 where there is none."""
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        distinct = self._encoded(take(pool.pool, pool.first))
-        truth = match(*comparable(self._encoded(Y), distinct))
+        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
+        truth = match(*comparable(in_memory(self._encoded(Y)), distinct))
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of
         present = np.zeros(n, dtype=bool)
         present[query_of[pool.members == truth[query_of]]] = True
         return np.where(present, truth, -1)
+
+
+def _taken(objects: Any, index: np.ndarray) -> Any:
+    """Return some of the objects, which may be on disk."""
+    return pick(objects, index) if is_on_disk(objects) else take(objects, index)
 
 
 def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
