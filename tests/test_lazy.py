@@ -351,6 +351,26 @@ def test_the_reader_ends_when_nobody_listens(n_jobs):
     assert len(read) < 20
 
 
+class Watched:
+    """An array-like that knows which threads read it."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.threads = []
+
+    def __getitem__(self, index):
+        self.threads.append(threading.current_thread().name)
+        return self.array[index]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_fit_reads_ahead(n_jobs):
+    x, y = Watched(X), Watched(Y)
+    ridge(n_jobs=n_jobs).fit(x, y).predict(x)
+    assert sum(name.startswith("skout-reader") for name in x.threads) >= 18  # 9 blocks, twice
+    assert sum(name.startswith("skout-reader") for name in y.threads) >= 9
+
+
 def test_settings_hold_in_the_reader():
     from skout.gram import stored_bytes
 
@@ -375,6 +395,16 @@ def test_embedding_in_a_file(tmp_path, kind):
     np.testing.assert_array_equal(model.predict(X, filed), model.predict(X, pool))
     ranks = model.truth_ranks(X[:100], kind(tmp_path, LABELS[:100], "truth"), filed)
     np.testing.assert_array_equal(ranks, model.truth_ranks(X[:100], LABELS[:100], pool))
+
+
+def test_an_earlier_pool_keeps_its_file(tmp_path):
+    model = iokr("gaussian", "tanimoto").fit(X[:300], LABELS[:300])
+    path = tmp_path / "pool.npy"
+    first = model.embed(LABELS[:200], path)
+    before = first.embedding.copy()
+    model.embed(LABELS[:3], path)
+    np.testing.assert_array_equal(first.embedding, before)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_embedded_sets_in_a_file(tmp_path):

@@ -186,7 +186,7 @@ def _read_sorted(source: Any, index: np.ndarray) -> Any:
         return _as_block(source[index] if len(index) else source[:0])
     # HDF5 takes positions one by one, which is slow: whole chunks that have some are read
     chunks = getattr(source, "chunks", None)
-    number = index // (chunks[0] if chunks else _WINDOW)
+    number = index // (min(chunks[0], _READ_ROWS) if chunks else _WINDOW)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     blocks = []
     for some in np.split(index, starts[1:]):

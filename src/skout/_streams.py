@@ -96,8 +96,14 @@ class Stream:
 
     def read(self, index: np.ndarray) -> tuple[Any, ...]:
         """Return the columns at increasing positions."""
-        if self._last is not None and np.array_equal(self._last[0], index):
-            return self._last[1]
+        if self._last is None or not np.array_equal(self._last[0], index):
+            self._last = index, self._forward(index)
+            if index[-1] == self.n - 1:
+                self._check_end()
+        return self._last[1]
+
+    def _forward(self, index: np.ndarray) -> tuple[Any, ...]:
+        """Read on to increasing positions, from the beginning if they were passed."""
         if self._block is None or index[0] < self._start:
             self._iterator, self._block = self._begin(), None
             self._start = self._stop = 0
@@ -109,16 +115,7 @@ class Stream:
             here = index[: np.searchsorted(index, self._stop)]
             parts.append(tuple(_within(column, here - self._start) for column in self._block))
             index = index[len(here) :]
-        found = tuple(join(column) for column in zip(*parts, strict=True))
-        return found
-
-    def remember(self, index: np.ndarray) -> tuple[Any, ...]:
-        """Read, and keep what was read for the other columns."""
-        found = self.read(index)
-        self._last = index, found
-        if index[-1] == self.n - 1:
-            self._check_end()
-        return found
+        return tuple(join(column) for column in zip(*parts, strict=True))
 
     def _advance(self) -> None:
         block = next(self._iterator, None)
@@ -157,7 +154,7 @@ class Column:
             index = np.arange(*index.indices(self.shape[0]))
         if len(index) == 0:
             return take(self.head, slice(0))
-        return self._stream.remember(index)[self._number]
+        return self._stream.read(index)[self._number]
 
 
 def _within(column: Any, index: np.ndarray) -> Any:

@@ -93,14 +93,15 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
-        if isinstance(X, Blocks):
-            return self._fit_blocks(X, Y, fit_params)
-        if Y is None:
+        has_outputs = isinstance(X, Blocks)
+        if Y is None and not has_outputs:
             raise ValueError("Y must be given, one object a row of X. Got None.")
-        if n_rows(X) != n_rows(Y):
+        if not has_outputs and n_rows(X) != n_rows(Y):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
+        if isinstance(X, Blocks):
+            return self._fit_blocks(X, Y, fit_params)
         basis = self.output_basis_ = self._basis()
         T: Any = None
         if is_large(basis, n_rows(Y)) and getattr(self.regressor, "takes_lazy_targets", False):

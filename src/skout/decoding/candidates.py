@@ -8,6 +8,7 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -198,17 +199,19 @@ class CandidateDecoder(Decoder):
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         n, p = n_rows(rows), self.basis_.rank_
         shape = (n, p + 1)
-        out = np.empty(shape) if path is None else open_memmap(path, "w+", np.float64, shape)
+        # an earlier pool may still read a file of that name, so it is replaced, not overwritten
+        made = None if path is None else Path(path).with_name(f".{Path(path).name}.part")
+        out = np.empty(shape) if made is None else open_memmap(made, "w+", np.float64, shape)
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
         for some in row_slices(n, _DIAGONAL):
             out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
-        if isinstance(out, np.memmap):
-            out.flush()
-            return open_memmap(path, "r")
-        return out
+        if made is None:
+            return out
+        del out  # which is written with its last reference
+        return open_memmap(made.replace(path), "r")
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""
