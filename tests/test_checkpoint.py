@@ -227,3 +227,13 @@ def test_killed_process(tmp_path):
         assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(out), np.load(whole))
     assert not path.exists()
+
+
+def test_many_equal_outputs(tmp_path):
+    """Where equal targets are added up, the sums are what is kept."""
+    path = tmp_path / "fit.npz"
+    many = np.sign(X) @ np.sign(RNG.standard_normal((3, 80)))
+    interrupted(path, y=many)
+    with skout.block_budget(rows=100):
+        resumed, whole = model(path).fit(X, many), model(None).fit(X, many)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)

@@ -95,6 +95,8 @@ class LazyRows(Rows):
     def _where(self, block: Any, index: Any) -> str:
         """Say which rows a block has, and which of them are not finite."""
         numbers = np.arange(len(self))[index]
+        if len(numbers) == 0:
+            return f"In {self.name}, which has no rows"
         numbers = getattr(self.source, "numbers", lambda own: own)(numbers)
         said = f"In rows {numbers[0]} to {numbers[-1]} of {self.name}"
         values = block.data if sparse.issparse(block) else np.asarray(block)
