@@ -92,6 +92,7 @@ def test_a_sample_of_the_rows_stands_for_them(monkeypatch):
     np.testing.assert_allclose(found.coef_, expected.coef_, **CLOSE)
     streamed = ridge().partial_fit(X[:300], Y[:300], landmarks=pool).partial_fit(X[300:], Y[300:])
     np.testing.assert_allclose(found.predict(X), streamed.predict(X), **CLOSE)
+    assert cut(X, Y).open(0, [SubSample(300), None]).pool.shape == (300, D)
     other = ridge(random_state=1).fit(cut(X, Y))
     assert np.abs(other.landmarks_.sum() - found.landmarks_.sum()) > 1e-3
 

@@ -80,8 +80,9 @@ class StructuredPredictor(BaseEstimator):
         Parameters
         ----------
         X : what the regressor takes, n rows, or Blocks
-            Of rows and outputs. Up to 100,000 distinct ones of these become candidates; where
-            there are more, `predict` needs `candidates`.
+            Of rows and outputs. The output basis is that of a sample, if there are many. Up to
+            100,000 distinct outputs become candidates; where there are more, `predict` needs
+            `candidates`.
         Y : objects that the output kernel encodes, n of them
             None if X are `Blocks`. Where their coordinates would take more memory than
             `block_budget(stored=...)`, KernelRidge gets them block by block.
@@ -127,7 +128,8 @@ class StructuredPredictor(BaseEstimator):
             )
         basis = self._basis()
         outputs = DistinctOutputs(as_kernel(basis.kernel))
-        data = blocks.open(self.regressor.random_state, visit=outputs.add)
+        sketches = [self.regressor.sketch, basis.sketch]
+        data = blocks.open(self.regressor.random_state, sketches, outputs.add)
         self.output_basis_ = basis.fit(data.y if data.pool is None else data.pool_targets)
         data = replace(data, y=lazy_coordinates(basis, data.y))
         return self._fit_streamed(data, None, outputs, fit_params)

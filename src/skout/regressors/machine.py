@@ -139,7 +139,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         if isinstance(X, Blocks):
             check_no_targets(y, sample_weight)
             targets: list[Any] = []
-            data = X.open(self.random_state, visit=targets.append)
+            data = X.open(self.random_state, [self.sketch], targets.append)
             X, y, sample_weight = data.X, np.concatenate(targets), data.weights
             pool = None if data.pool is None else (data.pool, data.pool_weights)
         rows, weights = self._rows(X, sample_weight)

@@ -172,7 +172,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             check_no_targets(y, sample_weight)
             if isinstance(X, Blocks) and X.is_once and landmarks is not None:
                 return self._fit_once(X, landmarks, alphas)
-            data = X.open(self.random_state) if isinstance(X, Blocks) else X
+            data = X.open(self.random_state, [self.sketch]) if isinstance(X, Blocks) else X
             X, y, sample_weight = data.X, data.y, data.weights
             if landmarks is None:
                 pool, pool_weights = data.pool, data.pool_weights

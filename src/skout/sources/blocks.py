@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -13,6 +13,7 @@ from scipy import sparse
 from .._arrays import n_rows, take
 from .._streams import Reservoir, Stream, join
 from .._validation import check_number, check_rng
+from ..sketches import as_sketch
 
 __all__ = ["Blocks", "Opened", "check_no_targets"]
 
@@ -57,8 +58,8 @@ class Blocks:
         `fit` is given `landmarks`.
     n : int, optional
         The number of rows. Landmarks are then drawn as from an array of n rows. If it is not
-        given, a first pass counts the rows and draws 20,000 of them, all if they are no more, for
-        the sketch to be drawn from and widths such as gamma="scale" to be taken from.
+        given, a first pass counts the rows and draws 20,000 of them, or as many as the sketch has,
+        for the sketch to be drawn from and widths such as gamma="scale" to be taken from.
 
     Examples
     --------
@@ -120,13 +121,20 @@ class Blocks:
         if parts:
             yield tuple(join(column) for column in zip(*parts, strict=True))
 
-    def open(self, random_state: Any = None, visit: Callable[[Any], None] | None = None) -> Opened:
+    def open(
+        self,
+        random_state: Any = None,
+        sketches: Sequence[Any] = (),
+        visit: Callable[[Any], None] | None = None,
+    ) -> Opened:
         """Return the columns to read, after a first pass if that is needed.
 
         Parameters
         ----------
         random_state : None, int or Generator
             Seed of the sample that a first pass takes.
+        sketches : sequence of sketches
+            Which will be drawn from the sample: it has as many rows as their size.
         visit : callable, optional
             Is shown the y of each block in a first pass.
         """
@@ -141,13 +149,14 @@ class Blocks:
         head = tuple(take(column, slice(0, 1)) for column in head)
         if self.n is not None and visit is None and len(head) == 2:
             return _columns(self, self.n, head)
-        return self._survey(head, check_rng(random_state).spawn(1)[0], visit)
+        sizes = [getattr(as_sketch(sketch), "size", None) or 0 for sketch in sketches]
+        size = max([_POOL_ROWS, *sizes]) if self.n is None else 1
+        return self._survey(head, Reservoir(size, check_rng(random_state).spawn(1)[0]), visit)
 
     def _survey(
-        self, head: tuple[Any, ...], rng: np.random.Generator, visit: Callable[[Any], None] | None
+        self, head: tuple[Any, ...], reservoir: Reservoir, visit: Callable[[Any], None] | None
     ) -> Opened:
         """Count the rows, sample them and gather their weights, in one pass."""
-        reservoir = Reservoir(_POOL_ROWS if self.n is None else 1, rng)
         weights = []
         for number, block in enumerate(self):
             _check_finite(block, number, reservoir.n)
