@@ -6,6 +6,7 @@ encoded rows can take the place of rows in memory.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -14,12 +15,14 @@ from scipy import sparse
 
 from ._arrays import Rows, n_rows, row_keys, row_slices, take
 
-__all__ = ["LazyRows", "in_memory", "is_lazy", "is_on_disk", "pick", "subset"]
+__all__ = ["LazyRows", "in_memory", "is_on_disk", "is_streamed", "pick", "subset"]
 
 # Rows read at a time where all of them must be looked at.
 _READ_ROWS = 8192
 # Positions that lie within this many rows are read as one slice, where a source has no chunks.
 _WINDOW = 256
+# Attributes of rows, in memory, that are rows themselves.
+_PARTS = ("left", "right", "rows")
 
 
 class LazyRows(Rows):
@@ -71,6 +74,12 @@ class LazyRows(Rows):
     def then(self, function: Callable[[Any], Any]) -> LazyRows:
         """Return the rows that a function makes of encoded ones, block by block."""
         return LazyRows(self.source, lambda block: function(self.encode(block)), self.name)
+
+    def __getattr__(self, name: str) -> LazyRows:
+        """Return a part that rows of several parts have: left and right of `Joint`, and so on."""
+        if name not in _PARTS or not hasattr(self.__dict__.get("probe"), name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        return self.then(operator.attrgetter(name))
 
     def keys(self) -> list[Any]:
         """Return one key a row; this reads all of them."""
@@ -128,7 +137,7 @@ class _Picked:
         return self.index[own]
 
 
-def is_lazy(*rows: Any) -> bool:
+def is_streamed(*rows: Any) -> bool:
     """Whether some of these must be read when they are used."""
     return any(isinstance(some, LazyRows) for some in rows)
 

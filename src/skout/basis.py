@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
-from ._lazy import is_lazy
+from ._lazy import is_streamed
 from ._linalg import (
     PartlyWhitened,
     eigen_whitening,
@@ -140,7 +140,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         self.fit(X)
         rows = check_rows(self, self.kernel_, X, reset=False)
-        if is_lazy(rows) and as_sketch(self.sketch) is not None:
+        if is_streamed(rows) and as_sketch(self.sketch) is not None:
             return self._coordinates(rows)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
             first, inverse = unique(rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import float_dtype, n_rows, row_slices, take
-from ._lazy import is_lazy, subset
+from ._lazy import is_streamed, subset
 from ._threads import map_blocks
 from .basis import KernelBasis
 from .gram import block_rows, project, stored_bytes
@@ -56,7 +56,7 @@ class Coordinates:
         shape = (n_rows(rows), basis.rank_)
         if shape[0] * shape[1] * float_dtype(rows).itemsize <= stored_bytes():
             return cls.of_array(basis._coordinates(rows), basis.n_jobs)
-        if is_lazy(rows) and rows.is_sequential:  # which each pass would have to read again
+        if is_streamed(rows) and rows.is_sequential:  # which each pass would have to read again
             # a file without a name, which is gone with the last reference to it
             with tempfile.TemporaryFile() as file:
                 Z = np.memmap(file, float_dtype(rows), "w+", shape=shape)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
-from ._lazy import is_lazy
+from ._lazy import is_streamed
 from ._threads import map_blocks
 from ._validation import check_number
 from .kernels.base import Kernel
@@ -261,6 +261,6 @@ def project(
     share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
     size = block_rows(n, 8 * max(features.m, p), share)
     slices = row_slices(n, size)
-    for _ in map_blocks(fill, slices, read=read, ahead=is_lazy(rows), n_jobs=n_jobs):
+    for _ in map_blocks(fill, slices, read=read, ahead=is_streamed(rows), n_jobs=n_jobs):
         pass
     return out

@@ -13,7 +13,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ._arrays import float_dtype, n_rows, row_slices, take, unique
-from ._lazy import is_lazy, subset
+from ._lazy import is_streamed, subset
 from ._linalg import PartlyWhitened, congruence, triangle_gram, triangular_product
 from ._threads import map_blocks
 from .gram import LandmarkFeatures, block_rows
@@ -208,9 +208,9 @@ class Sample:
         return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
 
     @property
-    def is_lazy(self) -> bool:
+    def is_streamed(self) -> bool:
         """Whether rows or targets are read when they are used."""
-        return is_lazy(self.rows, self.targets)
+        return is_streamed(self.rows, self.targets)
 
     def read(self, block: tuple[int, slice | np.ndarray]) -> Block:
         """Return the rows of a block that `blocks` yields, and their targets in float64."""
@@ -228,7 +228,7 @@ class Sample:
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
         """
         n, d = self.targets.shape
-        if d < _FEW_OUTPUTS or is_lazy(self.targets):
+        if d < _FEW_OUTPUTS or is_streamed(self.targets):
             return self, None
         first, codes = unique(self.targets)
         n_sums = self.n_groups * len(first)
@@ -366,7 +366,7 @@ def accumulate(
     done = 0
     if checkpoint is not None:
         done, totals = checkpoint.restore(sample, blocks)
-    options: Any = {"read": sample.read, "ahead": sample.is_lazy, "n_jobs": n_jobs}
+    options: Any = {"read": sample.read, "ahead": sample.is_streamed, "n_jobs": n_jobs}
     found = map_blocks(moments, blocks[done:], **options)
     label: Any = {"desc": "moments", "unit": "block", "disable": not verbose}
     with tqdm(total=len(blocks), initial=done, **label) as bar:

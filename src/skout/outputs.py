@@ -14,7 +14,7 @@ from .gram import stored_bytes
 from .kernels import Kernel
 from .sketches import as_sketch
 
-__all__ = ["DistinctOutputs", "distinct_outputs", "is_large", "lazy_coordinates"]
+__all__ = ["DistinctOutputs", "is_large", "lazy_coordinates", "outputs_on_disk"]
 
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
@@ -60,7 +60,7 @@ class DistinctOutputs:
         return join(self._parts)
 
 
-def distinct_outputs(kernel: Kernel, Y: Any) -> DistinctOutputs:
+def outputs_on_disk(kernel: Kernel, Y: Any) -> DistinctOutputs:
     """Return the distinct ones of outputs on disk."""
     found = DistinctOutputs(kernel)
     for some in row_slices(n_rows(Y), _READ_ROWS):

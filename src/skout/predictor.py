@@ -30,7 +30,7 @@ from .basis import KernelBasis
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
 from .kernels import as_kernel
 from .metrics import kernel_similarity
-from .outputs import DistinctOutputs, distinct_outputs, is_large, lazy_coordinates
+from .outputs import DistinctOutputs, is_large, lazy_coordinates, outputs_on_disk
 from .regressors import KernelRidge
 from .sketches import as_sketch
 from .sources.blocks import Blocks, check_no_targets
@@ -113,7 +113,7 @@ class StructuredPredictor(BaseEstimator):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": basis.residual(Y), **fit_params}
         if is_on_disk(Y):
-            return self._fit_streamed(X, targets, distinct_outputs(basis.kernel_, Y), fit_params)
+            return self._fit_streamed(X, targets, outputs_on_disk(basis.kernel_, Y), fit_params)
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
         self.decoder_ = self._decoder().fit(basis, Y, T)
         return self

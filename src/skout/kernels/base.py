@@ -18,7 +18,6 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
-from .._lazy import LazyRows
 from .._threads import map_blocks, spare_threads
 from .._validation import check_matrix, check_number, resolve
 
@@ -226,9 +225,7 @@ class _Combination(Kernel):
 
 def _sides(rows: Any) -> tuple[Any, Any]:
     """Return the rows of the left and of the right kernel."""
-    if isinstance(rows, LazyRows) and isinstance(rows.probe, Joint):
-        return rows.then(lambda block: block.left), rows.then(lambda block: block.right)
-    return (rows.left, rows.right) if isinstance(rows, Joint) else (rows, rows)
+    return (rows.left, rows.right) if hasattr(rows, "left") else (rows, rows)
 
 
 class Sum(_Combination):

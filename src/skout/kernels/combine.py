@@ -11,7 +11,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from .._arrays import Rows, astype, float_dtype, n_rows, row_keys, row_slices, stack, take
-from .._lazy import LazyRows
 from .._linalg import symmetric_eigen
 from .._validation import check_number, check_rng
 from .base import Block, Kernel, Scaled, as_kernel
@@ -99,9 +98,7 @@ class Mapped(Kernel):
     def resolve(
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
-        lazy = isinstance(rows, LazyRows)
-        images = rows.then(lambda block: block.rows) if lazy else rows.rows
-        return Mapped(self.function, self._part("kernel").resolve(images, rng, weights))
+        return Mapped(self.function, self._part("kernel").resolve(rows.rows, rng, weights))
 
     def against(self, B: Any) -> Block:
         base = self._part("kernel").against(B.rows)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
-from .._lazy import in_memory, is_lazy
+from .._lazy import in_memory, is_streamed
 from .._threads import map_blocks
 from .._validation import (
     as_columns,
@@ -356,7 +356,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
             # any value near the targets serves, and all of lazy ones would be one more pass
-            some = sample.targets[:_ORIGIN_ROWS] if is_lazy(sample.targets) else sample.targets
+            some = sample.targets[:_ORIGIN_ROWS] if is_streamed(sample.targets) else sample.targets
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
