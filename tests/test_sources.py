@@ -153,7 +153,7 @@ def test_machine(alpha, n, stored):
     expected = clone(model).fit(X, Y, weights)
     with skout.block_budget(rows=100, stored=stored):
         found = clone(model).fit(cut(X, Y, weights, n=n))
-    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), **CLOSE)
 
 
 def test_coordinates_of_blocks_go_to_a_file():
