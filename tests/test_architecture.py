@@ -19,9 +19,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
-    ["_arrays", "_linalg", "_threads", "_validation"],
-    ["kernels", "sketches", "losses", "metrics", "molecules"],
-    ["accuracy", "gram", "moments", "basis", "coordinates", "solvers"],
+    ["_arrays", "_lazy", "_linalg", "_streams", "_threads", "_validation"],
+    ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
+    ["accuracy", "gram", "moments", "checkpoint", "basis", "coordinates", "outputs", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     [
@@ -51,7 +51,8 @@ OPTIONAL = {
     "dask",
     "rdkit",
     "faiss",
-    *("networkx", "pyarrow", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "skops", "transformers"),
+    *("h5py", "pyarrow", "zarr"),
 }
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
+from ._lazy import is_streamed
 from ._linalg import (
     PartlyWhitened,
     eigen_whitening,
@@ -25,7 +26,7 @@ from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Sample, accumulate
+from .moments import KnownRows, Moments, Progress, Sample, accumulate
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -139,6 +140,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         self.fit(X)
         rows = check_rows(self, self.kernel_, X, reset=False)
+        if is_streamed(rows) and as_sketch(self.sketch) is not None:
+            return self._coordinates(rows)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
             first, inverse = unique(rows)
             if len(first) > _FEW_COPIES * n_rows(rows):
@@ -305,7 +308,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
     def moments(
-        self, sample: Sample, alpha: float, *, whiten: bool = True, verbose: bool = False
+        self,
+        sample: Sample,
+        alpha: float,
+        *,
+        whiten: bool = True,
+        verbose: bool = False,
+        checkpoint: Progress | None = None,
     ) -> list[Moments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row.
 
@@ -320,6 +329,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             Whether moments of features must become those of coordinates: to solve for a single
             alpha takes no whitening.
         verbose : bool, default False
+        checkpoint : Checkpoint, optional
+            Where the sums over the first blocks are kept.
 
         Returns
         -------
@@ -349,6 +360,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ._arrays import float_dtype, n_rows, row_slices, take
+from ._lazy import is_streamed, subset
 from ._threads import map_blocks
 from .basis import KernelBasis
 from .gram import block_rows, project, stored_bytes
@@ -23,7 +25,8 @@ class Coordinates:
     """The matrix Z of shape (n, p), through the three products that a convex solver needs.
 
     Make one with `of_array` or `of_basis`; the latter holds Z if it fits the memory that
-    `block_budget` allows, and streams over the rows if not.
+    `block_budget` allows, and streams over the rows if not; over those that can only be read in
+    order once, to put Z into a temporary file.
     """
 
     def __init__(
@@ -53,6 +56,11 @@ class Coordinates:
         shape = (n_rows(rows), basis.rank_)
         if shape[0] * shape[1] * float_dtype(rows).itemsize <= stored_bytes():
             return cls.of_array(basis._coordinates(rows), basis.n_jobs)
+        if is_streamed(rows) and rows.is_sequential:  # which each pass would have to read again
+            # a file without a name, which is gone with the last reference to it
+            with tempfile.TemporaryFile() as file:
+                Z = np.memmap(file, float_dtype(rows), "w+", shape=shape)
+            return cls.of_array(basis._coordinates(rows, out=Z), basis.n_jobs)
         features = basis._features()
 
         def block(some: Any) -> np.ndarray:
@@ -69,21 +77,23 @@ class Coordinates:
     def take(self, index: np.ndarray) -> Coordinates:
         """Return the coordinates of some of the rows; of streamed ones, held if they fit."""
         if self._basis is not None:
-            return Coordinates.of_basis(self._basis, take(self._rows, index))
+            return Coordinates.of_basis(self._basis, subset(self._rows, index))
+        if isinstance(self._Z, np.memmap):
+            shape = (len(index), self.shape[1])
+            return Coordinates(shape, lambda some: self._block(index[some]), n_jobs=self.n_jobs)
         return Coordinates.of_array(self._block(index), self.n_jobs)
 
     def product(self, B: np.ndarray) -> np.ndarray:
         """Return Z B, in float64."""
-        if self._Z is None:
-            assert self._basis is not None
+        if self._basis is not None:
             matrix = self._basis.on_features(B)
             F = project(self._basis._features(), self._rows, matrix, n_jobs=self.n_jobs)
             return F.astype(np.float64, copy=False)
-        Z, B = self._Z, B.astype(self._Z.dtype)
         out = np.empty((self.shape[0], B.shape[1]))
 
         def fill(some: slice) -> None:
-            out[some] = Z[some] @ B
+            Z = self._block(some)
+            out[some] = Z @ B.astype(Z.dtype, copy=False)
 
         for _ in self._map(fill, self._slices()):
             pass

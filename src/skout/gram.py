@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._lazy import is_streamed
 from ._threads import map_blocks
 from ._validation import check_number
 from .kernels.base import Kernel
@@ -244,8 +245,11 @@ def project(
     dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
     out = np.empty((n, p), dtype=dtype) if out is None else out
 
-    def fill(some: slice) -> None:
-        part = astype(take(rows, some), dtype)
+    def read(some: slice) -> tuple[slice, Any]:
+        return some, astype(take(rows, some), dtype)
+
+    def fill(block: tuple[slice, Any]) -> None:
+        some, part = block
         if matrix is None and out.dtype == dtype:
             features(part, out[some])
             return
@@ -256,6 +260,7 @@ def project(
 
     share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
     size = block_rows(n, 8 * max(features.m, p), share)
-    for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
+    slices = row_slices(n, size)
+    for _ in map_blocks(fill, slices, read=read, ahead=is_streamed(rows), n_jobs=n_jobs):
         pass
     return out

@@ -9,6 +9,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,16 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
+from ._lazy import is_on_disk
 from ._validation import resolve
 from .basis import KernelBasis
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
 from .kernels import as_kernel
 from .metrics import kernel_similarity
+from .outputs import DistinctOutputs, is_large, lazy_coordinates, outputs_on_disk
 from .regressors import KernelRidge
 from .sketches import as_sketch
+from .sources.blocks import Blocks, check_no_targets
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -70,13 +74,18 @@ class StructuredPredictor(BaseEstimator):
         self.output_basis = output_basis
         self.decoder = decoder
 
-    def fit(self, X: Any, Y: Any, **fit_params: Any) -> StructuredPredictor:
+    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> StructuredPredictor:
         """Fit the output basis, then the regressor on the coordinates, then the decoder.
 
         Parameters
         ----------
-        X : what the regressor takes, n rows
+        X : what the regressor takes, n rows, or Blocks
+            Of rows and outputs. The output basis is that of a sample, if there are many. Up to
+            100,000 distinct outputs become candidates; where there are more, `predict` needs
+            `candidates`.
         Y : objects that the output kernel encodes, n of them
+            None if X are `Blocks`. Where their coordinates would take more memory than
+            `block_budget(stored=...)`, KernelRidge gets them block by block.
         **fit_params
             Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
             routing, those that it requests.
@@ -85,17 +94,60 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
-        if n_rows(X) != n_rows(Y):
+        has_outputs = isinstance(X, Blocks)
+        if Y is None and not has_outputs:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
+        if not has_outputs and n_rows(X) != n_rows(Y):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        self.output_basis_ = self._basis()
-        T = self.output_basis_.fit_transform(Y)
-        targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        if isinstance(X, Blocks):
+            return self._fit_blocks(X, Y, fit_params)
+        basis = self.output_basis_ = self._basis()
+        T: Any = None
+        if is_large(basis, n_rows(Y)) and getattr(self.regressor, "takes_lazy_targets", False):
+            targets: Any = lazy_coordinates(basis.fit(Y), Y)
+        else:
+            T = basis.fit_transform(Y)
+            targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
         if getattr(self.regressor, "uses_residual", False):
-            fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
+            fit_params = {"residual": basis.residual(Y), **fit_params}
+        if is_on_disk(Y):
+            return self._fit_streamed(X, targets, outputs_on_disk(basis.kernel_, Y), fit_params)
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
+        self.decoder_ = self._decoder().fit(basis, Y, T)
+        return self
+
+    def _fit_blocks(self, blocks: Blocks, Y: Any, fit_params: Any) -> StructuredPredictor:
+        """Fit on blocks of rows and outputs, whose coordinates are never held together."""
+        check_no_targets(Y, fit_params.get("sample_weight"))
+        if not getattr(self.regressor, "takes_lazy_targets", False):
+            raise TypeError(
+                "Blocks need a regressor that takes coordinates block by block, such as "
+                f"KernelRidge. Got {self.regressor!r} instead."
+            )
+        basis = self._basis()
+        outputs = DistinctOutputs(as_kernel(basis.kernel))
+        sketches = [self.regressor.sketch, basis.sketch]
+        data = blocks.open(self.regressor.random_state, sketches, outputs.add)
+        self.output_basis_ = basis.fit(data.y if data.pool is None else data.pool_targets)
+        data = replace(data, y=lazy_coordinates(basis, data.y))
+        return self._fit_streamed(data, None, outputs, fit_params)
+
+    def _fit_streamed(
+        self, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
+    ) -> StructuredPredictor:
+        """Fit the regressor, then the decoder on distinct outputs, if not all could be kept."""
+        decoder = self._decoder()
+        if not outputs.is_complete and not isinstance(decoder, CandidateDecoder):
+            raise ValueError(
+                f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
+                f'more than {outputs.limit}: use decoder="candidates".'
+            )
+        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
+        self.decoder_ = decoder.fit(self.output_basis_, outputs.objects())
+        if not outputs.is_complete:
+            self.decoder_.drop_pool(outputs.limit)
         return self
 
     def _basis(self) -> Any:
@@ -174,19 +226,23 @@ class StructuredPredictor(BaseEstimator):
         F = self.predict_coordinates(X)
         return self.decoder_.rank(F, candidates, k=k)
 
-    def embed(self, candidates: Any) -> EmbeddedPool:
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.
 
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+            Arrays may be on disk.
+        path : path, optional
+            A .npy file to write the coordinates to, for more candidates than memory has room for.
+            It is searched block by block, and must stay as long as the pool is used.
 
         Returns
         -------
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        return self._candidate_decoder("embed").embed(candidates)
+        return self._candidate_decoder("embed").embed(candidates, path)
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"

@@ -8,13 +8,16 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import match, n_rows, row_slices, take, unique
+from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
 from .base import Decoder
@@ -79,6 +82,8 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
+    _dropped: int | None = None  # distinct training outputs that are too many to be kept
+
     def __init__(self, index: Any = None, n_jobs: int | None = None) -> None:
         self.index = index
         self.n_jobs = n_jobs
@@ -102,7 +107,7 @@ class CandidateDecoder(Decoder):
         self : CandidateDecoder
         """
         as_index(self.index)
-        self.basis_ = basis
+        self.basis_, self._dropped = basis, None
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
         rows = basis.kernel_.encode(Y)
         self._kinds = kinds(rows)
@@ -117,12 +122,28 @@ class CandidateDecoder(Decoder):
         )
         return self
 
-    def embed(self, candidates: Any) -> EmbeddedPool:
+    def drop_pool(self, limit: int) -> None:
+        """Have no candidates of its own: there are more than `limit` distinct training outputs."""
+        self._training, self._dropped = None, limit
+        del self.pool_, self.embedding_
+
+    def _no_pool(self) -> str:
+        """Say why there are no candidates of its own."""
+        if self._dropped is None:
+            return "The model was saved without candidates: give candidates."
+        return (
+            f"The training outputs, of which more than {self._dropped} differ, were not kept as "
+            "candidates: give candidates=."
+        )
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
 
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+        path : path, optional
+            A .npy file to write the embedding to, which is then a memory map of it.
 
         Returns
         -------
@@ -131,7 +152,7 @@ class CandidateDecoder(Decoder):
         check_is_fitted(self)
         if candidates is None:
             if self._training is None:
-                raise ValueError("The model was saved without candidates: give candidates.")
+                raise ValueError(self._no_pool())
             return self._training
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)
@@ -142,7 +163,7 @@ class CandidateDecoder(Decoder):
             _check_sets(candidates)
             used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
-            return self._embedded(candidates, candidates.pool, used)
+            return self._embedded(candidates, candidates.pool, used, path)
         if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
             raise TypeError(
                 "candidates must be a list or array of objects, CandidateSets or a list of lists. "
@@ -150,7 +171,7 @@ class CandidateDecoder(Decoder):
             )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        return self._indexed(self._embedded(candidates, candidates, slice(None)))
+        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
     def _check_own(self, pool: EmbeddedPool) -> None:
         """Raise where a pool has the coordinates of another model, even if as many."""
@@ -161,13 +182,14 @@ class CandidateDecoder(Decoder):
                 "model.embed(pool.objects)."
             )
 
-    def _embedded(self, objects: Any, pool: Any, used: Any) -> EmbeddedPool:
+    def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
-        rows = self._encoded(take(pool, used))
+        rows = self._encoded(pool if isinstance(used, slice) else _taken(pool, used))
         first, number = unique(rows)
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
-        embedding = self._embedding(rows if len(first) == n_rows(rows) else take(rows, first))
+        distinct = rows if len(first) == n_rows(rows) else subset(rows, first)
+        embedding = self._embedding(distinct, path=path)
         position = np.arange(n_rows(pool))[used][first]
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
@@ -179,17 +201,25 @@ class CandidateDecoder(Decoder):
         check_kinds(kinds(rows), self._kinds)
         return rows
 
-    def _embedding(self, rows: Any, coordinates: np.ndarray | None = None) -> np.ndarray:
-        """Return [z(c), -k(c, c)] of encoded rows."""
+    def _embedding(
+        self, rows: Any, coordinates: np.ndarray | None = None, path: Any = None
+    ) -> np.ndarray:
+        """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         n, p = n_rows(rows), self.basis_.rank_
-        out = np.empty((n, p + 1))
+        shape = (n, p + 1)
+        # an earlier pool may still read a file of that name, so it is replaced, not overwritten
+        made = None if path is None else Path(path).with_name(f".{Path(path).name}.part")
+        out = np.empty(shape) if made is None else open_memmap(made, "w+", np.float64, shape)
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
         for some in row_slices(n, _DIAGONAL):
             out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
-        return out
+        if made is None:
+            return out
+        del out  # which is written with its last reference
+        return open_memmap(made.replace(path), "r")
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""
@@ -245,9 +275,10 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
-            return take(pool.pool, pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]])
+            chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
+            return _taken(pool.pool, chosen)
         _check_found(indices[:, 0])
-        return take(pool.pool, indices[:, 0])
+        return _taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
         self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -353,14 +384,19 @@ class CandidateDecoder(Decoder):
         """Return the distinct candidate that each true object is, -1 where there is none."""
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        distinct = self._encoded(take(pool.pool, pool.first))
-        truth = match(*comparable(self._encoded(Y), distinct))
+        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
+        truth = match(*comparable(in_memory(self._encoded(Y)), distinct))
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of
         present = np.zeros(n, dtype=bool)
         present[query_of[pool.members == truth[query_of]]] = True
         return np.where(present, truth, -1)
+
+
+def _taken(objects: Any, index: np.ndarray) -> Any:
+    """Return some of the objects, which may be on disk."""
+    return pick(objects, index) if is_on_disk(objects) else take(objects, index)
 
 
 def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._arrays import n_rows, row_slices
+from .._lazy import LazyRows
 from .._validation import check_choice, check_number
 from .base import Kernel
 from .distances import SquaredDistances, manhattan
@@ -64,7 +65,7 @@ def _variance(rows: Any, weights: np.ndarray | None) -> float:
         return sum(sums) / float(d * weights.sum())
 
     mean = mean_of(lambda A: np.asarray(A.sum(axis=1, dtype=np.float64)).ravel())
-    if not sparse.issparse(rows):
+    if not sparse.issparse(rows.probe if isinstance(rows, LazyRows) else rows):
         return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
     squares = mean_of(lambda A: np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel())
     return squares - mean**2

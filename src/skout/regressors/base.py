@@ -13,7 +13,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import float_dtype, n_rows, take
+from .._arrays import float_dtype, n_rows
+from .._lazy import subset
 from .._linalg import square_root
 from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
 from ..basis import KernelBasis
@@ -60,14 +61,20 @@ class KernelMachineBase(BaseEstimator):
         loss: Loss,
         task_matrix: np.ndarray | None = None,
         labels: np.ndarray | None = None,
+        pool: tuple[Any, Any] | None = None,
     ) -> None:
         """Find the coordinates, choose alpha if there are several, and solve.
 
-        `labels`, where there are any, stratify the folds.
+        `labels`, where there are any, stratify the folds. `pool` are objects, and their weights,
+        that the basis is fitted on instead of the rows.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        self._fit_basis(rows, weights)
+        if pool is None:
+            self._fit_basis(rows, weights)
+        else:
+            some = check_rows(self, as_kernel(self.kernel), pool[0], reset=False)
+            self._fit_basis(some, check_weights(pool[1], some))
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)
@@ -94,7 +101,7 @@ class KernelMachineBase(BaseEstimator):
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
-            rows, weights = take(rows, used), weights[used]
+            rows, weights = subset(rows, used), weights[used]
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
+from .._lazy import in_memory
 from .._validation import check_number, check_targets
 from ..losses import Pinball
 from ..metrics import pinball_loss
@@ -110,7 +111,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels = check_quantiles(self.quantiles)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, weights = self._rows(X, sample_weight)
-        y = check_targets(y, n_rows(rows))
+        y = in_memory(check_targets(y, n_rows(rows)))
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
