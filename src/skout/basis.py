@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,11 +22,12 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
-from ._validation import check_choice, check_number, check_rng, check_rows
+from ._validation import check_choice, check_number, check_rng
 from .accuracy import Plan, accuracy_plan
+from .cluster import Chunks, broadcast, check_sketch, is_lazy, lazily, rows_of
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Sample, accumulate
+from .moments import KnownRows, Moments, Sample, accumulate, sum_moments
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -118,7 +120,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
         kernel = as_kernel(self.kernel)
-        rows = check_rows(self, kernel, X, reset=True)
+        rows = rows_of(self, kernel, X, reset=True)
         if n_rows(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
@@ -138,7 +140,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Z : ndarray of shape (n, p)
         """
         self.fit(X)
-        rows = check_rows(self, self.kernel_, X, reset=False)
+        if is_lazy(X):
+            return self.transform(X)
+        rows = rows_of(self, self.kernel_, X, reset=False)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
             first, inverse = unique(rows)
             if len(first) > _FEW_COPIES * n_rows(rows):
@@ -181,7 +185,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single:
+            if remember and features is not None and not single and not isinstance(rows, Chunks):
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
@@ -195,6 +199,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
         """Return landmarks, W and the landmark that each row is, -1 where it is none."""
         sketch = as_sketch(self.sketch)
+        rows = check_sketch(sketch, rows)
         if sketch is None:
             first, inverse = unique(rows)
             return take(rows, first), None, inverse
@@ -229,7 +234,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             In float32 if X is.
         """
         check_is_fitted(self)
-        return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
+        if is_lazy(X):
+            return lazily(self, "transform", X, (self.rank_,), like=self.landmarks_)
+        return self._coordinates(rows_of(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
@@ -296,7 +303,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        rows = check_rows(self, self.kernel_, X, reset=False)
+        rows = rows_of(self, self.kernel_, X, reset=False)
         parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
         return np.concatenate([self._residual(part) for part in parts])
 
@@ -325,18 +332,46 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         moments : list of Moments, one a group
         """
-        if self._spectrum is not None:
-            plan = Plan(self.rank_, False, np.dtype(np.float64))
-            apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
-        else:
-            may_centre = self.weights_ is None
-            shift = self._n_effective * alpha
-            n = n_rows(sample.rows)
-            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
-            apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
-        sample, values = sample.by_value()
-        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+        plan = self._plan(sample.rows, alpha)
         known, self._known = self._known, None
+        if isinstance(sample.rows, Chunks):
+            parts = _sum_over_blocks(self, sample, plan)
+        else:
+            parts = self._block_moments(sample, plan, known, verbose)
+        if plan.size < self.rank_ and not plan.centre and not whiten:
+            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+            partly = PartlyWhitened(self.components_, plan.size, gram)
+            return [replace(part, partly=partly) for part in parts]
+        if plan.size < self.rank_:
+            _, finish = partial_whitening(self.components_, plan.size, plan.dtype)
+            parts = [part.map(finish) for part in parts]
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            parts = [part.shifted(self.components_ @ mean) for part in parts]
+        return parts
+
+    def _plan(self, rows: Any, alpha: float) -> Plan:
+        """Choose what is done to each block; it must not depend on how the rows are cut."""
+        if self._spectrum is not None:
+            return Plan(self.rank_, False, np.dtype(np.float64))
+        shift, dtype = self._n_effective * alpha, float_dtype(rows)
+        may_centre = self.weights_ is None
+        return accuracy_plan(self.components_, shift, dtype, may_centre, n_rows(rows))
+
+    def _block_moments(
+        self,
+        sample: Sample,
+        plan: Plan,
+        known: KnownRows | None = None,
+        verbose: bool = False,
+    ) -> list[Moments]:
+        """Return the moments of features that are whitened as far as the plan says."""
+        if self._spectrum is not None:
+            apply = lambda F: F @ self.components_.T  # noqa: E731
+        else:
+            apply, _ = partial_whitening(self.components_, plan.size, plan.dtype)
+        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+        sample, values = sample.by_value()
         landmarks = None
         if known is not None and plan.size == self.rank_:
             sample, landmarks = known.split(sample)
@@ -352,19 +387,44 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
-        if plan.size < self.rank_ and mean is None and not whiten:
-            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-            partly = PartlyWhitened(self.components_, plan.size, gram)
-            parts = [replace(part, partly=partly) for part in parts]
-        elif plan.size < self.rank_:
-            parts = [part.map(finish) for part in parts]
-        if mean is not None:
-            parts = [part.shifted(self.components_ @ mean) for part in parts]
         return parts if values is None else [part.of_values(values) for part in parts]
 
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
+
+
+def _sum_over_blocks(basis: KernelBasis, sample: Sample, plan: Plan) -> list[Moments]:
+    """Return the moments of rows on a cluster, one a group: a sum over their blocks."""
+    fixed = {"basis": broadcast(basis), "plan": plan, "n_groups": sample.n_groups}
+    return sample.rows.total(
+        _moments_of_block,
+        sample.targets,
+        sample.weights,
+        sample.groups,
+        combine=_add_groups,
+        origin=sample.origin,
+        **fixed,
+    )
+
+
+def _moments_of_block(
+    rows: Any,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+    groups: np.ndarray | None,
+    *,
+    basis: KernelBasis,
+    plan: Plan,
+    n_groups: int,
+    origin: np.ndarray | None,
+) -> list[Moments]:
+    return basis._block_moments(Sample(rows, targets, weights, groups, n_groups, origin), plan)
+
+
+def _add_groups(parts: Sequence[list[Moments]]) -> list[Moments]:
+    everything = np.ones(len(parts), dtype=bool)
+    return [sum_moments(list(group), everything) for group in zip(*parts, strict=True)]
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import replace
 from typing import Any
@@ -21,11 +22,9 @@ from .._validation import (
     check_alphas,
     check_number,
     check_rng,
-    check_rows,
-    check_targets,
-    check_weights,
 )
 from ..basis import KernelBasis
+from ..cluster import check_sketch, is_lazy, lazily, rows_of, targets_of, weights_of
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
@@ -185,7 +184,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._reset()
             pool, weights = sample.rows, sample.weights
             if landmarks is not None:
-                pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
+                pool = rows_of(self, as_kernel(self.kernel), landmarks, reset=False)
                 weights = None
             self._fit_basis(pool, weights)
         elif sample.targets.shape[1] != self._matrix.shape[1]:
@@ -219,7 +218,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y : ndarray of shape (n,) or (n, d)
         """
         check_is_fitted(self)
-        rows = check_rows(self, self.kernel_, X, reset=False)
+        if is_lazy(X):
+            tail = () if self._is_vector else self._matrix.shape[1:]
+            return lazily(self._without_moments(), "predict", X, tail, like=self.landmarks_)
+        rows = rows_of(self, self.kernel_, X, reset=False)
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
             features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
@@ -228,6 +230,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
+
+    def _without_moments(self) -> KernelRidge:
+        """Return what predictions need."""
+        light = copy.copy(self)
+        light._base = light._folds = None
+        return light
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -249,13 +257,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=reset)
+        rows = rows_of(self, as_kernel(self.kernel), X, reset=reset)
         n = n_rows(rows)
         if n == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
-        y = check_targets(y, n)
+        y = targets_of(y, rows)
         self._is_vector = y.ndim == 1
-        return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
+        return Sample(rows, y.reshape(n, -1), weights_of(sample_weight, rows))
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
@@ -342,6 +350,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]
     ) -> KernelRidge:
         """Solve on the distinct rows; equal rows add their weights and average their targets."""
+        check_sketch(None, sample.rows)
         first, inverse = unique(sample.rows)
         self.landmarks_ = take(sample.rows, first)
         self.kernel_ = as_kernel(self.kernel).resolve(
