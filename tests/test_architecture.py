@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 LAYERS = [
     ["_arrays", "_linalg", "_threads", "_validation"],
     ["kernels", "sketches", "losses", "metrics", "molecules"],
-    ["accuracy", "gram", "moments", "basis", "coordinates", "solvers"],
+    ["accuracy", "chunks", "cluster", "gram", "moments", "basis", "coordinates", "solvers"],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     [
@@ -49,6 +49,7 @@ OPTIONAL = {
     "rich",
     "numba",
     "dask",
+    "distributed",
     "rdkit",
     "faiss",
     *("networkx", "transformers"),

@@ -24,7 +24,8 @@ from ._linalg import (
 )
 from ._validation import check_choice, check_number, check_rng
 from .accuracy import Plan, accuracy_plan
-from .cluster import Chunks, broadcast, check_sketch, is_lazy, lazily, rows_of
+from .chunks import Chunks, broadcast, is_lazy
+from .cluster import check_sketch, lazily, rows_of
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
 from .moments import KnownRows, Moments, Sample, accumulate, sum_moments
@@ -303,6 +304,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
+        if is_lazy(X):
+            return lazily(self, "residual", X, (), dtype=np.float64)
         rows = rows_of(self, self.kernel_, X, reset=False)
         parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
         return np.concatenate([self._residual(part) for part in parts])

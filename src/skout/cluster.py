@@ -1,387 +1,32 @@
-"""Rows that lie in blocks on a cluster: dask arrays, bags, data frames, lists of delayed blocks.
+"""What estimators do with rows on a cluster: check and encode them, and predict lazily.
 
-`Chunks` stand for such rows wherever encoded rows are wanted. To index them computes the few rows
-asked for; a pass over all of them is a map over blocks and a tree sum on the workers. Tasks are
-pure functions of their inputs and models travel inside the graph, once: so dask can compute again
-whatever a dead worker held. Data that `scatter` puts on workers is gone with its last holder.
-
-This is the one module that knows dask; plain collections work with every scheduler.
+Each function takes what is in memory too, and does with it what it would do otherwise.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_n_features, check_array
 
-from ._arrays import n_rows, stack, take
+from ._arrays import n_rows
 from ._threads import single_thread
 from ._validation import check_rows, check_targets, check_weights
+from .chunks import Chunks, broadcast, chunked, is_lazy, map_rows, shown
 from .kernels import Kernel
 
 __all__ = [
-    "Chunks",
-    "broadcast",
+    "check_aligned",
     "check_sketch",
-    "chunked",
-    "is_lazy",
+    "here",
     "lazily",
-    "map_rows",
+    "refuse_lazy",
     "rows_of",
     "targets_of",
     "weights_of",
 ]
-
-# Parts that are summed in one task.
-_FAN_IN = 8
-# Rows that may be brought here at once, as landmarks.
-_MOST_ROWS = 200_000
-# Blocks whose sizes a message shows.
-_SHOWN = 6
-
-
-def is_lazy(objects: Any) -> bool:
-    """Whether these are blocks that dask computes; dask need not be installed to ask."""
-    if isinstance(objects, list | tuple):
-        return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
-    return isinstance(objects, Chunks) or hasattr(type(objects), "__dask_graph__")
-
-
-@dataclass(frozen=True, eq=False)
-class Chunks:
-    """Rows in blocks, which dask computes where they lie.
-
-    Attributes
-    ----------
-    parts : list of dask.delayed objects
-    sizes : tuple of int
-        Rows of each.
-    tail : tuple of int
-        Shape of a row: (d,) of vectors, () of objects.
-    dtype : numpy dtype
-    name : str
-        What messages call them.
-    encode : callable, optional
-        Makes rows of the objects of a block, on a worker.
-    """
-
-    parts: list[Any]
-    sizes: tuple[int, ...]
-    tail: tuple[int, ...]
-    dtype: np.dtype
-    name: str = "X"
-    encode: Callable[[Any], Any] | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (sum(self.sizes), *self.tail)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return sum(self.sizes)
-
-    @functools.cached_property
-    def starts(self) -> np.ndarray:
-        """Number of the first row of each block, and at the end that of all rows."""
-        return np.cumsum([0, *self.sizes])
-
-    @property
-    def left(self) -> Chunks:
-        """The rows of the first of two kernels, where blocks are encoded for both."""
-        return replace(self, encode=_Side(self.encode, "left"))
-
-    @property
-    def right(self) -> Chunks:
-        """The rows of the second of two kernels."""
-        return replace(self, encode=_Side(self.encode, "right"))
-
-    @property
-    def rows(self) -> Chunks:
-        """The rows inside others, where an encoding wraps another."""
-        return replace(self, encode=_Side(self.encode, "rows"))
-
-    def reshape(self, n: int, d: int) -> Chunks:
-        """Return targets as a matrix: (n, -1), as which `encode` makes them already."""
-        return replace(self, tail=self.tail or (1,))
-
-    def __getitem__(self, index: Any) -> Any:
-        """Compute some rows; each block sends no others."""
-        index = np.arange(len(self))[index]
-        if len(index) > _MOST_ROWS:
-            raise ValueError(
-                f"{len(index)} of the {len(self)} rows of {self.name} would be brought here, more "
-                f"than {_MOST_ROWS}. Use a sketch that touches few rows, such as SubSample(1000)."
-            )
-        order = np.argsort(index, kind="stable")
-        tasks = [
-            _task(_rows_at, self.parts[i], local, self._place(i))
-            for i, local in self.locate(index[order])
-            if len(local)
-        ]
-        rows = _join(_compute(tasks)) if tasks else self._none()
-        if np.array_equal(order, np.arange(len(order))):
-            return rows
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return take(rows, back)
-
-    def _none(self) -> Any:
-        return _compute([_task(_rows_at, self.parts[0], slice(0), self._place(0))])[0]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Compute all of them, where they are a few numbers a row: weights."""
-        return np.concatenate(_compute(self.map(_as_they_are))).astype(dtype or self.dtype)
-
-    def locate(self, index: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Return for each block the rows of it that increasing row numbers stand for."""
-        ends = np.searchsorted(index, self.starts)
-        return [(i, index[ends[i] : ends[i + 1]] - self.starts[i]) for i in range(len(self.parts))]
-
-    def _place(self, i: int) -> _Place:
-        return _Place(self.name, int(self.starts[i]), int(self.starts[i + 1]), self.encode)
-
-    def map(self, function: Callable[..., Any], *others: Any, **fixed: Any) -> list[Any]:
-        """Return the tasks function(block, *blocks of others, **fixed), one a block.
-
-        Others are Chunks of the same sizes, arrays of as many rows, or None.
-        """
-        tasks = []
-        for i, part in enumerate(self.parts):
-            some = slice(int(self.starts[i]), int(self.starts[i + 1]))
-            blocks = [part] + [_block_of(other, i, some) for other in others]
-            places = [o._place(i) if isinstance(o, Chunks) else None for o in (self, *others)]
-            tasks.append(_task(_run, function, blocks, places, fixed))
-        return tasks
-
-    def gather(self, function: Callable[..., Any], *others: Any, **fixed: Any) -> list[Any]:
-        """Return function(block, ...) of each block, computed."""
-        return _compute(self.map(function, *others, **fixed))
-
-    def total(
-        self,
-        function: Callable[..., Any],
-        *others: Any,
-        combine: Callable[[Sequence[Any]], Any] = sum,
-        **fixed: Any,
-    ) -> Any:
-        """Return the sum of function(block, ...), in the order of the rows; only it travels here.
-
-        `combine` adds up a few parts.
-        """
-        return _compute([tree(self.map(function, *others, **fixed), combine)])[0]
-
-    def mean(self, axis: int = 0, dtype: Any = np.float64) -> np.ndarray:
-        """Return the mean of the rows, numbers, in float64."""
-        return self.total(_column_sums) / len(self)
-
-    def persisted(self, function: Callable[..., Any], tail: tuple[int, ...], **fixed: Any) -> Chunks:
-        """Return the rows function(block), which the workers keep."""
-        import dask
-
-        with _quiet():
-            parts = list(dask.persist(*self.map(function, **fixed)))
-        return replace(self, parts=parts, tail=tail, encode=None)
-
-    def restrict(self, index: np.ndarray) -> Chunks:
-        """Return some of the rows, in increasing order, without computing them."""
-        found = [(i, local) for i, local in self.locate(index) if len(local)]
-        parts = [_task(take, self.parts[i], local) for i, local in found]
-        return replace(self, parts=parts, sizes=tuple(len(local) for _, local in found))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Which rows a block has, and how they are encoded."""
-
-    name: str
-    start: int
-    stop: int
-    encode: Callable[[Any], Any] | None
-
-    def __call__(self, block: Any) -> Any:
-        if self.encode is None:
-            return block
-        try:
-            return self.encode(block)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} (rows {self.start} to {self.stop - 1} of {self.name})") from None
-
-
-@dataclass(frozen=True)
-class _Side:
-    """Encode, and take a part of the encoding, if it has such a part."""
-
-    encode: Callable[[Any], Any] | None
-    side: str
-
-    def __call__(self, block: Any) -> Any:
-        rows = block if self.encode is None else self.encode(block)
-        return getattr(rows, self.side, rows)
-
-
-# Tasks: what runs on the workers ------------------------------------------------------------------
-
-
-def _run(
-    function: Callable[..., Any], blocks: list[Any], places: list[Any], fixed: dict[str, Any]
-) -> Any:
-    with single_thread():
-        encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
-        return function(*encoded, **fixed)
-
-
-def _rows_at(block: Any, local: Any, place: _Place) -> Any:
-    return place(take(block, local))
-
-
-def _describe(block: Any) -> tuple[int, tuple[int, ...], np.dtype]:
-    shape = getattr(block, "shape", (n_rows(block),))
-    return n_rows(block), tuple(shape[1:]), getattr(block, "dtype", np.dtype(object))
-
-
-def _as_they_are(block: Any) -> Any:
-    return block
-
-
-def _column_sums(block: Any) -> np.ndarray:
-    return block.sum(axis=0, dtype=np.float64)
-
-
-def _as_targets(block: Any) -> np.ndarray:
-    return check_targets(block, n_rows(block)).reshape(n_rows(block), -1)
-
-
-def _as_weights(block: Any) -> np.ndarray:
-    weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if weights.ndim != 1 or weights.min() < 0.0:
-        raise ValueError("sample_weight must be non-negative numbers, one a row.")
-    return weights
-
-
-def _call(block: Any, model: Any, method: str, nothing: np.ndarray) -> np.ndarray:
-    if n_rows(block) == 0:
-        return nothing
-    with single_thread():
-        return np.asarray(getattr(model, method)(block)).astype(nothing.dtype, copy=False)
-
-
-# Graphs: what the workers shall do ----------------------------------------------------------------
-
-
-def _task(function: Callable[..., Any], *args: Any) -> Any:
-    import dask
-
-    return dask.delayed(function, pure=False)(*args)
-
-
-def broadcast(thing: Any) -> Any:
-    """Return something that many tasks need as one node of a graph, which travels once."""
-    import dask
-
-    return dask.delayed(thing, pure=False, traverse=False)
-
-
-def tree(parts: list[Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return the task that combines parts in their order, a few at a time."""
-    while len(parts) > 1:
-        parts = [_task(combine, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
-    return parts[0]
-
-
-def _compute(tasks: list[Any]) -> list[Any]:
-    import dask
-
-    with _quiet():
-        return list(dask.compute(*tasks))
-
-
-def _quiet() -> Any:
-    """Let a graph hold a model: it is there once, and outlives the workers."""
-    import dask
-
-    if "distributed" not in sys.modules:  # to set its options now would undo its defaults later
-        return contextlib.nullcontext()
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
-
-
-def chunked(objects: Any, name: str = "X") -> Chunks:
-    """Return blocks that dask computes as `Chunks`; only their sizes may have to be computed."""
-    if isinstance(objects, Chunks):
-        return objects
-    if hasattr(objects, "chunks"):
-        return _of_array(objects, name)
-    parts = _delayed_parts(objects)
-    found = _compute([_task(_describe, part) for part in parts])
-    kept = [(part, size) for part, (size, _, _) in zip(parts, found, strict=True) if size]
-    if not kept:
-        raise ValueError(f"Found array with 0 sample(s): {name} must have rows.")
-    tails = {tail for size, tail, _ in found if size}
-    if len(tails) > 1:
-        raise ValueError(f"The blocks of {name} have rows of different shapes: {sorted(tails)}.")
-    dtypes = [dtype for size, _, dtype in found if size]
-    dtype = np.result_type(*dtypes) if all(kind.kind in "biuf" for kind in dtypes) else dtypes[0]
-    return Chunks([p for p, _ in kept], tuple(s for _, s in kept), tails.pop(), dtype, name)
-
-
-def _of_array(array: Any, name: str) -> Chunks:
-    _check_chunks(array, name)
-    if np.isnan(array.shape[0]):
-        raise ValueError(
-            f"{name} has chunks of unknown sizes: call {name}.compute_chunk_sizes() first."
-        )
-    kept = [(p, s) for p, s in zip(array.to_delayed().ravel(), array.chunks[0], strict=True) if s]
-    if not kept:
-        raise ValueError(f"Found array with 0 sample(s): {name} must have rows.")
-    return Chunks(
-        [p for p, _ in kept], tuple(s for _, s in kept), array.shape[1:], array.dtype, name
-    )
-
-
-def _check_chunks(array: Any, name: str) -> None:
-    if any(len(sizes) > 1 for sizes in array.chunks[1:]):
-        raise ValueError(
-            f"{name} must be cut along its rows only. Got chunks {_shown(array.chunks[1])} of its "
-            f"columns: give {name}.rechunk({{1: -1}})."
-        )
-
-
-def _delayed_parts(objects: Any) -> list[Any]:
-    """Return the blocks of a list of them, of one, or of a bag or data frame."""
-    if isinstance(objects, list | tuple):
-        return list(objects)
-    if hasattr(type(objects), "to_delayed"):
-        return list(objects.to_delayed())
-    return [objects]
-
-
-def _shown(sizes: Sequence[int]) -> str:
-    text = ", ".join(str(size) for size in sizes[:_SHOWN])
-    return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
-
-
-def _block_of(other: Any, i: int, some: slice) -> Any:
-    if isinstance(other, Chunks):
-        return other.parts[i]
-    return None if other is None else take(other, some)
-
-
-def _join(parts: list[Any]) -> Any:
-    """Return the objects of several blocks as one."""
-    if all(isinstance(part, list | tuple) for part in parts):
-        return [item for part in parts for item in part]
-    return stack(parts)
-
-
-# What estimators call -----------------------------------------------------------------------------
 
 
 def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
@@ -397,28 +42,45 @@ def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
 def targets_of(y: Any, rows: Any) -> Any:
     """Return targets for the rows, as `check_targets` does."""
     if not isinstance(rows, Chunks):
-        _refuse_lazy(y, "y")
+        refuse_lazy(y, "y")
         return check_targets(y, n_rows(rows))
     if not is_lazy(y):
         return _cut(check_targets(y, len(rows)), rows, "y")
-    return replace(_aligned(y, rows, "y"), encode=_as_targets)
+    return replace(check_aligned(y, rows, "y"), encode=_as_targets)
+
+
+def _as_targets(block: Any) -> np.ndarray:
+    return check_targets(block, n_rows(block)).reshape(n_rows(block), -1)
 
 
 def weights_of(sample_weight: Any, rows: Any) -> Any:
     """Return weights for the rows, as `check_weights` does; None stays None."""
     if not isinstance(rows, Chunks):
-        _refuse_lazy(sample_weight, "sample_weight")
+        refuse_lazy(sample_weight, "sample_weight")
         return check_weights(sample_weight, rows)
     if not is_lazy(sample_weight):
         weights = check_weights(sample_weight, rows)
         return None if weights is None else _cut(weights, rows, "sample_weight")
-    weights = replace(_aligned(sample_weight, rows, "sample_weight"), encode=_as_weights)
-    if weights.total(np.sum) <= 0.0:
+    chunks = replace(check_aligned(sample_weight, rows, "sample_weight"), encode=_as_weights)
+    if chunks.total(np.sum) <= 0.0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+    return chunks
+
+
+def _as_weights(block: Any) -> np.ndarray:
+    weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.ndim != 1 or weights.min() < 0.0:
+        raise ValueError("sample_weight must be non-negative numbers, one a row.")
     return weights
 
 
-def _refuse_lazy(values: Any, name: str) -> None:
+def here(values: Any, name: str) -> Any:
+    """Return a few numbers a row as an array, if they lie on a cluster."""
+    return np.asarray(chunked(values, name)) if is_lazy(values) else values
+
+
+def refuse_lazy(values: Any, name: str) -> None:
+    """Raise where values lie on a cluster, and X does not."""
     if is_lazy(values):
         raise TypeError(
             f"{name} lies on a cluster and X does not: give both as dask arrays, or compute {name}."
@@ -432,7 +94,7 @@ def _cut(values: np.ndarray, rows: Chunks, name: str) -> Chunks:
     return Chunks(parts, rows.sizes, values.shape[1:], values.dtype, name, encode)
 
 
-def _aligned(values: Any, rows: Chunks, name: str) -> Chunks:
+def check_aligned(values: Any, rows: Chunks, name: str) -> Chunks:
     """Return chunks that are cut as those of X, or say how to cut them."""
     values = chunked(values, name)
     if len(values) != len(rows):
@@ -442,8 +104,8 @@ def _aligned(values: Any, rows: Chunks, name: str) -> Chunks:
         )
     if values.sizes != rows.sizes:
         raise ValueError(
-            f"The chunks of X and {name} must align. Got rows {_shown(rows.sizes)} in X and "
-            f"{_shown(values.sizes)} in {name}: give {name}.rechunk({{0: X.chunks[0]}})."
+            f"The chunks of X and {name} must align. Got rows {shown(rows.sizes)} in X and "
+            f"{shown(values.sizes)} in {name}: give {name}.rechunk({{0: X.chunks[0]}})."
         )
     return values
 
@@ -467,40 +129,6 @@ def check_sketch(sketch: Any, rows: Any) -> Any:
     return rows[:] if len(rows) <= sketch.max_rows else rows
 
 
-def map_rows(
-    function: Callable[..., Any], X: Any, tail: tuple[int, ...], dtype: Any, **fixed: Any
-) -> Any:
-    """Return function(block, **fixed) of each block as a lazy dask array, shape (n, *tail)."""
-    import dask.array as da
-
-    dtype = np.dtype(dtype)
-    meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    if hasattr(X, "chunks"):
-        _check_chunks(X, "X")
-        more = len(tail) + 1 - X.ndim
-        new, drop = ([1] if more > 0 else None), ([1] if more < 0 else [])
-        chunks = (X.chunks[0], *((size,) for size in tail))
-        return X.map_blocks(
-            function, **fixed, dtype=dtype, meta=meta, chunks=chunks, new_axis=new, drop_axis=drop
-        )
-    if isinstance(X, Chunks):
-        parts, sizes = X.parts, list(X.sizes)
-    else:
-        parts = _delayed_parts(X)
-        sizes = [np.nan] * len(parts)
-    blocks = [
-        da.from_delayed(_keywords(function, part, fixed), (size, *tail), dtype, meta)
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    return da.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
-def _keywords(function: Callable[..., Any], part: Any, fixed: dict[str, Any]) -> Any:
-    import dask
-
-    return dask.delayed(function, pure=False)(part, **fixed)
-
-
 def lazily(
     model: Any, method: str, X: Any, tail: tuple[int, ...], *, dtype: Any = None, like: Any = None
 ) -> Any:
@@ -517,3 +145,10 @@ def lazily(
         dtype = np.float32 if single else np.float64
     nothing = np.empty((0, *tail), dtype=dtype)
     return map_rows(_call, X, tail, dtype, model=broadcast(model), method=method, nothing=nothing)
+
+
+def _call(block: Any, model: Any, method: str, nothing: np.ndarray) -> np.ndarray:
+    if n_rows(block) == 0:
+        return nothing
+    with single_thread():
+        return np.asarray(getattr(model, method)(block)).astype(nothing.dtype, copy=False)

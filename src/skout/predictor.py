@@ -25,7 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from ._arrays import n_rows
 from ._validation import resolve
 from .basis import KernelBasis
+from .chunks import chunked, is_lazy
+from .cluster import check_aligned, refuse_lazy
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
+from .decoding.shards import lazy_decode, lazy_rank
 from .kernels import as_kernel
 from .metrics import kernel_similarity
 from .regressors import KernelRidge
@@ -85,18 +88,35 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
+        if is_lazy(X) or is_lazy(Y):
+            X, Y = self._chunks(X, Y)
         if n_rows(X) != n_rows(Y):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
         self.output_basis_ = self._basis()
         T = self.output_basis_.fit_transform(Y)
-        targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        single = T.shape[1] == 1 and not is_lazy(T)
+        targets = T[:, 0] if single else T  # as regressors want a single output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
+        self.decoder_ = self._decoder().fit(self.output_basis_, Y, None if is_lazy(T) else T)
         return self
+
+    def _chunks(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Check blocks that lie on a cluster."""
+        if not is_lazy(Y):
+            return chunked(X), Y
+        if not is_lazy(X):
+            refuse_lazy(Y, "Y")
+        if type(self._decoder()) is not CandidateDecoder:
+            raise TypeError(
+                f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
+                'cluster, use decoder="candidates".'
+            )
+        X = chunked(X)
+        return X, check_aligned(Y, X, "Y")
 
     def _basis(self) -> Any:
         if hasattr(self.output_basis, "fit_transform"):
@@ -133,6 +153,9 @@ class StructuredPredictor(BaseEstimator):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
+        if is_lazy(X):
+            F = self.regressor_.predict(X)
+            return F[:, None] if F.ndim == 1 else F
         return np.reshape(self.regressor_.predict(X), (n_rows(X), self.output_basis_.rank_))
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
@@ -150,6 +173,8 @@ class StructuredPredictor(BaseEstimator):
         objects : n of them
         """
         F = self.predict_coordinates(X)
+        if is_lazy(F) or is_lazy(candidates):
+            return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
         return self.decoder_.decode(F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -172,6 +197,8 @@ class StructuredPredictor(BaseEstimator):
             2 <f(x), z(c)> - k(c, c), padded with -inf.
         """
         F = self.predict_coordinates(X)
+        if is_lazy(F) or is_lazy(candidates):
+            return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
         return self.decoder_.rank(F, candidates, k=k)
 
     def embed(self, candidates: Any) -> EmbeddedPool:

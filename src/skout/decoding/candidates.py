@@ -7,6 +7,7 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import match, n_rows, row_slices, take, unique
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
+from ..chunks import chunked, is_lazy
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -29,6 +31,7 @@ from .sets import (
     set_scores,
     top_k_of_sets,
 )
+from .shards import distinct_outputs
 
 __all__ = ["CandidateDecoder"]
 
@@ -59,7 +62,8 @@ class CandidateDecoder(Decoder):
     ----------
     basis_ : KernelBasis
     pool_ : objects
-        The distinct training outputs, used when no candidates are given.
+        The distinct training outputs, used when no candidates are given. Those on a cluster are
+        looked for when they are first used.
     embedding_ : ndarray of shape (n_candidates, p + 1)
         [z(c), -k(c, c)] of the pool.
 
@@ -104,7 +108,19 @@ class CandidateDecoder(Decoder):
         as_index(self.index)
         self.basis_ = basis
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        rows = basis.kernel_.encode(Y)
+        for name in ("pool_", "embedding_", "_training"):
+            self.__dict__.pop(name, None)
+        if is_lazy(Y):  # the pool is found when it is asked for
+            self._outputs: Any = chunked(Y, "Y")
+            self._kinds = kinds(basis.kernel_.encode(self._outputs[:1]))
+        else:
+            self._outputs = None
+            self._keep(Y, coordinates)
+        return self
+
+    def _keep(self, Y: Any, coordinates: np.ndarray | None = None) -> None:
+        """Make the distinct outputs the default pool."""
+        rows = self.basis_.kernel_.encode(Y)
         self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
@@ -115,7 +131,13 @@ class CandidateDecoder(Decoder):
         self._training = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
-        return self
+
+    def without_pool(self) -> CandidateDecoder:
+        """Return a copy that has no default pool, to travel."""
+        light = copy(self)
+        for name in ("pool_", "embedding_", "_training", "_outputs"):
+            light.__dict__.pop(name, None)
+        return light
 
     def embed(self, candidates: Any) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
@@ -130,6 +152,9 @@ class CandidateDecoder(Decoder):
         """
         check_is_fitted(self)
         if candidates is None:
+            if not hasattr(self, "_training"):
+                self._keep(distinct_outputs(self._outputs, self.basis_.kernel_))
+                self._outputs = None
             return self._training
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)

@@ -15,8 +15,10 @@ from tqdm.auto import tqdm
 
 from .._arrays import float_dtype, n_rows, take
 from .._linalg import square_root
-from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
+from .._validation import check_alphas, check_number, check_rng, check_weights
 from ..basis import KernelBasis
+from ..chunks import Chunks, is_lazy
+from ..cluster import here, lazily, rows_of
 from ..coordinates import Coordinates
 from ..gram import project
 from ..kernels import as_kernel
@@ -45,12 +47,12 @@ class KernelMachineBase(BaseEstimator):
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=True)
+        rows = rows_of(self, as_kernel(self.kernel), X, reset=True)
         if n_rows(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {n_rows(rows)} sample(s)."
             )
-        return rows, check_weights(sample_weight, rows)
+        return rows, check_weights(here(sample_weight, "sample_weight"), rows)
 
     def _learn(
         self,
@@ -94,7 +96,8 @@ class KernelMachineBase(BaseEstimator):
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
-            rows, weights = take(rows, used), weights[used]
+            weights = weights[used]
+            rows = rows.restrict(used) if isinstance(rows, Chunks) else take(rows, used)
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
@@ -146,7 +149,9 @@ class KernelMachineBase(BaseEstimator):
     def _decision(self, X: Any) -> np.ndarray:
         """Return f(x) of each row, shape (n, d)."""
         check_is_fitted(self)
-        rows = check_rows(self, self.kernel_, X, reset=False)
+        if is_lazy(X):
+            return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
+        rows = rows_of(self, self.kernel_, X, reset=False)
         matrix = self.basis_.on_features(self.coef_)
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
         return (F + self.intercept_).astype(float_dtype(rows), copy=False)

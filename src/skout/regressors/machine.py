@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
 from .._validation import check_targets, check_task_matrix
+from ..cluster import here
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase
 
@@ -132,7 +133,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
         rows, weights = self._rows(X, sample_weight)
-        y = check_targets(y, n_rows(rows))
+        y = check_targets(here(y, "y"), n_rows(rows))
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         M = self.task_matrix

@@ -24,7 +24,8 @@ from .._validation import (
     check_rng,
 )
 from ..basis import KernelBasis
-from ..cluster import check_sketch, is_lazy, lazily, rows_of, targets_of, weights_of
+from ..chunks import is_lazy
+from ..cluster import check_sketch, lazily, rows_of, targets_of, weights_of
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
