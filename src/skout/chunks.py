@@ -24,6 +24,7 @@ from ._threads import single_thread
 
 __all__ = [
     "Chunks",
+    "alone",
     "broadcast",
     "check_chunks",
     "chunked",
@@ -234,12 +235,23 @@ class _Side:
 # Tasks: what runs on the workers ------------------------------------------------------------------
 
 
+def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a task use one thread: the others are busy with tasks of their own."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with single_thread():
+            return function(*args, **keywords)
+
+    return run
+
+
+@alone
 def _run(
     function: Callable[..., Any], blocks: list[Any], places: list[Any], fixed: dict[str, Any]
 ) -> Any:
-    with single_thread():
-        encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
-        return function(*encoded, **fixed)
+    encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
+    return function(*encoded, **fixed)
 
 
 def _rows_at(block: Any, local: Any, place: _Place) -> Any:

@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.utils.validation import _check_n_features, check_array
 
 from ._arrays import n_rows
-from ._threads import single_thread
 from ._validation import check_rows, check_targets, check_weights
-from .chunks import Chunks, broadcast, chunked, is_lazy, map_rows, shown
+from .chunks import Chunks, alone, broadcast, chunked, is_lazy, map_rows, shown
 from .kernels import Kernel
 
 __all__ = [
@@ -147,8 +146,8 @@ def lazily(
     return map_rows(_call, X, tail, dtype, model=broadcast(model), method=method, nothing=nothing)
 
 
+@alone
 def _call(block: Any, model: Any, method: str, nothing: np.ndarray) -> np.ndarray:
     if n_rows(block) == 0:
         return nothing
-    with single_thread():
-        return np.asarray(getattr(model, method)(block)).astype(nothing.dtype, copy=False)
+    return np.asarray(getattr(model, method)(block)).astype(nothing.dtype, copy=False)

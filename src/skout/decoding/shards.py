@@ -17,7 +17,18 @@ import numpy as np
 
 from .._arrays import as_objects, row_keys, take, unique
 from .._validation import check_number
-from ..chunks import Chunks, broadcast, chunked, from_blocks, is_lazy, join, map_rows, task, tree
+from ..chunks import (
+    Chunks,
+    alone,
+    broadcast,
+    chunked,
+    from_blocks,
+    is_lazy,
+    join,
+    map_rows,
+    task,
+    tree,
+)
 from ..kernels import Kernel
 from .pools import EmbeddedPool
 
@@ -82,6 +93,7 @@ def _check_k(k: int, n: int) -> None:
         raise ValueError(f"k={k} is larger than the number of candidates, {n}.")
 
 
+@alone
 def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.ndarray:
     out = np.empty((len(F), k), dtype=_RANKED)
     if len(F):
@@ -89,6 +101,7 @@ def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.n
     return out
 
 
+@alone
 def _decode_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.ndarray:
     return decoder.decode(F, pool) if len(F) else pool.objects[:0]
 
@@ -133,6 +146,7 @@ def _by_shards(
     return out if is_lazy(F) else out.compute()
 
 
+@alone
 def _embed(objects: Any, decoder: Any, start: int) -> _Shard:
     pool = decoder.embed(objects)
     rows = decoder.basis_.kernel_.encode(take(objects, pool.first))
@@ -140,6 +154,7 @@ def _embed(objects: Any, decoder: Any, start: int) -> _Shard:
     return _Shard(pool, start, np.frombuffer(b"".join(keys), dtype=np.uint64)[pool.inverse])
 
 
+@alone
 def _search(F: np.ndarray, decoder: Any, shard: _Shard, k: int) -> _Best:
     indices, scores = decoder.rank(F, shard.pool, k=min(k, len(shard.pool)))
     objects = take(shard.pool.objects, indices[:, 0]) if k == 1 else None
