@@ -57,26 +57,24 @@ def _variance(rows: Any, weights: np.ndarray | None) -> float:
     """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
     n, d = rows.shape
 
-    def mean_of(function: Callable[[Any], Any]) -> float:
+    def mean_of(function: Callable[[Any], Any]) -> tuple[float, bool]:
+        """Return the mean, and whether the rows are sparse."""
+
         def sums(A: Any, w: np.ndarray | None) -> np.ndarray:
             w = np.ones(n_rows(A)) if w is None else w
-            return np.array([w @ function(A), d * w.sum()])
+            return np.array([w @ function(A), d * w.sum(), sparse.issparse(A)])
 
         if hasattr(rows, "total"):  # blocks on a cluster
             total = rows.total(sums, weights)
         else:
             parts = row_slices(n, _VARIANCE_ROWS)
             total = sum(sums(rows[s], None if weights is None else weights[s]) for s in parts)
-        return float(total[0] / total[1])
+        return float(total[0] / total[1]), bool(total[2])
 
-    mean = mean_of(_row_sums)
-
-    def squares(A: Any) -> np.ndarray:
-        if not sparse.issparse(A):
-            return ((A - mean) ** 2).sum(axis=1, dtype=np.float64)
-        return _row_sums(A.multiply(A)) - 2.0 * mean * _row_sums(A) + d * mean**2
-
-    return mean_of(squares)
+    mean, is_sparse = mean_of(_row_sums)
+    if is_sparse:
+        return mean_of(lambda A: _row_sums(A.multiply(A)))[0] - mean**2
+    return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))[0]
 
 
 def _row_sums(A: Any) -> np.ndarray:
