@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from .._arrays import as_objects, row_keys, take, unique
+from .._arrays import as_objects, n_rows, row_keys, take, unique
 from .._validation import check_number
 from ..chunks import (
     Chunks,
@@ -30,7 +30,9 @@ from ..chunks import (
     tree,
 )
 from ..kernels import Kernel
+from .kinds import are_lists
 from .pools import EmbeddedPool
+from .sets import CandidateSets
 
 __all__ = ["distinct_outputs", "lazy_decode", "lazy_rank"]
 
@@ -55,10 +57,9 @@ def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
-        pool = _shared(decoder, candidates)
-        _check_k(k, len(pool))
-        fixed = {"decoder": broadcast(decoder.without_pool()), "pool": broadcast(pool), "k": k}
-        found = map_rows(_rank_block, F, (k,), _RANKED, **fixed)
+        light, pool, objects = _shared(decoder, candidates)
+        _check_k(k, n_rows(objects))
+        found = map_rows(_rank_block, F, (k,), _RANKED, decoder=light, pool=pool, k=k)
     return found["indices"], found["scores"]
 
 
@@ -70,21 +71,35 @@ def lazy_decode(decoder: Any, F: Any, candidates: Any) -> Any:
     if is_lazy(candidates):
         shards = chunked(candidates, "candidates")
         return _by_shards(decoder, F, shards, 1, _best_objects, shards.tail, shards.dtype)
-    pool = _shared(decoder, candidates)
-    objects = pool.objects if isinstance(pool.objects, np.ndarray) else as_objects(pool.objects)
-    fixed = {"decoder": broadcast(decoder.without_pool()), "k": 1}
-    fixed["pool"] = broadcast(replace(pool, objects=objects))
-    return map_rows(_decode_block, F, objects.shape[1:], objects.dtype, **fixed)
+    light, pool, objects = _shared(decoder, candidates)
+    like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
+    return map_rows(_decode_block, F, like.shape[1:], like.dtype, decoder=light, pool=pool)
 
 
-def _shared(decoder: Any, candidates: Any) -> EmbeddedPool:
-    pool = decoder.embed(candidates)
-    if pool.is_per_query:
+def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
+    """Return the decoder and the pool as they travel, and the objects of the pool.
+
+    Objects take less room in a graph than their coordinates: one worker embeds them for all.
+    """
+    light = broadcast(decoder.without_pool())
+    if isinstance(candidates, EmbeddedPool):
+        pool = decoder.embed(candidates)
+        _refuse_sets(pool.is_per_query)
+        return light, broadcast(pool), pool.objects
+    if candidates is None:
+        candidates = decoder.embed(None).objects
+    sets = isinstance(candidates, CandidateSets)
+    _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
+    decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
+    return light, task(_embed, broadcast(candidates), light), candidates
+
+
+def _refuse_sets(are_sets: bool) -> None:
+    if are_sets:
         raise ValueError(
             "candidates must be one pool for all rows where X lies on a cluster. Got one set for "
             "each row: predict blocks of X with their own sets."
         )
-    return pool
 
 
 def _check_k(k: int, n: int) -> None:
@@ -102,8 +117,14 @@ def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.n
 
 
 @alone
-def _decode_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.ndarray:
-    return decoder.decode(F, pool) if len(F) else pool.objects[:0]
+def _decode_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool) -> np.ndarray:
+    found = decoder.decode(F, pool) if len(F) else take(pool.objects, slice(0))
+    return found if isinstance(found, np.ndarray) else as_objects(found)
+
+
+@alone
+def _embed(objects: Any, decoder: Any) -> EmbeddedPool:
+    return decoder.embed(objects)
 
 
 # Shards -------------------------------------------------------------------------------------------
@@ -135,7 +156,8 @@ def _by_shards(
     light = broadcast(decoder.without_pool())
     starts = [int(start) for start in shards.starts[:-1]]
     embedded = [
-        task(_embed, part, light, start) for part, start in zip(shards.parts, starts, strict=True)
+        task(_embed_shard, part, light, start)
+        for part, start in zip(shards.parts, starts, strict=True)
     ]
     queries = [F] if not is_lazy(F) else F.to_delayed().ravel()
     blocks = []
@@ -147,7 +169,7 @@ def _by_shards(
 
 
 @alone
-def _embed(objects: Any, decoder: Any, start: int) -> _Shard:
+def _embed_shard(objects: Any, decoder: Any, start: int) -> _Shard:
     pool = decoder.embed(objects)
     rows = decoder.basis_.kernel_.encode(take(objects, pool.first))
     keys = [blake2b(pickle.dumps(key), digest_size=8).digest() for key in row_keys(rows)]

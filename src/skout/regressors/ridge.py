@@ -221,7 +221,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if is_lazy(X):
             tail = () if self._is_vector else self._matrix.shape[1:]
-            return lazily(self._without_moments(), "predict", X, tail, like=self.landmarks_)
+            return lazily(self._light(), "predict", X, tail, like=self.landmarks_)
         rows = rows_of(self, self.kernel_, X, reset=False)
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
@@ -232,10 +232,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
 
-    def _without_moments(self) -> KernelRidge:
-        """Return what predictions need."""
+    def _light(self) -> KernelRidge:
+        """Return a copy that has what predictions need, to travel."""
         light = copy.copy(self)
+        light.__dict__.pop("coef_", None)
         light._base = light._folds = None
+        if hasattr(self, "basis_"):
+            light.basis_ = copy.copy(self.basis_)
+            del light.basis_.components_
         return light
 
     def __sklearn_tags__(self) -> Any:
