@@ -50,7 +50,7 @@ clean: ## remove the environment, caches and outputs
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LIGHT): EXTRAS = cli,plot
-$(READY): EXTRAS = test,ann,chem,cli,deep,fast,plot,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,fast,plot,text
 
 $(LIGHT) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

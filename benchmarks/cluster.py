@@ -63,6 +63,12 @@ def make_arrays(n: int) -> tuple[Any, Any]:
     return X, X.map_blocks(label_sets, chunks=chunks, dtype=np.int8, meta=np.empty((0, 0), np.int8))
 
 
+def candidates() -> np.ndarray:
+    """Return distinct label sets in no order, of other inputs than those of `make_arrays`."""
+    pool = np.unique(label_sets(inputs(2**40, 2**40 + 20 * POOL)), axis=0)
+    return np.random.default_rng(SEED).permutation(pool)[:POOL]
+
+
 def make_model() -> Any:
     sketches = {"input_sketch": SubSample(M_X), "output_sketch": SubSample(M_Y)}
     return sisokr(Gaussian(GAMMA), Tanimoto(), alpha=ALPHA, random_state=SEED, **sketches)
@@ -154,7 +160,7 @@ def ranked(model: Any, X: Any, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def compare(n: int) -> dict[str, Any]:
     """Fit and rank n rows in peace and with deaths."""
     X, Y = make_arrays(n)
-    pool = np.unique(label_sets(inputs(-1 % 2**31, -1 % 2**31 + 20 * POOL)), axis=0)[:POOL]
+    pool = candidates()
     with cluster() as (client, scheduler), watched(scheduler) as peak:
         start = scheduler.memory_info().rss / 1e6
         make_model().fit(X[: 2 * CHUNK], Y[: 2 * CHUNK])  # workers import what they need

@@ -227,6 +227,17 @@ def test_sparse_blocks_and_float32(data):
     np.testing.assert_allclose(F.compute(), expected, rtol=1e-3)
 
 
+def test_float32_that_a_kernel_packs_into_bits(data):
+    """Its rows are then exact, and nothing is rounded away as noise."""
+    X, Y, _ = data
+    bits = (X > 0.0).astype(np.float32) @ np.eye(4, 40, dtype=np.float32)
+    bits[:, 4:] = np.random.default_rng(0).integers(0, 2, (N, 36))
+    here = ridge(kernel=Tanimoto()).fit(bits, Y)
+    model = ridge(kernel=Tanimoto()).fit(cut(bits, (250, 350)), cut(Y, (250, 350)))
+    assert model.predict(cut(bits, (250, 350))).dtype == here.predict(bits).dtype
+    assert_same(model.predict(cut(bits, (250, 350))), here.predict(bits))
+
+
 def test_targets_in_memory_are_cut(data):
     X, Y, w = data
     model = ridge().fit(cut(X, (250, 350)), Y, w)

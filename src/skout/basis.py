@@ -109,6 +109,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Parameters
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
+            Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
+            sketch touches travel here.
         y : ignored
 
         Returns
@@ -232,7 +234,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Returns
         -------
         Z : ndarray of shape (n, p)
-            In float32 if X is.
+            In float32 if X is. For dask collections a dask array.
         """
         check_is_fitted(self)
         if is_lazy(X):

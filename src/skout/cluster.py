@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_n_features, check_array
 
-from ._arrays import n_rows
+from ._arrays import float_dtype, n_rows
 from ._validation import check_rows, check_targets, check_weights
 from .chunks import Chunks, alone, broadcast, chunked, is_lazy, map_rows, shown
 from .kernels import Kernel
@@ -35,7 +35,10 @@ def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
     X = chunked(X)
     if kernel.takes_vectors and X.ndim == 2:
         _check_n_features(estimator, X, reset=reset)
-    return replace(X, encode=kernel.encode)
+    rows = replace(X, encode=kernel.encode)
+    if X.dtype == np.float32:  # which some kernels pack into bits
+        rows = replace(rows, dtype=float_dtype(rows[:1]))
+    return rows
 
 
 def targets_of(y: Any, rows: Any) -> Any:

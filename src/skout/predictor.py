@@ -80,6 +80,9 @@ class StructuredPredictor(BaseEstimator):
         ----------
         X : what the regressor takes, n rows
         Y : objects that the output kernel encodes, n of them
+            Both may be dask arrays with equal chunks, or lists of delayed blocks, where both bases
+            have sketches. The distinct outputs are then looked for only if they are needed as
+            candidates.
         **fit_params
             Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
             routing, those that it requests.
@@ -166,11 +169,12 @@ class StructuredPredictor(BaseEstimator):
         X : what the regressor takes, n rows
         candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
             What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs.
+            training outputs. A pool may be a dask array: its shards are searched where they lie.
 
         Returns
         -------
         objects : n of them
+            For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
         if is_lazy(F) or is_lazy(candidates):
@@ -194,7 +198,8 @@ class StructuredPredictor(BaseEstimator):
             Positions in the pool, or in the row's own set, best first. A set of fewer than k
             candidates is padded with -1.
         scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c), padded with -inf.
+            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
+            them together.
         """
         F = self.predict_coordinates(X)
         if is_lazy(F) or is_lazy(candidates):

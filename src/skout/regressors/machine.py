@@ -122,6 +122,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Parameters
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
+            Or a dask array, or a list of delayed blocks: with a sketch, their coordinates stay on
+            the workers, and each step of the solver is a pass over them.
         y : array of shape (n,) or (n, d)
         sample_weight : array of shape (n,), optional
 
@@ -151,6 +153,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array.
         """
         F = self._decision(X)
         return F[:, 0] if self._is_vector else F

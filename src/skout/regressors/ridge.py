@@ -130,7 +130,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
+            Or a dask array, or a list of delayed blocks: with a sketch, one pass where they lie.
         y : array of shape (n,) or (n, d)
+            Of a dask array the chunks must be those of X; so for the weights.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -217,6 +219,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array.
         """
         check_is_fitted(self)
         if is_lazy(X):
