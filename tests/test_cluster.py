@@ -22,8 +22,10 @@ from skout import (
     iokr,
     sisokr,
 )
+from skout._arrays import float_dtype
+from skout.cluster import rows_of
 from skout.decoding import CandidateDecoder, shards
-from skout.kernels import Gaussian, Laplacian, Linear, Tanimoto
+from skout.kernels import Gaussian, Laplacian, Linear, Mapped, Matern, Tanimoto
 from skout.losses import Huber
 from skout.sketches import (
     CountSketch,
@@ -160,18 +162,18 @@ def test_other_sketches(data, sketch):
     assert_same(model.predict(cut(X, (250, 350))), here.predict(X))
 
 
-def test_large_rank_is_whitened_in_parts(data, monkeypatch):
+@pytest.mark.parametrize("alpha", [1e-6, [1e-6, 1e-3]], ids=repr)
+def test_large_rank_is_whitened_in_parts(data, monkeypatch, alpha):
     """The plan of what to whiten depends on the number of rows: of all of them, not of a block."""
     monkeypatch.setattr("skout.accuracy._SMALL_RANK", 8)
     monkeypatch.setattr("skout.accuracy._WHITENED", (4, 8))
     X, Y, _ = data
-    for kernel, alphas in ((Gaussian(2.0), 1e-2), (Laplacian(1.0), [1e-3, 1e-2])):
-        here = ridge(alphas, kernel, SubSample(100)).fit(X, Y)
-        sizes = (90, 210, 300)
-        model = ridge(alphas, kernel, SubSample(100)).fit(cut(X, sizes), cut(Y, sizes))
-        sample_plan = here.basis_._plan(X, 1e-3)
-        assert sample_plan.size < here.basis_.rank_
-        assert_same(model.predict(cut(X, sizes)), here.predict(X))
+    here = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(X, Y)
+    sizes = (90, 210, 300)
+    assert here.basis_._plan(X, 1e-6).size < here.basis_._plan(X[:90], 1e-6).size
+    model = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(cut(X, sizes), cut(Y, sizes))
+    assert model.alpha_ == here.alpha_
+    assert_same(model.predict(cut(X, sizes)), here.predict(X))
 
 
 def test_many_equal_targets(data):
@@ -227,15 +229,29 @@ def test_sparse_blocks_and_float32(data):
     np.testing.assert_allclose(F.compute(), expected, rtol=1e-3)
 
 
-def test_float32_that_a_kernel_packs_into_bits(data):
-    """Its rows are then exact, and nothing is rounded away as noise."""
-    X, Y, _ = data
-    bits = (X > 0.0).astype(np.float32) @ np.eye(4, 40, dtype=np.float32)
-    bits[:, 4:] = np.random.default_rng(0).integers(0, 2, (N, 36))
-    here = ridge(kernel=Tanimoto()).fit(bits, Y)
-    model = ridge(kernel=Tanimoto()).fit(cut(bits, (250, 350)), cut(Y, (250, 350)))
-    assert model.predict(cut(bits, (250, 350))).dtype == here.predict(bits).dtype
-    assert_same(model.predict(cut(bits, (250, 350))), here.predict(bits))
+def as_float64(objects):
+    return np.asarray(objects, dtype=np.float64)
+
+
+def test_rows_have_the_precision_of_their_encoding(data):
+    """Where they are float64, nothing may be taken for the rounding of float32."""
+    X = cut(data[0].astype(np.float32), (250, 350))
+    mapped = Mapped(as_float64, Gaussian(0.1))
+    assert float_dtype(rows_of(ridge(), Gaussian(0.1), X, reset=True)) == np.float32
+    assert float_dtype(rows_of(ridge(), mapped, X, reset=True)) == np.float64
+    model, here = ridge(kernel=mapped).fit(X, data[1]), ridge(kernel=mapped)
+    assert model.predict(X).dtype == np.float64
+    assert_same(model.predict(X), here.fit(X.compute(), data[1]).predict(X.compute()))
+
+
+def test_blocks_may_be_encoded_differently(data):
+    """Blocks of 0 and 1 become packed bits, those with counts do not."""
+    X = np.random.default_rng(0).integers(0, 2, (N, 300))
+    X[250:] *= 2
+    here = ridge(kernel=Tanimoto()).fit(X, data[1])
+    for sizes in ((250, 350), (100, 500)):
+        model = ridge(kernel=Tanimoto()).fit(cut(X, sizes), cut(data[1], sizes))
+        assert_same(model.predict(cut(X, sizes)), here.predict(X))
 
 
 def test_targets_in_memory_are_cut(data):

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import n_rows, stack, take
+from ._arrays import Rows, n_rows, stack, take
 from ._threads import single_thread
 
 __all__ = [
@@ -424,4 +424,6 @@ def join(parts: list[Any]) -> Any:
     """Return the objects of several blocks as one."""
     if all(isinstance(part, list | tuple) for part in parts):
         return [item for part in parts for item in part]
+    if len({type(part) for part in parts}) > 1:  # packed bits, where a block has no counts
+        parts = [np.asarray(part) if isinstance(part, Rows) else part for part in parts]
     return stack(parts)

@@ -36,7 +36,7 @@ def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
     if kernel.takes_vectors and X.ndim == 2:
         _check_n_features(estimator, X, reset=reset)
     rows = replace(X, encode=kernel.encode)
-    if X.dtype == np.float32:  # which some kernels pack into bits
+    if not kernel.takes_vectors:  # whose precision tells nothing of that of their encoding
         rows = replace(rows, dtype=float_dtype(rows[:1]))
     return rows
 
@@ -136,15 +136,14 @@ def lazily(
 ) -> Any:
     """Return model.method(X) as a lazy dask array: each block where it lies.
 
-    The dtype is by default that of a kernel with landmarks `like`: float32 where X is.
+    The dtype is by default that of kernel values: of X, or of landmarks `like` if these are no
+    vectors.
     """
     kernel = model.kernel_
     if kernel.takes_vectors and getattr(X, "ndim", 1) == 2:
         _check_n_features(model, X, reset=False)
     if dtype is None:
-        single = getattr(like, "dtype", np.dtype(object)).kind == "f"
-        single = single and getattr(X, "dtype", None) == np.float32
-        dtype = np.float32 if single else np.float64
+        dtype = float_dtype(X if kernel.takes_vectors else like)
     nothing = np.empty((0, *tail), dtype=dtype)
     return map_rows(_call, X, tail, dtype, model=broadcast(model), method=method, nothing=nothing)
 
