@@ -268,6 +268,9 @@ def test_bags():
     lazy = bag.from_sequence(words, npartitions=3)
     model = KernelRidge("ngram", SubSample(20), random_state=0).fit(lazy, cut(y, (20, 20, 20)))
     assert_same(model.predict(lazy), here.predict(words))
+    shouted = lazy.map(str.upper)  # whose blocks dask may hand on as iterators
+    again = KernelRidge("ngram", SubSample(20), random_state=0).fit(shouted, cut(y, (20, 20, 20)))
+    assert_same(again.predict(shouted), here.predict(words))
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -354,6 +357,10 @@ def test_mixtures_are_refused(data):
         ridge().fit(X, Y, cut(w, (300, 300)))
     with pytest.raises(TypeError, match="Y lies on a cluster and X does not"):
         sisokr().fit(X, cut(Y, (300, 300)))
+    frames = pytest.importorskip("dask.dataframe")
+    frame = frames.from_dict({"a": X[:, 0], "b": X[:, 1]}, npartitions=2)
+    with pytest.raises(TypeError, match=r"to_dask_array\(lengths=True\)"):
+        ridge().fit(frame, Y)
     with pytest.raises(ValueError, match="different shapes"):
         ridge().fit([dask.delayed(X[:300]), dask.delayed(X[300:, :2])], Y)
     with pytest.raises(ValueError, match="0 sample"):

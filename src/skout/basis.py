@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -371,11 +371,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         verbose: bool = False,
     ) -> list[Moments]:
         """Return the moments of features that are whitened as far as the plan says."""
-        if self._spectrum is not None:
-            apply = lambda F: F @ self.components_.T  # noqa: E731
-        else:
-            apply, _ = partial_whitening(self.components_, plan.size, plan.dtype)
-        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
         sample, values = sample.by_value()
         landmarks = None
         if known is not None and plan.size == self.rank_:
@@ -384,7 +379,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._features(),
             sample,
             known=known if landmarks is None else None,
-            prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
+            prepare=self._preparation(plan),
             p=self.rank_,
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
@@ -393,6 +388,15 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         return parts if values is None else [part.of_values(values) for part in parts]
+
+    def _preparation(self, plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what is done to each block of features."""
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            return lambda F: np.subtract(F, mean, out=F)
+        if self._spectrum is not None:
+            return lambda F: F @ self.components_.T
+        return partial_whitening(self.components_, plan.size, plan.dtype)[0]
 
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""

@@ -1,4 +1,4 @@
-"""Rows that lie in blocks on a cluster: dask arrays, bags, data frames, lists of delayed blocks.
+"""Rows that lie in blocks on a cluster: dask arrays, bags, lists of delayed blocks.
 
 `Chunks` stand for such rows wherever encoded rows are wanted. To index them computes the few rows
 asked for; a pass over all of them is a map over blocks and a tree sum on the workers. Tasks are
@@ -398,7 +398,12 @@ def check_chunks(array: Any, name: str) -> None:
 
 
 def _delayed_parts(objects: Any) -> list[Any]:
-    """Return the blocks of a list of them, of one, or of a bag or data frame."""
+    """Return the blocks of a list of them, of one, or of a bag."""
+    if hasattr(type(objects), "to_dask_array"):
+        raise TypeError(
+            "A dask data frame is given, whose columns may be of any kind: give "
+            "frame.to_dask_array(lengths=True)."
+        )
     if isinstance(objects, list | tuple):
         return list(objects)
     if hasattr(type(objects), "to_delayed"):
