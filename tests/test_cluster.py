@@ -23,6 +23,7 @@ from skout import (
     sisokr,
 )
 from skout._arrays import float_dtype
+from skout._threads import n_threads, single_thread
 from skout.cluster import rows_of
 from skout.decoding import CandidateDecoder, shards
 from skout.kernels import Gaussian, Laplacian, Linear, Mapped, Matern, Tanimoto
@@ -271,6 +272,15 @@ def test_bags():
     shouted = lazy.map(str.upper)  # whose blocks dask may hand on as iterators
     again = KernelRidge("ngram", SubSample(20), random_state=0).fit(shouted, cut(y, (20, 20, 20)))
     assert_same(again.predict(shouted), here.predict(words))
+
+
+def test_tasks_use_one_thread():
+    outside = n_threads(None)
+    with pytest.raises(ZeroDivisionError), single_thread():
+        assert n_threads(None) == 1
+        assert n_threads(3) == 3  # where it was asked for
+        1 / 0  # noqa: B018
+    assert n_threads(None) == outside
 
 
 # What is refused ----------------------------------------------------------------------------------

@@ -343,13 +343,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             parts = _sum_over_blocks(self, sample, plan)
         else:
             parts = self._block_moments(sample, plan, known, verbose)
+        gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+        partly = PartlyWhitened(self.components_, plan.size, gram)
         if plan.size < self.rank_ and not plan.centre and not whiten:
-            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-            partly = PartlyWhitened(self.components_, plan.size, gram)
             return [replace(part, partly=partly) for part in parts]
         if plan.size < self.rank_:
-            _, finish = partial_whitening(self.components_, plan.size, plan.dtype)
-            parts = [part.map(finish) for part in parts]
+            parts = [part.map(partly.finish()) for part in parts]
         if plan.centre:
             mean = self._mean_features().astype(plan.dtype)
             parts = [part.shifted(self.components_ @ mean) for part in parts]
