@@ -283,7 +283,8 @@ def test_tasks_use_one_thread():
             raise KeyError
 
     with threadpool_limits(2, user_api="blas"):
-        pytest.raises(KeyError, fail)
+        with pytest.raises(KeyError):
+            fail()
         assert n_threads(None) == 2
 
 
