@@ -22,9 +22,9 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
-from ._validation import check_choice, check_number, check_rng
+from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
-from .chunks import Chunks, broadcast, is_lazy
+from .chunks import Chunks, broadcast, on_cluster
 from .cluster import check_sketch, lazily, rows_of
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
@@ -142,10 +142,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         Z : ndarray of shape (n, p)
         """
+        if on_cluster(X):
+            return self.fit(X).transform(X)
         self.fit(X)
-        if is_lazy(X):
-            return self.transform(X)
-        rows = rows_of(self, self.kernel_, X, reset=False)
+        rows = check_rows(self, self.kernel_, X, reset=False)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
             first, inverse = unique(rows)
             if len(first) > _FEW_COPIES * n_rows(rows):
@@ -237,9 +237,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             In float32 if X is. For dask collections a dask array.
         """
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             return lazily(self, "transform", X, (self.rank_,), like=self.landmarks_)
-        return self._coordinates(rows_of(self, self.kernel_, X, reset=False))
+        return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
@@ -306,9 +306,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             return lazily(self, "residual", X, (), dtype=np.float64)
-        rows = rows_of(self, self.kernel_, X, reset=False)
+        rows = check_rows(self, self.kernel_, X, reset=False)
         parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
         return np.concatenate([self._residual(part) for part in parts])
 

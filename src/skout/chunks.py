@@ -29,9 +29,9 @@ __all__ = [
     "check_chunks",
     "chunked",
     "from_blocks",
-    "is_lazy",
     "join",
     "map_rows",
+    "on_cluster",
     "shown",
     "task",
     "tree",
@@ -45,7 +45,7 @@ _MOST_ROWS = 200_000
 _SHOWN = 6
 
 
-def is_lazy(objects: Any) -> bool:
+def on_cluster(objects: Any) -> bool:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
     if isinstance(objects, list | tuple):
         return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
@@ -108,8 +108,8 @@ class Chunks:
         """The rows inside others, where an encoding wraps another."""
         return replace(self, encode=_Side(self.encode, "rows"))
 
-    def reshape(self, n: int, d: int) -> Chunks:
-        """Return targets as a matrix: (n, -1), as which `encode` makes them already."""
+    def as_matrix(self) -> Chunks:
+        """Return targets as a matrix, as which `encode` makes them already."""
         return replace(self, tail=self.tail or (1,))
 
     def __getitem__(self, index: Any) -> Any:

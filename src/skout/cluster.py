@@ -13,24 +13,24 @@ from sklearn.utils.validation import _check_n_features, check_array
 
 from ._arrays import float_dtype, n_rows
 from ._validation import check_rows, check_targets, check_weights
-from .chunks import Chunks, alone, broadcast, chunked, is_lazy, map_rows, shown
+from .chunks import Chunks, alone, broadcast, chunked, map_rows, on_cluster, shown
 from .kernels import Kernel
+from .moments import Sample
 
 __all__ = [
     "check_aligned",
     "check_sketch",
+    "chunked_sample",
     "here",
     "lazily",
-    "refuse_lazy",
+    "refuse_cluster",
     "rows_of",
-    "targets_of",
-    "weights_of",
 ]
 
 
 def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
     """Encode X for `kernel`, as `check_rows` does; blocks on a cluster are encoded there."""
-    if not is_lazy(X):
+    if not on_cluster(X):
         return check_rows(estimator, kernel, X, reset=reset)
     X = chunked(X)
     if kernel.takes_vectors and X.ndim == 2:
@@ -41,12 +41,19 @@ def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
     return rows
 
 
-def targets_of(y: Any, rows: Any) -> Any:
-    """Return targets for the rows, as `check_targets` does."""
-    if not isinstance(rows, Chunks):
-        refuse_lazy(y, "y")
-        return check_targets(y, n_rows(rows))
-    if not is_lazy(y):
+def chunked_sample(
+    estimator: Any, kernel: Kernel, X: Any, y: Any, sample_weight: Any, *, reset: bool
+) -> Sample:
+    """Return rows with their targets and weights, of which some or all lie on a cluster."""
+    for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        if not on_cluster(X):
+            refuse_cluster(values, name)
+    rows = rows_of(estimator, kernel, X, reset=reset)
+    return Sample(rows, _targets(y, rows), _weights(sample_weight, rows))
+
+
+def _targets(y: Any, rows: Chunks) -> Chunks:
+    if not on_cluster(y):
         return _cut(check_targets(y, len(rows)), rows, "y")
     return replace(check_aligned(y, rows, "y"), encode=_as_targets)
 
@@ -55,12 +62,8 @@ def _as_targets(block: Any) -> np.ndarray:
     return check_targets(block, n_rows(block)).reshape(n_rows(block), -1)
 
 
-def weights_of(sample_weight: Any, rows: Any) -> Any:
-    """Return weights for the rows, as `check_weights` does; None stays None."""
-    if not isinstance(rows, Chunks):
-        refuse_lazy(sample_weight, "sample_weight")
-        return check_weights(sample_weight, rows)
-    if not is_lazy(sample_weight):
+def _weights(sample_weight: Any, rows: Chunks) -> Any:
+    if not on_cluster(sample_weight):
         weights = check_weights(sample_weight, rows)
         return None if weights is None else _cut(weights, rows, "sample_weight")
     chunks = replace(check_aligned(sample_weight, rows, "sample_weight"), encode=_as_weights)
@@ -78,12 +81,12 @@ def _as_weights(block: Any) -> np.ndarray:
 
 def here(values: Any, name: str) -> Any:
     """Return a few numbers a row as an array, if they lie on a cluster."""
-    return np.asarray(chunked(values, name)) if is_lazy(values) else values
+    return np.asarray(chunked(values, name)) if on_cluster(values) else values
 
 
-def refuse_lazy(values: Any, name: str) -> None:
+def refuse_cluster(values: Any, name: str) -> None:
     """Raise where values lie on a cluster, and X does not."""
-    if is_lazy(values):
+    if on_cluster(values):
         raise TypeError(
             f"{name} lies on a cluster and X does not: give both as dask arrays, or compute {name}."
         )

@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from ._arrays import n_rows
 from ._validation import resolve
 from .basis import KernelBasis
-from .chunks import chunked, is_lazy
-from .cluster import check_aligned, refuse_lazy
+from .chunks import chunked, on_cluster
+from .cluster import check_aligned, refuse_cluster
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
 from .decoding.shards import lazy_decode, lazy_rank
 from .kernels import as_kernel
@@ -91,35 +91,43 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
-        if is_lazy(X) or is_lazy(Y):
-            X, Y = self._chunks(X, Y)
+        if on_cluster(X) or on_cluster(Y):
+            return self._fit_chunks(X, Y, fit_params)
         if n_rows(X) != n_rows(Y):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
         self.output_basis_ = self._basis()
         T = self.output_basis_.fit_transform(Y)
-        single = T.shape[1] == 1 and not is_lazy(T)
-        targets = T[:, 0] if single else T  # as regressors want a single output
+        targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(self.output_basis_, Y, None if is_lazy(T) else T)
+        self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
         return self
 
-    def _chunks(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Check blocks that lie on a cluster."""
-        if not is_lazy(Y):
-            return chunked(X), Y
-        if not is_lazy(X):
-            refuse_lazy(Y, "Y")
-        if type(self._decoder()) is not CandidateDecoder:
+    def _fit_chunks(self, X: Any, Y: Any, fit_params: Any) -> StructuredPredictor:
+        """Fit as `fit` does, on blocks that lie on a cluster."""
+        if not on_cluster(X):
+            refuse_cluster(Y, "Y")
+        if on_cluster(Y) and type(self._decoder()) is not CandidateDecoder:
             raise TypeError(
                 f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
                 'cluster, use decoder="candidates".'
             )
         X = chunked(X)
-        return X, check_aligned(Y, X, "Y")
+        Y = check_aligned(Y, X, "Y") if on_cluster(Y) else Y
+        if n_rows(X) != n_rows(Y):
+            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
+        if _routing_enabled():
+            fit_params = process_routing(self, "fit", **fit_params).regressor.fit
+        self.output_basis_ = self._basis()
+        T = self.output_basis_.fit_transform(Y)
+        if getattr(self.regressor, "uses_residual", False):
+            fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
+        self.regressor_ = clone(self.regressor).fit(X, T, **fit_params)
+        self.decoder_ = self._decoder().fit(self.output_basis_, Y, None if on_cluster(T) else T)
+        return self
 
     def _basis(self) -> Any:
         if hasattr(self.output_basis, "fit_transform"):
@@ -156,7 +164,7 @@ class StructuredPredictor(BaseEstimator):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             F = self.regressor_.predict(X)
             return F[:, None] if F.ndim == 1 else F
         return np.reshape(self.regressor_.predict(X), (n_rows(X), self.output_basis_.rank_))
@@ -177,7 +185,7 @@ class StructuredPredictor(BaseEstimator):
             For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
-        if is_lazy(F) or is_lazy(candidates):
+        if on_cluster(F) or on_cluster(candidates):
             return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
         return self.decoder_.decode(F, candidates)
 
@@ -202,7 +210,7 @@ class StructuredPredictor(BaseEstimator):
             them together.
         """
         F = self.predict_coordinates(X)
-        if is_lazy(F) or is_lazy(candidates):
+        if on_cluster(F) or on_cluster(candidates):
             return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
         return self.decoder_.rank(F, candidates, k=k)
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arrays import match, n_rows, row_slices, take, unique
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
-from ..chunks import chunked, is_lazy
+from ..chunks import chunked, on_cluster
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -110,7 +110,7 @@ class CandidateDecoder(Decoder):
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
         for name in ("pool_", "embedding_", "_training"):
             self.__dict__.pop(name, None)
-        if is_lazy(Y):  # the pool is found when it is asked for
+        if on_cluster(Y):  # the pool is found when it is asked for
             self._outputs: Any = chunked(Y, "Y")
             self._kinds = kinds(basis.kernel_.encode(self._outputs[:1]))
         else:

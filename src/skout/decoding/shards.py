@@ -23,9 +23,9 @@ from ..chunks import (
     broadcast,
     chunked,
     from_blocks,
-    is_lazy,
     join,
     map_rows,
+    on_cluster,
     task,
     tree,
 )
@@ -52,7 +52,7 @@ def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
     k : int
     """
-    if is_lazy(candidates):
+    if on_cluster(candidates):
         shards = chunked(candidates, "candidates")
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
@@ -68,7 +68,7 @@ def lazy_decode(decoder: Any, F: Any, candidates: Any) -> Any:
 
     Objects that are no arrays become a 1-D array of objects.
     """
-    if is_lazy(candidates):
+    if on_cluster(candidates):
         shards = chunked(candidates, "candidates")
         return _by_shards(decoder, F, shards, 1, _best_objects, shards.tail, shards.dtype)
     light, pool, objects = _shared(decoder, candidates)
@@ -159,13 +159,13 @@ def _by_shards(
         task(_embed_shard, part, light, start)
         for part, start in zip(shards.parts, starts, strict=True)
     ]
-    queries = [F] if not is_lazy(F) else F.to_delayed().ravel()
+    queries = [F] if not on_cluster(F) else F.to_delayed().ravel()
     blocks = []
     for block in queries:
         found = [task(_search, block, light, shard, k) for shard in embedded]
         blocks.append(task(finish, tree(found, partial(_merge, k=k))))
-    out = from_blocks(blocks, [len(F)] if not is_lazy(F) else F.chunks[0], tail, dtype)
-    return out if is_lazy(F) else out.compute()
+    out = from_blocks(blocks, [len(F)] if not on_cluster(F) else F.chunks[0], tail, dtype)
+    return out if on_cluster(F) else out.compute()
 
 
 @alone

@@ -15,9 +15,9 @@ from tqdm.auto import tqdm
 
 from .._arrays import float_dtype, n_rows, take
 from .._linalg import square_root
-from .._validation import check_alphas, check_number, check_rng, check_weights
+from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
 from ..basis import KernelBasis
-from ..chunks import Chunks, is_lazy
+from ..chunks import Chunks, on_cluster
 from ..cluster import here, lazily, rows_of
 from ..coordinates import Coordinates
 from ..gram import project
@@ -149,9 +149,9 @@ class KernelMachineBase(BaseEstimator):
     def _decision(self, X: Any) -> np.ndarray:
         """Return f(x) of each row, shape (n, d)."""
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
-        rows = rows_of(self, self.kernel_, X, reset=False)
+        rows = check_rows(self, self.kernel_, X, reset=False)
         matrix = self.basis_.on_features(self.coef_)
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
         return (F + self.intercept_).astype(float_dtype(rows), copy=False)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
-from ..chunks import is_lazy
+from ..chunks import on_cluster
 from ..cluster import here, lazily
 from ..losses import Logistic, MarginLoss, as_loss
 from .base import KernelMachineBase
@@ -186,7 +186,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             return lazily(self, "predict", X, (), dtype=self.classes_.dtype)
         f = self.decision_function(X)
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
@@ -204,7 +204,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         p : ndarray of shape (n, n_classes)
             With more than two classes, the one-against-rest probabilities over their sum.
         """
-        if is_lazy(X):
+        if on_cluster(X):
             check_is_fitted(self)
             tail = (len(self.classes_),)
             return lazily(self, "predict_proba", X, tail, like=self.basis_.landmarks_)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
 from .._validation import check_number, check_targets
-from ..chunks import is_lazy
+from ..chunks import on_cluster
 from ..cluster import here, lazily
 from ..losses import Pinball
 from ..metrics import pinball_loss
@@ -138,7 +138,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         quantiles : ndarray of shape (n, q)
             In the order of `quantiles`; of shape (n,) if that is one number.
         """
-        if is_lazy(X):
+        if on_cluster(X):
             check_is_fitted(self)
             tail = () if self._is_vector else (len(self.quantiles_),)
             return lazily(self, "predict", X, tail, like=self.basis_.landmarks_)

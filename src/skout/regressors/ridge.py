@@ -22,10 +22,13 @@ from .._validation import (
     check_alphas,
     check_number,
     check_rng,
+    check_rows,
+    check_targets,
+    check_weights,
 )
 from ..basis import KernelBasis
-from ..chunks import is_lazy
-from ..cluster import check_sketch, lazily, rows_of, targets_of, weights_of
+from ..chunks import on_cluster
+from ..cluster import check_sketch, chunked_sample, lazily
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
@@ -187,7 +190,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._reset()
             pool, weights = sample.rows, sample.weights
             if landmarks is not None:
-                pool = rows_of(self, as_kernel(self.kernel), landmarks, reset=False)
+                pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
                 weights = None
             self._fit_basis(pool, weights)
         elif sample.targets.shape[1] != self._matrix.shape[1]:
@@ -222,10 +225,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             For dask collections a dask array.
         """
         check_is_fitted(self)
-        if is_lazy(X):
+        if on_cluster(X):
             tail = () if self._is_vector else self._matrix.shape[1:]
             return lazily(self._light(), "predict", X, tail, like=self.landmarks_)
-        rows = rows_of(self, self.kernel_, X, reset=False)
+        rows = check_rows(self, self.kernel_, X, reset=False)
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
             features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
@@ -265,13 +268,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        rows = rows_of(self, as_kernel(self.kernel), X, reset=reset)
+        if on_cluster(X) or on_cluster(y) or on_cluster(sample_weight):
+            sample = chunked_sample(self, as_kernel(self.kernel), X, y, sample_weight, reset=reset)
+            self._is_vector = sample.targets.ndim == 1
+            return replace(sample, targets=sample.targets.as_matrix())
+        rows = check_rows(self, as_kernel(self.kernel), X, reset=reset)
         n = n_rows(rows)
         if n == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
-        y = targets_of(y, rows)
+        y = check_targets(y, n)
         self._is_vector = y.ndim == 1
-        return Sample(rows, y.reshape(n, -1), weights_of(sample_weight, rows))
+        return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
