@@ -51,7 +51,7 @@ clean: ## remove the environment, caches and outputs
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LIGHT): EXTRAS = cli,plot
-$(READY): EXTRAS = test,ann,chem,cli,deep,disk,fast,plot,save,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,fast,plot,save,text
 
 $(LIGHT) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

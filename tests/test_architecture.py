@@ -21,7 +21,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 LAYERS = [
     ["_arrays", "_lazy", "_linalg", "_streams", "_threads", "_validation"],
     ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
-    ["accuracy", "gram", "moments", "checkpoint", "basis", "coordinates", "outputs", "solvers"],
+    [
+        *("accuracy", "basis", "checkpoint", "chunks", "cluster", "coordinates"),
+        *("gram", "moments", "outputs", "solvers"),
+    ],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     [
@@ -49,6 +52,7 @@ OPTIONAL = {
     "rich",
     "numba",
     "dask",
+    "distributed",
     "rdkit",
     "faiss",
     *("networkx", "safetensors", "skops", "transformers"),

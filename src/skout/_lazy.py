@@ -75,6 +75,10 @@ class LazyRows(Rows):
         """Return the rows that a function makes of encoded ones, block by block."""
         return LazyRows(self.source, lambda block: function(self.encode(block)), self.name)
 
+    def as_columns(self) -> LazyRows:
+        """Return targets as a matrix."""
+        return self if self.ndim == 2 else self.then(lambda y: y.reshape(len(y), -1))
+
     def __getattr__(self, name: str) -> LazyRows:
         """Return a part that rows of several parts have: left and right of `Joint`, and so on."""
         if name not in _PARTS or not hasattr(self.__dict__.get("probe"), name):
@@ -146,13 +150,13 @@ def is_on_disk(objects: Any) -> bool:
     """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
 
     Told by what it has: shape, dtype and rows to take, but not the rest of what makes an array or
-    a data frame. What has a task graph is for dask to read.
+    a data frame. What has a task graph, or a `total` over blocks, is for dask to read.
     """
     if isinstance(objects, np.memmap):
         return objects.ndim > 0 and objects.dtype.kind in "biuf"
     if isinstance(objects, np.ndarray | np.generic | Rows) or sparse.issparse(objects):
         return False
-    if hasattr(objects, "iloc") or hasattr(objects, "__dask_graph__"):
+    if any(hasattr(objects, name) for name in ("iloc", "__dask_graph__", "total")):
         return False
     if getattr(objects, "is_sequential", False):  # of objects too
         return True
@@ -162,13 +166,15 @@ def is_on_disk(objects: Any) -> bool:
 
 
 def in_memory(rows: Any) -> Any:
-    """Read lazy rows as a whole; others are returned as they are."""
-    return rows[:] if isinstance(rows, LazyRows) else rows
+    """Read rows or objects as a whole if they are on disk; others are returned as they are."""
+    if isinstance(rows, LazyRows):
+        return rows[:]
+    return pick(rows, slice(None)) if is_on_disk(rows) else rows
 
 
 def subset(rows: Any, index: np.ndarray) -> Any:
-    """Return some of the rows, of which lazy ones stay lazy."""
-    return rows.subset(index) if isinstance(rows, LazyRows) else take(rows, index)
+    """Return some of the rows, which stay where they are: on disk, on a cluster or here."""
+    return rows.subset(index) if hasattr(rows, "subset") else take(rows, index)
 
 
 def pick(source: Any, index: Any) -> Any:

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import n_rows, stack, take
+from ._arrays import Rows, n_rows, stack, take
 
 __all__ = ["Reservoir", "Stream", "join"]
 
 
 def join(parts: Sequence[Any]) -> Any:
-    """Return the rows of several blocks, which are arrays, CSR matrices or lists, as one."""
+    """Return the rows of several blocks, which are arrays, CSR matrices, Rows or lists, as one."""
     if len(parts) == 1:
         return parts[0]
-    if isinstance(parts[0], list):
+    if all(isinstance(part, list | tuple) for part in parts):
         return list(chain.from_iterable(parts))
+    if len({type(part) for part in parts}) > 1:  # packed bits, where a block has no counts
+        parts = [np.asarray(part) if isinstance(part, Rows) else part for part in parts]
     return stack(parts)
 
 

@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["held_blas", "map_blocks", "n_threads", "prefetch", "spare_threads"]
+__all__ = [
+    "held_blas",
+    "map_blocks",
+    "n_threads",
+    "prefetch",
+    "single_thread",
+    "spare_threads",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,12 +35,15 @@ def _blas() -> ThreadpoolController:
 
 _BLAS_HOLDER = threading.Lock()
 _free_threads: list[int] = []  # what BLAS would use, while it is held
+_SINGLE: contextvars.ContextVar[bool] = contextvars.ContextVar("single", default=False)
 
 
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads: for None as many as BLAS would use."""
     if n_jobs is not None:
         return joblib.effective_n_jobs(n_jobs)
+    if _SINGLE.get():
+        return 1
     if _BLAS_HOLDER.locked() and _free_threads:
         return _free_threads[-1]
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
@@ -62,6 +72,17 @@ def held_blas() -> Iterator[None]:
     finally:
         _free_threads.pop()
         _BLAS_HOLDER.release()
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Use this thread only where n_jobs is None: others like it are busy with other tasks."""
+    token = _SINGLE.set(True)
+    try:
+        with held_blas():
+            yield
+    finally:
+        _SINGLE.reset(token)
 
 
 def prefetch(items: Iterable[T]) -> Iterator[T]:

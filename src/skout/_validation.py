@@ -207,9 +207,7 @@ def _finite_targets(y: Any) -> np.ndarray:
 
 def as_columns(y: Any) -> Any:
     """Return targets of shape (n,) or (n, d) as (n, d)."""
-    if isinstance(y, LazyRows):
-        return y if y.ndim == 2 else y.then(as_columns)
-    return y.reshape(len(y), -1)
+    return y.as_columns() if hasattr(y, "as_columns") else y.reshape(len(y), -1)
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:

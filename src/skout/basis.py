@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +25,11 @@ from ._linalg import (
 )
 from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
+from .chunks import Chunks, broadcast, on_cluster
+from .cluster import check_sketch, lazily, rows_of
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Progress, Sample, accumulate
+from .moments import KnownRows, Moments, Progress, Sample, accumulate, sum_moments
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -107,6 +110,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Parameters
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
+            Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
+            sketch touches travel here.
         y : ignored
 
         Returns
@@ -119,7 +124,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
         kernel = as_kernel(self.kernel)
-        rows = check_rows(self, kernel, X, reset=True)
+        rows = rows_of(self, kernel, X, reset=True)
         if n_rows(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
@@ -139,6 +144,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Z : ndarray of shape (n, p)
         """
         self.fit(X)
+        if on_cluster(X):
+            return self.transform(X)
         rows = check_rows(self, self.kernel_, X, reset=False)
         if is_streamed(rows) and as_sketch(self.sketch) is not None:
             return self._coordinates(rows)
@@ -184,7 +191,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single:
+            if remember and features is not None and not single and not isinstance(rows, Chunks):
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
@@ -198,6 +205,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
         """Return landmarks, W and the landmark that each row is, -1 where it is none."""
         sketch = as_sketch(self.sketch)
+        rows = check_sketch(sketch, rows)
         if sketch is None:
             first, inverse = unique(rows)
             return take(rows, first), None, inverse
@@ -229,9 +237,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Returns
         -------
         Z : ndarray of shape (n, p)
-            In float32 if X is.
+            In float32 if X is. For dask collections a dask array.
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "transform", X, (self.rank_,), like=self.landmarks_)
         return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
@@ -299,6 +309,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "residual", X, (), dtype=np.float64)
         rows = check_rows(self, self.kernel_, X, reset=False)
         parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
         return np.concatenate([self._residual(part) for part in parts])
@@ -336,18 +348,41 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         moments : list of Moments, one a group
         """
-        if self._spectrum is not None:
-            plan = Plan(self.rank_, False, np.dtype(np.float64))
-            apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
-        else:
-            may_centre = self.weights_ is None
-            shift = self._n_effective * alpha
-            n = n_rows(sample.rows)
-            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
-            apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
-        sample, values = sample.by_value()
-        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+        plan = self._plan(sample.rows, alpha)
         known, self._known = self._known, None
+        if isinstance(sample.rows, Chunks):
+            parts = _sum_over_blocks(self, sample, plan)
+        else:
+            parts = self._block_moments(sample, plan, known, verbose, checkpoint)
+        gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+        partly = PartlyWhitened(self.components_, plan.size, gram)
+        if plan.size < self.rank_ and not plan.centre and not whiten:
+            return [replace(part, partly=partly) for part in parts]
+        if plan.size < self.rank_:
+            parts = [part.map(partly.finish()) for part in parts]
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            parts = [part.shifted(self.components_ @ mean) for part in parts]
+        return parts
+
+    def _plan(self, rows: Any, alpha: float) -> Plan:
+        """Choose what is done to each block; it must not depend on how the rows are cut."""
+        if self._spectrum is not None:
+            return Plan(self.rank_, False, np.dtype(np.float64))
+        shift, dtype = self._n_effective * alpha, float_dtype(rows)
+        may_centre = self.weights_ is None
+        return accuracy_plan(self.components_, shift, dtype, may_centre, n_rows(rows))
+
+    def _block_moments(
+        self,
+        sample: Sample,
+        plan: Plan,
+        known: KnownRows | None = None,
+        verbose: bool = False,
+        checkpoint: Progress | None = None,
+    ) -> list[Moments]:
+        """Return the moments of features that are whitened as far as the plan says."""
+        sample, values = sample.by_value()
         landmarks = None
         if known is not None and plan.size == self.rank_:
             sample, landmarks = known.split(sample)
@@ -355,7 +390,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._features(),
             sample,
             known=known if landmarks is None else None,
-            prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
+            prepare=self._preparation(plan),
             p=self.rank_,
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
@@ -364,19 +399,53 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
-        if plan.size < self.rank_ and mean is None and not whiten:
-            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-            partly = PartlyWhitened(self.components_, plan.size, gram)
-            parts = [replace(part, partly=partly) for part in parts]
-        elif plan.size < self.rank_:
-            parts = [part.map(finish) for part in parts]
-        if mean is not None:
-            parts = [part.shifted(self.components_ @ mean) for part in parts]
         return parts if values is None else [part.of_values(values) for part in parts]
+
+    def _preparation(self, plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what is done to each block of features."""
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            return lambda F: np.subtract(F, mean, out=F)
+        if self._spectrum is not None:
+            return lambda F: F @ self.components_.T
+        return partial_whitening(self.components_, plan.size, plan.dtype)[0]
 
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
+
+
+def _sum_over_blocks(basis: KernelBasis, sample: Sample, plan: Plan) -> list[Moments]:
+    """Return the moments of rows on a cluster, one a group: a sum over their blocks."""
+    fixed = {"basis": broadcast(basis), "plan": plan, "n_groups": sample.n_groups}
+    return sample.rows.total(
+        _moments_of_block,
+        sample.targets,
+        sample.weights,
+        sample.groups,
+        combine=_add_groups,
+        origin=sample.origin,
+        **fixed,
+    )
+
+
+def _moments_of_block(
+    rows: Any,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+    groups: np.ndarray | None,
+    *,
+    basis: KernelBasis,
+    plan: Plan,
+    n_groups: int,
+    origin: np.ndarray | None,
+) -> list[Moments]:
+    return basis._block_moments(Sample(rows, targets, weights, groups, n_groups, origin), plan)
+
+
+def _add_groups(parts: Sequence[list[Moments]]) -> list[Moments]:
+    everything = np.ones(len(parts), dtype=bool)
+    return [sum_moments(list(group), everything) for group in zip(*parts, strict=True)]
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

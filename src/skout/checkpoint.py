@@ -14,15 +14,18 @@ import re
 import tempfile
 import time
 import zipfile
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ._arrays import n_rows, row_keys, take
+from .chunks import on_cluster
 from .moments import Moments, Sample
+from .sources.blocks import Blocks
 
-__all__ = ["Checkpoint", "digest"]
+__all__ = ["Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
@@ -165,3 +168,23 @@ def digest(*parts: Any) -> str:
 def _plain(fact: Any) -> str:
     """Return a fact as text, which is the same in another process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(fact))
+
+
+def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
+    """Return where a ridge keeps its progress, after a look at what an earlier fit left there."""
+    if model.checkpoint is None:
+        return None
+    if on_cluster(X):
+        raise ValueError(
+            "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
+            "again what is lost: give checkpoint=None."
+        )
+    once = isinstance(X, Blocks) and X.is_once
+    if model.sketch is None or once or not isinstance(model.random_state, Integral):
+        raise ValueError(
+            "checkpoint needs a sketch, data that can be read again, and a random_state that "
+            f"is an int. Got sketch={model.sketch!r}, random_state={model.random_state!r}"
+            f"{' and blocks that can be read only once' if once else ''}."
+        )
+    names = ("kernel", "sketch", "alpha", "cv", "fit_intercept", "random_state")
+    return Checkpoint(model.checkpoint, **{name: getattr(model, name) for name in names})

@@ -1,8 +1,11 @@
-"""Outputs that are too many to hold: their coordinates by the block, and the distinct ones."""
+"""Training outputs, wherever they lie: their coordinates, by the block where they are many, and
+the distinct ones, which are candidates where none are given.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ._arrays import n_rows, row_keys, row_slices, take
@@ -10,11 +13,18 @@ from ._lazy import LazyRows, is_on_disk, pick
 from ._streams import join
 from ._validation import check_rows
 from .basis import KernelBasis
+from .chunks import Chunks, on_cluster
 from .gram import stored_bytes
 from .kernels import Kernel
 from .sketches import as_sketch
 
-__all__ = ["DistinctOutputs", "is_large", "lazy_coordinates", "outputs_on_disk"]
+__all__ = [
+    "DistinctOutputs",
+    "fitted_coordinates",
+    "lazy_coordinates",
+    "outputs_on_cluster",
+    "outputs_on_disk",
+]
 
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
@@ -68,7 +78,43 @@ def outputs_on_disk(kernel: Kernel, Y: Any) -> DistinctOutputs:
     return found
 
 
-def is_large(basis: Any, n: int) -> bool:
+def outputs_on_cluster(kernel: Kernel, Y: Chunks) -> DistinctOutputs:
+    """Return the distinct ones of outputs on a cluster, found block by block on the workers."""
+    limit = _MOST_OUTPUTS
+    return Y.total(_distinct, combine=_merge, kernel=kernel, limit=limit)
+
+
+def _distinct(block: Any, kernel: Kernel, limit: int) -> DistinctOutputs:
+    found = DistinctOutputs(kernel, limit)
+    found.add(block)
+    return found
+
+
+def _merge(parts: Sequence[DistinctOutputs]) -> DistinctOutputs:
+    found = DistinctOutputs(parts[0].kernel, parts[0].limit)
+    for part in parts:
+        found.add(part.objects())
+        found.is_complete &= part.is_complete
+    return found
+
+
+def fitted_coordinates(basis: Any, Y: Any, *, lazy: bool) -> Any:
+    """Fit a basis on outputs, and return their coordinates: on a cluster if the outputs are.
+
+    Parameters
+    ----------
+    basis : KernelBasis, or a transformer like it
+    Y : outputs
+    lazy : bool
+        Whether coordinates that would take more memory than `block_budget` allows may be rows
+        that are computed when they are asked for.
+    """
+    if not lazy or on_cluster(Y) or not _is_large(basis, n_rows(Y)):
+        return basis.fit_transform(Y)
+    return lazy_coordinates(basis.fit(Y), Y)
+
+
+def _is_large(basis: Any, n: int) -> bool:
     """Whether the coordinates of n outputs would take more memory than `block_budget` allows."""
     if not isinstance(basis, KernelBasis):
         return False

@@ -27,10 +27,13 @@ from ._arrays import n_rows
 from ._lazy import is_on_disk
 from ._validation import resolve
 from .basis import KernelBasis
+from .chunks import on_cluster
+from .cluster import check_pair
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
+from .decoding.shards import lazy_decode, lazy_rank
 from .kernels import as_kernel
 from .metrics import kernel_similarity
-from .outputs import DistinctOutputs, is_large, lazy_coordinates, outputs_on_disk
+from .outputs import DistinctOutputs, fitted_coordinates, lazy_coordinates, outputs_on_disk
 from .regressors import KernelRidge
 from .sketches import as_sketch
 from .sources.blocks import Blocks, check_no_targets
@@ -85,7 +88,10 @@ class StructuredPredictor(BaseEstimator):
             `candidates`.
         Y : objects that the output kernel encodes, n of them
             None if X are `Blocks`. Where their coordinates would take more memory than
-            `block_budget(stored=...)`, KernelRidge gets them block by block.
+            `block_budget(stored=...)`, KernelRidge gets them block by block. Y may be on
+            disk, and both on a cluster where both bases have sketches: dask arrays with equal
+            chunks, or lists of delayed blocks. The distinct outputs are looked for on the workers
+            when they are first needed as candidates.
         **fit_params
             Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
             routing, those that it requests.
@@ -94,28 +100,28 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
-        has_outputs = isinstance(X, Blocks)
-        if Y is None and not has_outputs:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
-        if not has_outputs and n_rows(X) != n_rows(Y):
-            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
         if isinstance(X, Blocks):
             return self._fit_blocks(X, Y, fit_params)
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
+        X, Y = check_pair(X, Y)
+        if on_cluster(Y) and not isinstance(self._decoder(), CandidateDecoder):
+            raise TypeError(
+                f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
+                'cluster, use decoder="candidates".'
+            )
         basis = self.output_basis_ = self._basis()
-        T: Any = None
-        if is_large(basis, n_rows(Y)) and getattr(self.regressor, "takes_lazy_targets", False):
-            targets: Any = lazy_coordinates(basis.fit(Y), Y)
-        else:
-            T = basis.fit_transform(Y)
-            targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        T = fitted_coordinates(basis, Y, lazy=getattr(self.regressor, "takes_lazy_targets", False))
+        is_here = isinstance(T, np.ndarray)
+        targets = T[:, 0] if is_here and T.shape[1] == 1 else T  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": basis.residual(Y), **fit_params}
         if is_on_disk(Y):
             return self._fit_streamed(X, targets, outputs_on_disk(basis.kernel_, Y), fit_params)
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(basis, Y, T)
+        self.decoder_ = self._decoder().fit(basis, Y, T if is_here else None)
         return self
 
     def _fit_blocks(self, blocks: Blocks, Y: Any, fit_params: Any) -> StructuredPredictor:
@@ -185,6 +191,9 @@ class StructuredPredictor(BaseEstimator):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            F = self.regressor_.predict(X)
+            return F[:, None] if F.ndim == 1 else F
         return np.reshape(self.regressor_.predict(X), (n_rows(X), self.output_basis_.rank_))
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
@@ -195,13 +204,16 @@ class StructuredPredictor(BaseEstimator):
         X : what the regressor takes, n rows
         candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
             What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs.
+            training outputs. A pool may be a dask array: its shards are searched where they lie.
 
         Returns
         -------
         objects : n of them
+            For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
+        if on_cluster(F) or on_cluster(candidates):
+            return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
         return self.decoder_.decode(F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -221,9 +233,12 @@ class StructuredPredictor(BaseEstimator):
             Positions in the pool, or in the row's own set, best first. A set of fewer than k
             candidates is padded with -1.
         scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c), padded with -inf.
+            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
+            them together.
         """
         F = self.predict_coordinates(X)
+        if on_cluster(F) or on_cluster(candidates):
+            return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
         return self.decoder_.rank(F, candidates, k=k)
 
     def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:

@@ -7,6 +7,7 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from .._arrays import match, n_rows, row_slices, take, unique
 from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
+from ..chunks import Chunks, chunked, on_cluster
+from ..outputs import outputs_on_cluster
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -62,7 +65,8 @@ class CandidateDecoder(Decoder):
     ----------
     basis_ : KernelBasis
     pool_ : objects
-        The distinct training outputs, used when no candidates are given.
+        The distinct training outputs, used when no candidates are given. Those on a cluster are
+        looked for when they are first used.
     embedding_ : ndarray of shape (n_candidates, p + 1)
         [z(c), -k(c, c)] of the pool.
 
@@ -82,7 +86,9 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
-    _dropped: int | None = None  # distinct training outputs that are too many to be kept
+    _training: EmbeddedPool | None = None  # the training outputs
+    _outputs: Chunks | None = None  # where they are on a cluster, until they are looked for
+    _dropped: int | None = None  # how many distinct ones are fewer than there are: too many to keep
 
     def __init__(self, index: Any = None, n_jobs: int | None = None) -> None:
         self.index = index
@@ -107,9 +113,19 @@ class CandidateDecoder(Decoder):
         self : CandidateDecoder
         """
         as_index(self.index)
-        self.basis_, self._dropped = basis, None
+        self._forget_pool()
+        self.basis_ = basis
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        rows = basis.kernel_.encode(Y)
+        if on_cluster(Y):  # the pool is found when it is asked for
+            self._outputs = chunked(Y, "Y")
+            self._kinds = kinds(basis.kernel_.encode(self._outputs[:1]))
+        else:
+            self._keep(Y, coordinates)
+        return self
+
+    def _keep(self, Y: Any, coordinates: np.ndarray | None = None) -> None:
+        """Make the distinct outputs the default pool."""
+        rows = self.basis_.kernel_.encode(Y)
         self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
@@ -117,21 +133,44 @@ class CandidateDecoder(Decoder):
             take(rows, first), None if coordinates is None else coordinates[first]
         )
         everything = np.arange(len(first))
-        self._training: EmbeddedPool | None = self._indexed(
+        self._training = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
-        return self
+
+    def without_pool(self) -> CandidateDecoder:
+        """Return a copy that has no default pool, to travel."""
+        light = copy(self)
+        light._forget_pool()
+        return light
 
     def drop_pool(self, limit: int) -> None:
         """Have no candidates of its own: there are more than `limit` distinct training outputs."""
-        self._training, self._dropped = None, limit
-        del self.pool_, self.embedding_
+        self._forget_pool()
+        self._dropped = limit
 
-    def _no_pool(self) -> str:
-        """Say why there are no candidates of its own."""
+    def _forget_pool(self) -> None:
+        for name in ("pool_", "embedding_", "_training", "_outputs", "_dropped"):
+            self.__dict__.pop(name, None)
+
+    def find_pool(self) -> None:
+        """Look for the distinct training outputs, if they are still to be found on a cluster."""
+        if self._outputs is None:
+            return
+        found = outputs_on_cluster(self.basis_.kernel_, self._outputs)
+        self._outputs = None
+        if found.is_complete:
+            self._keep(found.objects())
+        else:
+            self.drop_pool(found.limit)
+
+    def _own_pool(self) -> EmbeddedPool:
+        """Return the training outputs, or say why they are no candidates."""
+        self.find_pool()
+        if self._training is not None:
+            return self._training
         if self._dropped is None:
-            return "The model was saved without candidates: give candidates."
-        return (
+            raise ValueError("The model was saved without candidates: give candidates.")
+        raise ValueError(
             f"The training outputs, of which more than {self._dropped} differ, were not kept as "
             "candidates: give candidates=."
         )
@@ -151,9 +190,7 @@ class CandidateDecoder(Decoder):
         """
         check_is_fitted(self)
         if candidates is None:
-            if self._training is None:
-                raise ValueError(self._no_pool())
-            return self._training
+            return self._own_pool()
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)
             return candidates

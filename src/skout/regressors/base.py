@@ -14,10 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import float_dtype, n_rows
-from .._lazy import subset
+from .._lazy import in_memory, subset
 from .._linalg import square_root
-from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
+from .._validation import (
+    check_alphas,
+    check_number,
+    check_rng,
+    check_rows,
+    check_targets,
+    check_weights,
+)
 from ..basis import KernelBasis
+from ..chunks import on_cluster
+from ..cluster import here, lazily, rows_of
 from ..coordinates import Coordinates
 from ..gram import project
 from ..kernels import as_kernel
@@ -46,12 +55,16 @@ class KernelMachineBase(BaseEstimator):
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=True)
+        rows = rows_of(self, as_kernel(self.kernel), X, reset=True)
         if n_rows(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {n_rows(rows)} sample(s)."
             )
-        return rows, check_weights(sample_weight, rows)
+        return rows, check_weights(here(sample_weight, "sample_weight"), rows)
+
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        """Check what was given to fit as y, and hold it here: the solver needs all of it."""
+        return in_memory(check_targets(here(y, "y"), n))
 
     def _learn(
         self,
@@ -153,6 +166,8 @@ class KernelMachineBase(BaseEstimator):
     def _decision(self, X: Any) -> np.ndarray:
         """Return f(x) of each row, shape (n, d)."""
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
         rows = check_rows(self, self.kernel_, X, reset=False)
         matrix = self.basis_.on_features(self.coef_)
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
-from .._lazy import in_memory
-from .._validation import check_targets, check_task_matrix
+from .._validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from ..sources.blocks import Blocks, check_no_targets
 from .base import KernelMachineBase
@@ -123,7 +122,9 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Parameters
         ----------
         X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
-            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`.
+            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`. Or on a
+            cluster: of a dask array, or a list of delayed blocks, the coordinates stay on the
+            workers, and each step of the solver is a pass over them. Both want a sketch.
         y : array of shape (n,) or (n, d)
             None if X are `Blocks`, which have it. It is held in memory.
         sample_weight : array of shape (n,), optional
@@ -143,7 +144,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
             X, y, sample_weight = data.X, np.concatenate(targets), data.weights
             pool = None if data.pool is None else (data.pool, data.pool_weights)
         rows, weights = self._rows(X, sample_weight)
-        y = in_memory(check_targets(y, n_rows(rows)))
+        y = self._targets(y, n_rows(rows))
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         M = self.task_matrix
@@ -161,6 +162,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array.
         """
         F = self._decision(X)
         return F[:, 0] if self._is_vector else F

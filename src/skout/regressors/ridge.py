@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
-from .._lazy import in_memory, is_streamed
+from .._lazy import in_memory
 from .._threads import map_blocks
 from .._validation import (
     as_columns,
@@ -24,11 +24,12 @@ from .._validation import (
     check_number,
     check_rng,
     check_rows,
-    check_targets,
     check_weights,
 )
 from ..basis import KernelBasis
-from ..checkpoint import Checkpoint, digest
+from ..checkpoint import digest, open_checkpoint
+from ..chunks import on_cluster
+from ..cluster import check_sketch, lazily, rows_of, sample_of
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
@@ -39,7 +40,7 @@ from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
 
-# Rows of lazy targets whose mean is their origin.
+# Rows of targets on disk, or on a cluster, whose mean is their origin.
 _ORIGIN_ROWS = 8192
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
@@ -152,9 +153,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
-            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`.
+            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`. Or on a
+            cluster: with a sketch, a dask array or a list of delayed blocks takes one pass where
+            they lie.
         y : array of shape (n,) or (n, d)
-            None if X are `Blocks`, which have it.
+            None if X are `Blocks`, which have it. Of a dask array the chunks must be those of X;
+            so for the weights.
         sample_weight : array of shape (n,), optional
         landmarks : array, CSR matrix or objects, optional
             Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
@@ -166,7 +170,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         alphas = check_alphas(self.alpha)
         self._check_landmarks(landmarks)
-        checkpoint = self._open_checkpoint(X)
+        checkpoint = open_checkpoint(self, X)
         pool, pool_weights = landmarks, None
         if isinstance(X, Blocks | Opened):
             check_no_targets(y, sample_weight)
@@ -202,20 +206,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             checkpoint.remove()
         return self
 
-    def _open_checkpoint(self, X: Any) -> Checkpoint | None:
-        """Return where progress is kept, after a look at what an earlier fit left there."""
-        if self.checkpoint is None:
-            return None
-        once = isinstance(X, Blocks) and X.is_once
-        if self.sketch is None or once or not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "checkpoint needs a sketch, data that can be read again, and a random_state that "
-                f"is an int. Got sketch={self.sketch!r}, random_state={self.random_state!r}"
-                f"{' and blocks that can be read only once' if once else ''}."
-            )
-        names = ("kernel", "sketch", "alpha", "cv", "fit_intercept", "random_state")
-        return Checkpoint(self.checkpoint, **{name: getattr(self, name) for name in names})
-
     def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
         """Fit on blocks that can be read once, as they come."""
         self._reset()
@@ -236,7 +226,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Return the rows that the sketch is drawn from, and their weights."""
         if landmarks is None:
             return sample.rows, sample.weights
-        rows = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
+        rows = rows_of(self, as_kernel(self.kernel), landmarks, reset=False)
         return rows, check_weights(weights, rows)
 
     @available_if(_has_sketch)
@@ -309,8 +299,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array.
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            tail = () if self._is_vector else self._matrix.shape[1:]
+            return lazily(self._light(), "predict", X, tail, like=self.landmarks_)
         rows = check_rows(self, self.kernel_, X, reset=False)
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
@@ -320,6 +314,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
+
+    def _light(self) -> KernelRidge:
+        """Return a copy that has what predictions need, to travel."""
+        light = copy.copy(self)
+        light.__dict__.pop("coef_", None)
+        light._base = light._folds = None
+        if hasattr(self, "basis_"):
+            light.basis_ = copy.copy(self.basis_)
+            del light.basis_.components_
+        return light
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -341,22 +345,19 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=reset)
-        n = n_rows(rows)
-        if n == 0:
-            raise ValueError("Found array with 0 sample(s): X must have rows.")
-        y = check_targets(y, n)
-        self._is_vector = y.ndim == 1
-        Y = as_columns(y)
+        sample = sample_of(self, as_kernel(self.kernel), X, y, sample_weight, reset=reset)
+        self._is_vector = sample.targets.ndim == 1
+        rows, Y = sample.rows, as_columns(sample.targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
-            rows, Y = in_memory(rows), in_memory(Y)
-        return Sample(rows, Y, check_weights(sample_weight, rows))
+            rows, Y = in_memory(check_sketch(None, rows)), in_memory(Y)
+        return Sample(rows, Y, sample.weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            # any value near the targets serves, and all of lazy ones would be one more pass
-            some = sample.targets[:_ORIGIN_ROWS] if is_streamed(sample.targets) else sample.targets
+            # any value near the targets serves, and all of those elsewhere would be one more pass
+            is_here = isinstance(sample.targets, np.ndarray)
+            some = sample.targets if is_here else sample.targets[:_ORIGIN_ROWS]
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
