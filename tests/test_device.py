@@ -51,7 +51,7 @@ SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine()]
 def card(request):
     """A device by the name that users give, which may be the CPU in disguise."""
     device = torch.device(request.param)
-    with mock.patch("skout.device._resolved", return_value=device):
+    with mock.patch("skout.device.resolved", return_value=device):
         yield device
 
 

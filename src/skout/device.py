@@ -9,6 +9,7 @@ of the plan, and sums over blocks are float64 everywhere. TF32 is never used.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _check_n_features
 
 from ._arrays import Rows, n_rows, row_slices, take
 from .kernels.device import device_block, host_array
@@ -25,9 +27,11 @@ __all__ = [
     "DeviceFeatures",
     "OnDevice",
     "device_project",
+    "device_rows",
     "device_top_k",
     "is_on_device",
     "on_device",
+    "resolved",
     "to_host",
 ]
 
@@ -57,10 +61,10 @@ def on_device(rows: Any, device: str | None) -> Any:
     """Return rows whose passes run on the device; None and "cpu" leave them on the host."""
     if device is None or device == "cpu" or isinstance(rows, OnDevice):
         return rows
-    return OnDevice(rows, _resolved(device))
+    return OnDevice(rows, resolved(device))
 
 
-def _resolved(name: str) -> Any:
+def resolved(name: str) -> Any:
     """Return the torch device of a name, or say why there is none."""
     try:
         import torch
@@ -75,6 +79,20 @@ def _resolved(name: str) -> Any:
     if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device={name!r}: PyTorch finds no such card. Leave out device=.")
     return device
+
+
+def device_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> OnDevice:
+    """Check a tensor on a card, as `check_rows` checks an array."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D tensor, n rows by d columns. Got shape {tuple(X.shape)}.")
+    if not X.dtype.is_floating_point or X.dtype.itemsize < 4:
+        raise ValueError(f"X must be float32 or float64 on a card. Got {X.dtype}.")
+    if not kernel.takes_vectors:
+        raise TypeError(f"{kernel!r} takes objects, not tensors on a card.")
+    _check_n_features(estimator, X, reset=reset)
+    if not bool(X.isfinite().all()):
+        raise ValueError("Input X contains NaN or infinity.")
+    return OnDevice(X)
 
 
 class OnDevice(Rows):
@@ -225,11 +243,7 @@ class DeviceFeatures:
         if weights is None:
             self.weights = None
         elif sparse.issparse(weights):
-            W = weights.tocsr()
-            parts = (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
-            tensors = [torch.as_tensor(part) for part in parts]
-            tensor = torch.sparse_csr_tensor(*tensors, size=W.shape)
-            self.weights = tensor.to(device, dtype)
+            self.weights = _sparse_tensor(weights.tocsr()).to(device, dtype)
         else:
             self.weights = torch.as_tensor(weights).to(device, dtype)
 
@@ -239,19 +253,32 @@ class DeviceFeatures:
         return K if self.weights is None else (self.weights @ K.T.contiguous()).T
 
 
-def device_project(features: Any, rows: OnDevice, matrix: np.ndarray | None) -> Any:
-    """Return features(rows) @ matrix: a tensor if the rows are one, else an array."""
+def _sparse_tensor(W: Any) -> Any:
+    import torch
+
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
+    values = torch.as_tensor(W.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+
+
+def device_project(
+    features: Any, rows: OnDevice, matrix: np.ndarray | None, offset: Any = 0.0
+) -> Any:
+    """Return features(rows) @ matrix + offset: a tensor if the rows are one, else an array."""
     import torch
 
     kind = rows.kind or (torch.float32 if rows.dtype == np.float32 else torch.float64)
     own = torch.float32 if rows.dtype == np.float32 else torch.float64
     phi = DeviceFeatures(features.kernel, features.landmarks, features.weights, rows.device, kind)
     right = None if matrix is None else torch.as_tensor(matrix).to(rows.device, kind)
+    added = torch.as_tensor(offset).to(rows.device, kind)
     n, p = len(rows), features.m if matrix is None else matrix.shape[1]
     out = torch.empty((n, p), dtype=own, device=rows.device if rows.is_tensor else "cpu")
     for some, (part,) in rows.blocks(phi.width):
         F = phi(part)
-        out[some] = F if right is None else F @ right
+        out[some] = (F if right is None else F @ right) + added
     return out if rows.is_tensor else out.numpy()
 
 
@@ -264,6 +291,7 @@ def device_top_k(
     """
     import torch
 
+    device = resolved(device) if isinstance(device, str) else device
     found_index, found_score = [], []
     for some in row_slices(len(queries), _QUERIES):
         Q = torch.as_tensor(queries[some], dtype=torch.float64).to(device)

@@ -116,8 +116,8 @@ class _Sums:
 
     def moments(self) -> Moments:
         """Return the sums on the host."""
-        zz = self.zz.triu()
-        zz = (zz + zz.triu(1).T).cpu().numpy()
+        upper = self.zz.triu()
+        zz = (upper + upper.triu(1).T).cpu().numpy()
         cross, right = self.cross.cpu().numpy(), self.right.cpu().numpy()
         return Moments(
             float(right[-1, -1]),

@@ -16,9 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._lazy import is_streamed
 from ._threads import map_blocks
 from ._validation import check_number
-from .device import DEVICE_BYTES, OnDevice, device_project
+from .device import DEVICE_BYTES, OnDevice, device_project, to_host
 from .kernels.base import Kernel
 
 __all__ = [
@@ -172,7 +173,7 @@ class KernelMatrix:
     def columns(self, index: np.ndarray) -> np.ndarray:
         """Return K[:, index] in float64."""
         features = LandmarkFeatures(self.kernel, astype(take(self.rows, index), np.float64))
-        return project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64)
+        return to_host(project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64))
 
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """Return the kernel matrix of some of the rows."""
@@ -255,8 +256,11 @@ def project(
     dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
     out = np.empty((n, p), dtype=dtype) if out is None else out
 
-    def fill(some: slice) -> None:
-        part = astype(take(rows, some), dtype)
+    def read(some: slice) -> tuple[slice, Any]:
+        return some, astype(take(rows, some), dtype)
+
+    def fill(block: tuple[slice, Any]) -> None:
+        some, part = block
         if matrix is None and out.dtype == dtype:
             features(part, out[some])
             return
@@ -267,6 +271,7 @@ def project(
 
     share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
     size = block_rows(n, 8 * max(features.m, p), share)
-    for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
+    slices = row_slices(n, size)
+    for _ in map_blocks(fill, slices, read=read, ahead=is_streamed(rows), n_jobs=n_jobs):
         pass
     return out
