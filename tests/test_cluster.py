@@ -5,6 +5,9 @@ import os
 import signal
 from pathlib import Path
 
+import dask
+import dask.array as da
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +24,8 @@ from skout import (
     KernelRidge,
     StructuredPredictor,
     iokr,
+    load,
+    save,
     sisokr,
 )
 from skout import outputs as outputs_module
@@ -37,9 +42,6 @@ from skout.sketches import (
     PSparsified,
     SubSample,
 )
-
-dask = pytest.importorskip("dask", reason="needs skout[dask]")
-da = pytest.importorskip("dask.array", reason="needs skout[dask]")
 
 N = 600
 CUTS = [(600,), (300, 300), (150, 150, 150, 150), (7, 300, 0, 1, 292)]
@@ -65,7 +67,8 @@ def labels():
 
 @pytest.fixture(scope="module")
 def client():
-    distributed = pytest.importorskip("distributed", reason="needs skout[dask]")
+    import distributed  # only here: the other tests go without it
+
     quiet = {"distributed.scheduler.allowed-failures": 10, "logging.distributed": "critical"}
     with (
         dask.config.set(quiet),
@@ -564,6 +567,86 @@ def test_light_decoders_travel(labels):
         "embedding_",
         "_training",
     }
+
+
+# Beside data on disk, and in files ----------------------------------------------------------------
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """Write arrays to HDF5 datasets, which cannot travel."""
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        yield lambda name, values: file.create_dataset(name, data=values)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_targets_and_landmarks_on_disk(data, on_disk, fit_intercept):
+    X, Y, _ = data
+    lazy = cut(X, (250, 350))
+    here = ridge(fit_intercept=fit_intercept).fit(X, Y)
+    targets, rows = on_disk("Y", Y), on_disk("X", X)
+    model = ridge(fit_intercept=fit_intercept).fit(lazy, targets, landmarks=rows)
+    assert_same(model.predict(lazy), here.predict(X))
+    model = ridge(fit_intercept=fit_intercept).fit(rows, targets, landmarks=lazy)
+    assert_same(model.predict(X), here.predict(X))
+    with pytest.raises(TypeError, match="y lies on a cluster and X does not"):
+        ridge().fit(rows, cut(Y, (250, 350)))
+
+
+def test_blocks_may_be_memory_maps(data, tmp_path):
+    X, Y, _ = data
+    np.save(tmp_path / "Y0.npy", Y[:250])
+    np.save(tmp_path / "Y1.npy", Y[250:])
+    lazy = [dask.delayed(np.load)(tmp_path / f"Y{i}.npy", mmap_mode="r") for i in range(2)]
+    model = ridge(fit_intercept=True).fit(cut(X, (250, 350)), lazy)
+    assert_same(model.coef_, ridge(fit_intercept=True).fit(X, Y).coef_)
+
+
+def test_candidates_on_disk(labels, on_disk, tmp_path):
+    X, Y, C = labels
+    here, lazy, stored = predictor().fit(X, Y), cut(X, (250, 350)), on_disk("C", C)
+    expected = here.rank(X, C, k=3)
+    for pool in (stored, here.embed(stored, tmp_path / "pool.npy")):
+        indices, scores = here.rank(lazy, pool, k=3)
+        np.testing.assert_array_equal(indices.compute(), expected[0])
+        assert_same(scores, expected[1])
+        np.testing.assert_array_equal(here.predict(lazy, pool).compute(), here.predict(X, C))
+
+
+def test_outputs_on_disk_beside_inputs_on_a_cluster(labels, on_disk):
+    X, Y, _ = labels
+    model = predictor().fit(cut(X, (250, 350)), on_disk("Y", Y))
+    np.testing.assert_array_equal(model.predict(X), predictor().fit(X, Y).predict(X))
+
+
+def test_no_checkpoint_on_a_cluster(data, tmp_path):
+    X, Y, _ = data
+    model = ridge(checkpoint=tmp_path / "fit.npz")
+    with pytest.raises(ValueError, match=r"X lies on a cluster.*give checkpoint=None"):
+        model.fit(cut(X, (250, 350)), cut(Y, (250, 350)))
+
+
+def test_saving_looks_for_default_candidates(labels, tmp_path):
+    X, Y, C = labels
+    here, sizes = predictor().fit(X, Y), (250, 350)
+    model = predictor().fit(cut(X, sizes), cut(Y, sizes))
+    save(model, tmp_path / "without.skout", candidates=False)
+    assert not hasattr(model.decoder_, "pool_")  # nothing was computed
+    save(model, tmp_path / "with.skout")
+    np.testing.assert_array_equal(load(tmp_path / "with.skout").predict(X), here.predict(X))
+    without = load(tmp_path / "without.skout")
+    with pytest.raises(ValueError, match="saved without candidates"):
+        without.predict(X)
+    np.testing.assert_array_equal(without.predict(X, C), here.predict(X, C))
+
+
+def test_saving_a_model_of_too_many_outputs(labels, tmp_path, monkeypatch):
+    X, Y, _ = labels
+    monkeypatch.setattr(outputs_module, "_MOST_OUTPUTS", 3)
+    model = predictor().fit(cut(X, (250, 350)), cut(Y, (250, 350)))
+    save(model, tmp_path / "model.skout")
+    with pytest.raises(ValueError, match="more than 3 differ"):
+        load(tmp_path / "model.skout").predict(X)
 
 
 # On a cluster of two processes --------------------------------------------------------------------
