@@ -10,6 +10,13 @@ from scipy import sparse
 
 import skout
 from skout import KernelBasis, KernelRidge, sisokr
+from skout._linalg import (
+    congruence,
+    large_matrices_on,
+    positive_solve,
+    ridge_solve,
+    triangular_inverse,
+)
 from skout.decoding.search import top_k
 from skout.device import OnDevice, device_top_k, on_device
 from skout.kernels import (
@@ -128,6 +135,25 @@ def test_accurate_for_every_plan(card, alpha, spread):
     host = KernelRidge(Gaussian(gamma=0.3), SubSample(350), **options).fit(X, y)
     ours = KernelRidge(Gaussian(gamma=0.3), SubSample(350), device="cuda", **options).fit(X, y)
     assert_allclose(ours.predict(X), host.predict(X), atol=1e-7)
+
+
+def test_large_matrices_on_the_device(card):
+    rng = np.random.default_rng(6)
+    L = np.tril(rng.standard_normal((60, 60))) + 8.0 * np.eye(60)
+    A, B = L @ L.T, rng.standard_normal((60, 2))
+    host = [
+        triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A.copy(), B)
+    ]  # fmt: skip
+    with mock.patch("skout._linalg._LARGE", 1), large_matrices_on(card):
+        ours = [
+            triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A, B)
+        ]  # fmt: skip
+        with pytest.raises(np.linalg.LinAlgError):
+            positive_solve(-A, B)
+        with pytest.warns(UserWarning, match="alpha is below the rounding error"):
+            ridge_solve(-np.eye(60), B, 1e-3)
+    for a, b in zip(ours, host, strict=True):
+        assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
 def test_float32_rows_give_float32(card, problem):

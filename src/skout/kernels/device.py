@@ -80,8 +80,13 @@ def _polynomial(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceB
     return lambda A: linear(A).mul_(gamma).add_(coef0).pow_(degree)
 
 
-def _squared(factor: float, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
-    """Return A -> factor ||a - b||^2: the norms ride along as two more columns of one product."""
+def _squared(
+    factor: float, landmarks: Any, device: Any, dtype: Any, *, over: bool = False
+) -> DeviceBlock:
+    """Return A -> factor ||a - b||^2: the norms ride along as two more columns of one product.
+
+    With `over` they are never negative, and too large by about d eps: see `SquaredDistances`.
+    """
     import torch
 
     B = _tensor(landmarks, device, torch.float64)
@@ -90,6 +95,8 @@ def _squared(factor: float, landmarks: Any, device: Any, dtype: Any) -> DeviceBl
     norms = B.square().sum(dim=1, keepdim=True)
     columns = [-2.0 * B, torch.ones_like(norms), norms]
     right = (factor * torch.cat(columns, dim=1)).to(dtype).T.contiguous()
+    if over:  # norms are raised by more than the product can err
+        right[-2:] *= 1.0 + len(right) * torch.finfo(dtype).eps
     centre = centre.to(dtype)
 
     def block(A: Any) -> Any:
@@ -101,7 +108,10 @@ def _squared(factor: float, landmarks: Any, device: Any, dtype: Any) -> DeviceBl
 
 
 def _gaussian(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
-    exponent = _squared(-kernel._width(), landmarks, device, dtype)
+    over = dtype.itemsize == 8  # else the error would be seen
+    exponent = _squared(-kernel._width(), landmarks, device, dtype, over=over)
+    if over:
+        return lambda A: exponent(A).exp_()
     return lambda A: exponent(A).clamp_(max=0.0).exp_()
 
 

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory
+from .._linalg import large_matrices_on
 from .._threads import map_blocks
 from .._validation import (
     as_columns,
@@ -192,21 +193,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
-        self._n_outputs = sample.targets.shape[1]
-        groups, parts = groups_of_splits(splits, n_rows(sample.rows))
-        sample = self._prepared(sample, groups, len(parts))
-        if checkpoint is not None:
-            landmark_keys = row_keys(self.landmarks_)
-            checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
-        moments = self.basis_.moments(
-            sample,
-            min(alphas),
-            whiten=len(alphas) > 1,
-            verbose=self.verbose,
-            checkpoint=checkpoint,
-        )
-        self._base = self._solve(moments, parts, alphas)
+        with large_matrices_on(getattr(sample.rows, "device", None)):
+            self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
+            self._n_outputs = sample.targets.shape[1]
+            groups, parts = groups_of_splits(splits, n_rows(sample.rows))
+            sample = self._prepared(sample, groups, len(parts))
+            if checkpoint is not None:
+                landmark_keys = row_keys(self.landmarks_)
+                checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
+            moments = self.basis_.moments(
+                sample,
+                min(alphas),
+                whiten=len(alphas) > 1,
+                verbose=self.verbose,
+                checkpoint=checkpoint,
+            )
+            self._base = self._solve(moments, parts, alphas)
         if checkpoint is not None:
             checkpoint.remove()
         return self
