@@ -13,9 +13,8 @@ from .moments import Moments, Sample
 
 __all__ = ["device_moments"]
 
-# Column tiles of Z'Z, of which only those on and above the diagonal are computed.
-_TILES = 10
-_LEAST_TILE = 128
+# Columns of a tile of Z'Z, of which only those on and above the diagonal are computed.
+_TILE = 512
 
 
 def device_moments(
@@ -98,8 +97,7 @@ class _Sums:
         self.zz = torch.zeros((p, p), dtype=torch.float64, device=device)
         self.cross = torch.zeros((p, d + 1), dtype=torch.float64, device=device)
         self.right = torch.zeros((d + 1, d + 1), dtype=torch.float64, device=device)
-        size = max(_LEAST_TILE, -(-p // _TILES))
-        self.tiles = [(i, min(p, i + size)) for i in range(0, p, size)]
+        self.tiles = [(i, min(p, i + _TILE)) for i in range(0, p, _TILE)]
 
     def add(self, Z: Any, T: Any, root: Any) -> None:
         """Add a block; T and root are float64, and Z'Z is of the precision of Z."""
