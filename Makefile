@@ -41,6 +41,7 @@ format: $(READY) ## rewrite the files as lint wants them
 
 bench: $(READY) ## speed and memory, against scikit-learn and plain NumPy
 	$(BIN)/python benchmarks/ridge.py
+	$(BIN)/python benchmarks/outofcore.py
 	$(BIN)/python benchmarks/machines.py
 	$(BIN)/python benchmarks/structured.py --part pool sets
 	$(BIN)/python benchmarks/bits.py
@@ -50,7 +51,7 @@ clean: ## remove the environment, caches and outputs
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LIGHT): EXTRAS = cli,plot
-$(READY): EXTRAS = test,ann,chem,cli,deep,fast,plot,save,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,fast,plot,save,text
 
 $(LIGHT) $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

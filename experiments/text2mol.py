@@ -37,7 +37,7 @@ from skout.sketches import SubSample
 
 CACHE = HERE / "cache"
 N_VAL, M_Y, RANK = 500, 1000, 300
-EPOCHS, BATCH, LR = 10, 64, 1e-4
+EPOCHS, BATCH, LR = 7, 64, 1e-4
 METHODS = ("dsokr", "dsokr-thesis", "regression", "contrastive")
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),

@@ -19,9 +19,12 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
-    ["_arrays", "_linalg", "_threads", "_validation"],
-    ["kernels", "sketches", "losses", "metrics", "molecules"],
-    ["accuracy", "gram", "moments", "basis", "coordinates", "solvers"],
+    ["_arrays", "_lazy", "_linalg", "_streams", "_threads", "_validation"],
+    ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
+    [
+        *("accuracy", "basis", "checkpoint", "chunks", "cluster", "coordinates"),
+        *("device", "device_moments", "gram", "moments", "outputs", "solvers"),
+    ],
     ["regressors", "decoding", "deep"],
     ["predictor"],
     [
@@ -49,9 +52,11 @@ OPTIONAL = {
     "rich",
     "numba",
     "dask",
+    "distributed",
     "rdkit",
     "faiss",
-    *("networkx", "pyarrow", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "skops", "transformers"),
+    *("h5py", "pyarrow", "zarr"),
 }
 MAY_PRINT = {"cli", "demo", "__main__"}
 MAX_MODULE_LINES = 500

@@ -9,9 +9,11 @@ import os
 import sys
 import threading
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -437,6 +439,37 @@ def test_safetensors_reads_the_same_arrays(tmp_path):
     assert json.loads(metadata["about"])["metadata"] == {"score": 0.5}
 
 
+# Models of data that is not in memory -------------------------------------------------------------
+
+
+def test_models_of_data_on_disk(tmp_path):
+    def fresh(rows, labels=None):
+        model = skout.sisokr(output_kernel="tanimoto", random_state=0)
+        model.set_params(regressor__checkpoint=tmp_path / "fit.npz")
+        return model.fit(rows, labels)
+
+    stored = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", X.dtype, X.shape)
+    outputs = np.lib.format.open_memmap(tmp_path / "Y.npy", "w+", LABELS.dtype, LABELS.shape)
+    stored[:], outputs[:] = X, LABELS
+    blocks = skout.sources.Blocks([(X[:9], LABELS[:9]), (X[9:], LABELS[9:])], n=N)
+    for data in ((stored, outputs), (blocks,)):
+        model = fresh(*data)
+        skout.save(model, tmp_path / "model")
+        loaded = skout.load(tmp_path / "model")
+        assert_array_equal(loaded.predict(X), fresh(X, LABELS).predict(X))
+        assert loaded.regressor_.checkpoint is None  # a file names no other file
+        assert model.regressor_.checkpoint == tmp_path / "fit.npz"
+
+
+def test_pool_in_a_file(tmp_path):
+    model = skout.iokr(output_kernel="tanimoto").fit(X, LABELS)
+    pool = model.embed(LABELS[:7], tmp_path / "pool.npy")
+    skout.save({"model": model, "pool": pool}, tmp_path / "model")
+    loaded = skout.load(tmp_path / "model")
+    expected = model.predict(X, LABELS[:7])
+    assert_array_equal(loaded["model"].predict(X, loaded["pool"]), expected)
+
+
 # What cannot be saved -----------------------------------------------------------------------------
 
 LOOP = []
@@ -454,6 +487,8 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(200), [])
         (np.ma.array([1.0]), "MaskedArray"),
         (np.longdouble(1), "has the dtype"),
         (sparse.coo_matrix(LABELS), "tocsr"),
+        (da.zeros(3), r"compute\(\)"),
+        (zarr.zeros(3), r"Read it into memory: array\[:\]"),
         (lambda: 0, "is a lambda"),
         (LOOP, "contains itself"),
         (DEEP, "nested more than 100 levels"),

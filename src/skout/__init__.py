@@ -10,6 +10,7 @@ from . import (
     persistence,
     selection,
     sketches,
+    sources,
 )
 from .basis import KernelBasis
 from .conformal import ConformalSets
@@ -56,6 +57,7 @@ __all__ = [
     "selection",
     "sisokr",
     "sketches",
+    "sources",
 ]
 
 __version__ = "0.1.0"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ __all__ = [
     "congruence",
     "eigen_whitening",
     "inverse_gram_product",
+    "large_matrices_on",
     "low_rank",
     "orthonormal",
     "partial_whitening",
@@ -46,8 +49,32 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
+# A torch device on which large triangles are inverted, multiplied and solved, in float64 too.
+_CARD: ContextVar[Any] = ContextVar("card", default=None)
+_LARGE = 1500
 # Columns of a triangle that are multiplied at a time.
 _TRIANGLE = 256
+
+
+@contextmanager
+def large_matrices_on(device: Any) -> Iterator[None]:
+    """Work on large matrices on a device, within a `with` block; None is the host."""
+    token = _CARD.set(device)
+    try:
+        yield
+    finally:
+        _CARD.reset(token)
+
+
+def _card(n: int) -> Any:
+    """Return the device for matrices of n rows, None for the host."""
+    return _CARD.get() if n >= _LARGE else None
+
+
+def _moved(array: np.ndarray, device: Any) -> Any:
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(array)).to(device)
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -102,6 +129,11 @@ def symmetric_eigen(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def triangular_inverse(L: np.ndarray) -> np.ndarray:
     """Invert a lower triangular matrix with a non-zero diagonal."""
+    if (card := _card(len(L))) is not None:
+        import torch
+
+        one = torch.eye(len(L), dtype=torch.float64, device=card)
+        return torch.linalg.solve_triangular(_moved(L, card), one, upper=False).cpu().numpy()
     inverse = lapack.dtrtri(L.T, lower=0)[0].T  # of L.T, which Fortran reads in place
     return np.ascontiguousarray(np.tril(inverse))
 
@@ -119,6 +151,9 @@ def triangle_gram(L: np.ndarray) -> np.ndarray:
 
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
+    if (card := _card(len(M))) is not None:
+        left = _moved(M, card)
+        return (left @ _moved(A, card) @ left.T).cpu().numpy()
     half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
@@ -177,6 +212,10 @@ def ridge_solve(
 
     With `overwrite`, A is lost.
     """
+    if shift > 0 and (card := _card(len(A))) is not None:
+        found = _solved_on(card, A, B, shift)
+        if found is not None:
+            return found
     if shift > 0:
         diagonal = np.diagonal(A).copy()
         in_place = overwrite and A.flags.c_contiguous
@@ -199,8 +238,25 @@ def ridge_solve(
     return _eigen_path(A, B, np.array([shift]))[0]
 
 
+def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray | None:
+    """Return (A + shift I)^-1 B from a device, None if the matrix is not positive there."""
+    import torch
+
+    shifted = _moved(A, card).clone()
+    shifted.diagonal().add_(shift)
+    factor, info = torch.linalg.cholesky_ex(shifted)
+    if int(info) > 0:
+        return None
+    return torch.cholesky_solve(_moved(B, card), factor).cpu().numpy()
+
+
 def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return A^-1 B for a positive definite A, which is lost; LinAlgError if it is not so."""
+    if (card := _card(len(A))) is not None:
+        found = _solved_on(card, A, B, 0.0)
+        if found is None:
+            raise LinAlgError("The matrix is not positive definite.")
+        return found
     factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
     return cho_solve(factor, B, check_finite=False)
 
@@ -337,7 +393,7 @@ def partial_whitening(
         (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
         for a, b in zip(starts, ends, strict=False)
     ][::-1]
-    share = _off_diagonal(C, size).T.astype(dtype)
+    share = off_diagonal(C, size).T.astype(dtype)
     memory = threading.local()  # a product in fresh memory would cost page faults
 
     def apply(F: np.ndarray) -> np.ndarray:
@@ -360,7 +416,7 @@ def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
     return finish
 
 
-def _off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
+def off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
     """Return the block B of L, see `partial_whitening`."""
     p = len(C)
     if not 0 < size < p:
@@ -391,7 +447,7 @@ class PartlyWhitened(NamedTuple):
             D = triangular_inverse(self.C[s:, s:])
             out[s:, s:] = triangular_product(D, D.T)
         else:
-            B = _off_diagonal(self.C, s)
+            B = off_diagonal(self.C, s)
             out[s:, s:] = self.gram[s:, s:] - B @ B.T
         return out
 
@@ -399,7 +455,7 @@ class PartlyWhitened(NamedTuple):
         """Return what F is to be multiplied with where G is multiplied with `coef`."""
         out, s = coef.copy(), self.size
         if s:
-            out[:s] -= _off_diagonal(self.C, s).T @ coef[s:]
+            out[:s] -= off_diagonal(self.C, s).T @ coef[s:]
             out[:s] = self.C[:s, :s].T @ out[:s]
         return out
 

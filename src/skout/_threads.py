@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["held_blas", "map_blocks", "n_threads", "spare_threads"]
+__all__ = [
+    "held_blas",
+    "map_blocks",
+    "n_threads",
+    "prefetch",
+    "single_thread",
+    "spare_threads",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,12 +35,15 @@ def _blas() -> ThreadpoolController:
 
 _BLAS_HOLDER = threading.Lock()
 _free_threads: list[int] = []  # what BLAS would use, while it is held
+_SINGLE: contextvars.ContextVar[bool] = contextvars.ContextVar("single", default=False)
 
 
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads: for None as many as BLAS would use."""
     if n_jobs is not None:
         return joblib.effective_n_jobs(n_jobs)
+    if _SINGLE.get():
+        return 1
     if _BLAS_HOLDER.locked() and _free_threads:
         return _free_threads[-1]
     return max((lib["num_threads"] for lib in _blas().info()), default=1)
@@ -62,20 +74,83 @@ def held_blas() -> Iterator[None]:
         _BLAS_HOLDER.release()
 
 
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Use this thread only where n_jobs is None: others like it are busy with other tasks."""
+    token = _SINGLE.set(True)
+    try:
+        with held_blas():
+            yield
+    finally:
+        _SINGLE.reset(token)
+
+
+def prefetch(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items, each made in a background thread while the one before it is in use.
+
+    What goes wrong there is raised here. The thread ends with this generator.
+    """
+    source = iter(items)
+    end = object()
+    context = contextvars.copy_context()  # settings such as block_budget hold there too
+
+    def following() -> Any:
+        return context.run(next, source, end)
+
+    with ThreadPoolExecutor(1, "skout-reader") as reader:
+        coming = reader.submit(following)
+        while (item := coming.result()) is not end:
+            coming = reader.submit(following)
+            yield item
+            del item  # or it would be held while the next one is waited for
+
+
 def map_blocks(
-    function: Callable[[T], R], blocks: Iterable[T], *, n_jobs: int | None = None
+    function: Callable[..., R],
+    blocks: Iterable[Any],
+    *,
+    read: Callable[[Any], Any] | None = None,
+    ahead: bool = False,
+    n_jobs: int | None = None,
 ) -> Iterator[R]:
-    """Yield function(block) in the order of the blocks, computed in threads."""
+    """Yield function(block) in the order of the blocks, computed in threads.
+
+    Parameters
+    ----------
+    function : callable
+    blocks : iterable
+    read : callable, optional
+        What a block is replaced by before it is given to `function`.
+    ahead : bool, default False
+        Whether `read` is called in a thread of its own, block after block, before a thread that
+        computes is free: for blocks that come from disk. Few of them are held at a time.
+    n_jobs : int, optional
+    """
     blocks = list(blocks)
     threads = min(n_threads(n_jobs), len(blocks))
+    if read is None or ahead:
+        work = function
+    else:
+        load = read
+
+        def work(block: Any) -> R:
+            return function(load(block))
+
+    items = prefetch(map(read, blocks)) if read is not None and ahead else iter(blocks)
+    with contextlib.closing(items) if isinstance(items, Generator) else contextlib.nullcontext():
+        yield from _computed(work, items, threads)
+
+
+def _computed(function: Callable[..., R], items: Iterator[Any], threads: int) -> Iterator[R]:
+    """Yield function(item) in the order of the items."""
     if threads <= 1:
-        yield from map(function, blocks)
+        yield from map(function, items)
         return
     pending: deque[Future[R]] = deque()
     with held_blas(), ThreadPoolExecutor(threads) as pool:
         try:
-            for block in blocks:
-                pending.append(pool.submit(function, block))
+            for item in items:
+                pending.append(pool.submit(function, item))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:

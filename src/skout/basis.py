@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
+from ._lazy import is_streamed
 from ._linalg import (
     PartlyWhitened,
     eigen_whitening,
@@ -23,9 +25,13 @@ from ._linalg import (
 )
 from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
+from .chunks import Chunks, on_cluster
+from .cluster import check_sketch, lazily, moments_on_cluster, rows_of
+from .device import OnDevice, on_device
+from .device_moments import device_moments
 from .gram import KernelMatrix, LandmarkFeatures, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Sample, accumulate
+from .moments import KnownRows, Moments, Progress, Sample, accumulate
 from .sketches import as_sketch
 
 __all__ = ["KernelBasis"]
@@ -59,6 +65,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     random_state : None, int or Generator
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
+    device : str, optional
+        "cuda" computes coordinates on a card, to which rows on the host are streamed. Tensors on a
+        card are computed there in any case.
 
     Attributes
     ----------
@@ -92,6 +101,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rank: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -99,6 +109,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.rank = rank
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
@@ -106,6 +117,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Parameters
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
+            Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
+            sketch touches travel here.
         y : ignored
 
         Returns
@@ -118,7 +131,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
         kernel = as_kernel(self.kernel)
-        rows = check_rows(self, kernel, X, reset=True)
+        rows = rows_of(self, kernel, X, reset=True)
         if n_rows(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
@@ -138,7 +151,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Z : ndarray of shape (n, p)
         """
         self.fit(X)
+        if on_cluster(X):
+            return self.transform(X)
         rows = check_rows(self, self.kernel_, X, reset=False)
+        if is_streamed(rows) and as_sketch(self.sketch) is not None:
+            return self._coordinates(rows)
         if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
             first, inverse = unique(rows)
             if len(first) > _FEW_COPIES * n_rows(rows):
@@ -181,7 +198,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single:
+            if remember and features is not None and not single and not isinstance(rows, Chunks):
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
@@ -195,7 +212,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
         """Return landmarks, W and the landmark that each row is, -1 where it is none."""
         sketch = as_sketch(self.sketch)
+        rows = check_sketch(sketch, rows)
         if sketch is None:
+            rows = rows[:] if isinstance(rows, OnDevice) else rows
             first, inverse = unique(rows)
             return take(rows, first), None, inverse
         gram = KernelMatrix(self.kernel_, rows, self.n_jobs) if sketch.needs_gram else None
@@ -226,12 +245,15 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Returns
         -------
         Z : ndarray of shape (n, p)
-            In float32 if X is.
+            In float32 if X is. For dask collections a dask array, for a tensor on a card a tensor.
         """
         check_is_fitted(self)
-        return self._coordinates(check_rows(self, self.kernel_, X, reset=False))
+        if on_cluster(X):
+            return lazily(self, "transform", X, (self.rank_,), like=self.landmarks_)
+        return self._coordinates(rows_of(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        rows = on_device(rows, self.device)
         return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
     def _features(self) -> LandmarkFeatures:
@@ -296,6 +318,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "residual", X, (), dtype=np.float64)
         rows = check_rows(self, self.kernel_, X, reset=False)
         parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
         return np.concatenate([self._residual(part) for part in parts])
@@ -305,7 +329,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
     def moments(
-        self, sample: Sample, alpha: float, *, whiten: bool = True, verbose: bool = False
+        self,
+        sample: Sample,
+        alpha: float,
+        *,
+        whiten: bool = True,
+        verbose: bool = False,
+        checkpoint: Progress | None = None,
     ) -> list[Moments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row.
 
@@ -320,23 +350,51 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             Whether moments of features must become those of coordinates: to solve for a single
             alpha takes no whitening.
         verbose : bool, default False
+        checkpoint : Checkpoint, optional
+            Where the sums over the first blocks are kept.
 
         Returns
         -------
         moments : list of Moments, one a group
         """
-        if self._spectrum is not None:
-            plan = Plan(self.rank_, False, np.dtype(np.float64))
-            apply, finish = (lambda F: F @ self.components_.T), np.empty(0)
-        else:
-            may_centre = self.weights_ is None
-            shift = self._n_effective * alpha
-            n = n_rows(sample.rows)
-            plan = accuracy_plan(self.components_, shift, float_dtype(sample.rows), may_centre, n)
-            apply, finish = partial_whitening(self.components_, plan.size, plan.dtype)
-        sample, values = sample.by_value()
-        mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+        plan = self._plan(sample.rows, alpha)
         known, self._known = self._known, None
+        if isinstance(sample.rows, OnDevice):
+            mean = self._mean_features().astype(plan.dtype) if plan.centre else None
+            parts = device_moments(self._features(), sample, plan, self.components_, mean)
+        elif isinstance(sample.rows, Chunks):
+            parts = moments_on_cluster(self, sample, plan)
+        else:
+            parts = self._block_moments(sample, plan, known, verbose, checkpoint)
+        gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+        partly = PartlyWhitened(self.components_, plan.size, gram)
+        if plan.size < self.rank_ and not plan.centre and not whiten:
+            return [replace(part, partly=partly) for part in parts]
+        if plan.size < self.rank_:
+            parts = [part.map(partly.finish()) for part in parts]
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            parts = [part.shifted(self.components_ @ mean) for part in parts]
+        return parts
+
+    def _plan(self, rows: Any, alpha: float) -> Plan:
+        """Choose what is done to each block; it must not depend on how the rows are cut."""
+        if self._spectrum is not None:
+            return Plan(self.rank_, False, np.dtype(np.float64))
+        shift, dtype = self._n_effective * alpha, float_dtype(rows)
+        may_centre = self.weights_ is None
+        return accuracy_plan(self.components_, shift, dtype, may_centre, n_rows(rows))
+
+    def _block_moments(
+        self,
+        sample: Sample,
+        plan: Plan,
+        known: KnownRows | None = None,
+        verbose: bool = False,
+        checkpoint: Progress | None = None,
+    ) -> list[Moments]:
+        """Return the moments of features that are whitened as far as the plan says."""
+        sample, values = sample.by_value()
         landmarks = None
         if known is not None and plan.size == self.rank_:
             sample, landmarks = known.split(sample)
@@ -344,23 +402,25 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._features(),
             sample,
             known=known if landmarks is None else None,
-            prepare=apply if mean is None else lambda F: np.subtract(F, mean, out=F),
+            prepare=self._preparation(plan),
             p=self.rank_,
             dtype=plan.dtype,
             n_jobs=self.n_jobs,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
-        if plan.size < self.rank_ and mean is None and not whiten:
-            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-            partly = PartlyWhitened(self.components_, plan.size, gram)
-            parts = [replace(part, partly=partly) for part in parts]
-        elif plan.size < self.rank_:
-            parts = [part.map(finish) for part in parts]
-        if mean is not None:
-            parts = [part.shifted(self.components_ @ mean) for part in parts]
         return parts if values is None else [part.of_values(values) for part in parts]
+
+    def _preparation(self, plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what is done to each block of features."""
+        if plan.centre:
+            mean = self._mean_features().astype(plan.dtype)
+            return lambda F: np.subtract(F, mean, out=F)
+        if self._spectrum is not None:
+            return lambda F: F @ self.components_.T
+        return partial_whitening(self.components_, plan.size, plan.dtype)[0]
 
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""

@@ -16,8 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._lazy import is_streamed
 from ._threads import map_blocks
 from ._validation import check_number
+from .device import DEVICE_BYTES, OnDevice, device_project, to_host
 from .kernels.base import Kernel
 
 __all__ = [
@@ -49,7 +51,7 @@ _LANDMARK_CHUNK = 4096
 
 @contextmanager
 def block_budget(
-    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0
+    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0, device: float = 2048.0
 ) -> Iterator[None]:
     """Set the size of the row blocks that each thread works on, within a `with` block.
 
@@ -62,6 +64,9 @@ def block_budget(
     stored : float, default 2048
         Most memory, in megabytes, for the coordinates of all rows, which solvers that pass over
         them many times hold; more than that is computed again in each pass.
+    device : float, default 2048
+        Most memory, in megabytes, for the features of a block on a card; a pass takes about three
+        times that.
 
     Examples
     --------
@@ -74,13 +79,16 @@ def block_budget(
     check_number(rows, "rows", low=1, integer=True)
     check_number(megabytes, "megabytes", strict=True)
     check_number(stored, "stored")
+    check_number(device, "device", strict=True)
     token = _BLOCK.set((int(rows), int(megabytes * 2**20)))
     stored_token = _STORED.set(int(stored * 2**20))
+    device_token = DEVICE_BYTES.set(int(device * 2**20))
     try:
         yield
     finally:
         _BLOCK.reset(token)
         _STORED.reset(stored_token)
+        DEVICE_BYTES.reset(device_token)
 
 
 def stored_bytes() -> int:
@@ -113,6 +121,7 @@ class LandmarkFeatures:
     """
 
     def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
+        self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
         m_prime = n_rows(landmarks)
         self.m = m_prime if weights is None else weights.shape[0]
         size = m_prime if weights is None else _LANDMARK_CHUNK
@@ -164,7 +173,7 @@ class KernelMatrix:
     def columns(self, index: np.ndarray) -> np.ndarray:
         """Return K[:, index] in float64."""
         features = LandmarkFeatures(self.kernel, astype(take(self.rows, index), np.float64))
-        return project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64)
+        return to_host(project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64))
 
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """Return the kernel matrix of some of the rows."""
@@ -237,15 +246,21 @@ def project(
     """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
 
     The kernel values and the result are of `dtype`, by default that of the rows; the product is in
-    float64. `out` takes the result, whatever its own precision.
+    float64. `out` takes the result, whatever its own precision. Rows on a device give a tensor
+    there, if they are one.
     """
+    if isinstance(rows, OnDevice):
+        return device_project(features, rows, matrix)
     n = n_rows(rows)
     p = features.m if matrix is None else matrix.shape[1]
     dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
     out = np.empty((n, p), dtype=dtype) if out is None else out
 
-    def fill(some: slice) -> None:
-        part = astype(take(rows, some), dtype)
+    def read(some: slice) -> tuple[slice, Any]:
+        return some, astype(take(rows, some), dtype)
+
+    def fill(block: tuple[slice, Any]) -> None:
+        some, part = block
         if matrix is None and out.dtype == dtype:
             features(part, out[some])
             return
@@ -256,6 +271,7 @@ def project(
 
     share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
     size = block_rows(n, 8 * max(features.m, p), share)
-    for _ in map_blocks(fill, row_slices(n, size), n_jobs=n_jobs):
+    slices = row_slices(n, size)
+    for _ in map_blocks(fill, slices, read=read, ahead=is_streamed(rows), n_jobs=n_jobs):
         pass
     return out

@@ -6,18 +6,19 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
 from ._arrays import float_dtype, n_rows, row_slices, take, unique
+from ._lazy import is_streamed, subset
 from ._linalg import PartlyWhitened, congruence, triangle_gram, triangular_product
 from ._threads import map_blocks
 from .gram import LandmarkFeatures, block_rows
 
-__all__ = ["Moments", "Sample", "accumulate", "sum_moments"]
+__all__ = ["Block", "Moments", "Sample", "accumulate", "sum_moments"]
 
 # With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
 _FEW_OUTPUTS = 64
@@ -166,6 +167,16 @@ def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
     return total
 
 
+class Block(NamedTuple):
+    """Some rows of a sample, as they are read."""
+
+    group: int
+    where: slice | np.ndarray
+    rows: Any
+    targets: Any
+    weights: np.ndarray | None
+
+
 @dataclass(frozen=True)
 class Sample:
     """Rows with their targets, as the moments want them.
@@ -173,7 +184,7 @@ class Sample:
     Attributes
     ----------
     rows : encoded rows, n of them
-    targets : ndarray of shape (n, d), or CSR matrix
+    targets : ndarray of shape (n, d), or CSR matrix, or lazy rows
     weights : ndarray of shape (n,), optional
     groups : ndarray of int, shape (n,), optional
         Group of each row, 0 to n_groups - 1: each group gets moments of its own.
@@ -193,8 +204,22 @@ class Sample:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[index]
         groups = None if self.groups is None else self.groups[index]
-        rows, targets = take(self.rows, index), self.targets[index]
+        rows, targets = subset(self.rows, index), subset(self.targets, index)
         return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether rows or targets are read when they are used."""
+        return is_streamed(self.rows, self.targets)
+
+    def read(self, block: tuple[int, slice | np.ndarray]) -> Block:
+        """Return the rows of a block that `blocks` yields, and their targets in float64."""
+        group, some = block
+        rows, T = take(self.rows, some), self.targets[some].astype(np.float64)
+        if self.origin is not None:
+            T -= self.origin
+        weights = None if self.weights is None else self.weights[some]
+        return Block(group, some, rows, T, weights)
 
     def by_value(self) -> tuple[Sample, np.ndarray | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
@@ -203,7 +228,7 @@ class Sample:
         (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
         """
         n, d = self.targets.shape
-        if d < _FEW_OUTPUTS:
+        if d < _FEW_OUTPUTS or is_streamed(self.targets):
             return self, None
         first, codes = unique(self.targets)
         n_sums = self.n_groups * len(first)
@@ -285,14 +310,23 @@ class KnownRows:
         landmarks = sample.take(own)
         return sample.take(others), lambda: landmarks.moments_of(self.factor, number[own])
 
-    def fill(self, features: LandmarkFeatures, rows: Any, which: Any, out: np.ndarray) -> None:
-        """Write the features of rows, `which` of the sample, into `out`."""
-        place = self.place[which]
+    def fill(
+        self, features: LandmarkFeatures, rows: Any, place: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Write the features of rows, which have this `place`, into `out`."""
         known = place >= 0
         out[known] = np.take(self.values[place[known]], self.kept, axis=1)
         others = np.flatnonzero(~known)
         if len(others):
             out[others] = features(take(rows, others))
+
+
+class Progress(Protocol):
+    """What keeps the sums over the blocks that are done, see `skout.checkpoint`."""
+
+    def restore(self, sample: Sample, blocks: list[Any]) -> tuple[int, list[Moments | None]]: ...
+
+    def keep(self, done: int, totals: list[Moments | None]) -> None: ...
 
 
 def accumulate(
@@ -305,6 +339,7 @@ def accumulate(
     dtype: Any = np.float64,
     n_jobs: int | None = None,
     verbose: bool = False,
+    checkpoint: Progress | None = None,
 ) -> list[Moments]:
     """Return the moments of (prepare(features(rows)), targets), one `Moments` a group.
 
@@ -321,13 +356,21 @@ def accumulate(
         Precision of the products within a block; sums over blocks are always float64.
     n_jobs, verbose
         Threads, and whether to show a progress bar.
+    checkpoint : optional
+        Has the sums over the first blocks, if they were computed before, and keeps them.
     """
     moments = _BlockMoments(features, sample, known, prepare, p, np.dtype(dtype))
     blocks = list(sample.blocks(moments.dtype.itemsize * features.m))
     n_outputs = sample.targets.shape[1]
     totals: list[Moments | None] = [None] * sample.n_groups
-    with tqdm(total=len(blocks), desc="moments", unit="block", disable=not verbose) as bar:
-        for group, part in map_blocks(moments, blocks, n_jobs=n_jobs):
+    done = 0
+    if checkpoint is not None:
+        done, totals = checkpoint.restore(sample, blocks)
+    options: Any = {"read": sample.read, "ahead": sample.is_streamed, "n_jobs": n_jobs}
+    found = map_blocks(moments, blocks[done:], **options)
+    label: Any = {"desc": "moments", "unit": "block", "disable": not verbose}
+    with tqdm(total=len(blocks), initial=done, **label) as bar:
+        for group, part in found:
             total = totals[group]
             if total is not None:
                 total.add(part)
@@ -335,6 +378,9 @@ def accumulate(
                 totals[group] = part
             else:
                 totals[group] = Moments.zeros(p, n_outputs) + part
+            done += 1
+            if checkpoint is not None:
+                checkpoint.keep(done, totals)
             bar.update()
     return [Moments.zeros(p, n_outputs) if total is None else total for total in totals]
 
@@ -356,40 +402,35 @@ class _BlockMoments:
         n_outputs = sample.targets.shape[1]
         self.width = p + n_outputs + 1 if n_outputs < _FEW_OUTPUTS else p
         self.in_place = dtype == float_dtype(sample.rows) and p == features.m
-        self.everything = np.arange(n_rows(sample.rows))
         self.scratch = threading.local()
 
-    def __call__(self, block: tuple[int, slice | np.ndarray]) -> tuple[int, Moments]:
+    def __call__(self, block: Block) -> tuple[int, Moments]:
         """Return the group of a block, and its moments."""
-        group, some = block
-        sample = self.sample
-        T = sample.targets[some].astype(np.float64)
-        if sample.origin is not None:
-            T -= sample.origin
-        wide = self._coordinates(some)
-        weights = None if sample.weights is None else sample.weights[some]
-        Z = wide[:, : self.p]
-        return group, Moments.of_block(Z, T, weights, wide if self.width > self.p else None)
+        wide = self._coordinates(block.rows, block.where)
+        Z, room = wide[:, : self.p], wide if self.width > self.p else None
+        return block.group, Moments.of_block(Z, block.targets, block.weights, room)
 
-    def _coordinates(self, some: slice | np.ndarray) -> np.ndarray:
+    def _coordinates(self, rows: Any, where: slice | np.ndarray) -> np.ndarray:
         """Return this thread's buffer, which begins with the coordinates of some rows."""
-        rows, numbers = take(self.sample.rows, some), self.everything[some]
+        place = None if self.known is None else self.known.place[where]
         wide = _scratch(self.scratch, self.dtype, n_rows(rows), self.width)
         Z = wide[:, : self.p]
         for few in row_slices(len(Z), self.features.cache_rows(rows, self.dtype)):
             room = Z[few] if self.in_place else None
-            F = self._block_features(take(rows, few), numbers[few], room)
+            F = self._block_features(take(rows, few), None if place is None else place[few], room)
             coordinates = self.prepare(F.astype(self.dtype, copy=False))
             if coordinates is not room:
                 Z[few] = coordinates
         return wide
 
-    def _block_features(self, rows: Any, which: np.ndarray, room: np.ndarray | None) -> np.ndarray:
-        """Return the features of rows, `which` of the sample, in `room` if there is one."""
-        if self.known is None:
+    def _block_features(
+        self, rows: Any, place: np.ndarray | None, room: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the features of rows, in `room` if there is one."""
+        if self.known is None or place is None:
             return self.features(rows, room)
         out = np.empty((n_rows(rows), self.features.m)) if room is None else room
-        self.known.fill(self.features, rows, which, out)
+        self.known.fill(self.features, rows, place, out)
         return out
 
 

@@ -9,6 +9,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,20 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
+from ._lazy import is_on_disk
 from ._validation import resolve
 from .basis import KernelBasis
+from .chunks import on_cluster
+from .cluster import check_pair
 from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
+from .decoding.shards import lazy_decode, lazy_rank
+from .device import to_host
 from .kernels import as_kernel
 from .metrics import kernel_similarity
+from .outputs import DistinctOutputs, fitted_coordinates, lazy_coordinates, outputs_on_disk
 from .regressors import KernelRidge
 from .sketches import as_sketch
+from .sources.blocks import Blocks, check_no_targets
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -70,13 +78,21 @@ class StructuredPredictor(BaseEstimator):
         self.output_basis = output_basis
         self.decoder = decoder
 
-    def fit(self, X: Any, Y: Any, **fit_params: Any) -> StructuredPredictor:
+    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> StructuredPredictor:
         """Fit the output basis, then the regressor on the coordinates, then the decoder.
 
         Parameters
         ----------
-        X : what the regressor takes, n rows
+        X : what the regressor takes, n rows, or Blocks
+            Of rows and outputs. The output basis is that of a sample, if there are many. Up to
+            100,000 distinct outputs become candidates; where there are more, `predict` needs
+            `candidates`.
         Y : objects that the output kernel encodes, n of them
+            None if X are `Blocks`. Where their coordinates would take more memory than
+            `block_budget(stored=...)`, KernelRidge gets them block by block. Y may be on
+            disk, and both on a cluster where both bases have sketches: dask arrays with equal
+            chunks, or lists of delayed blocks. The distinct outputs are looked for on the workers
+            when they are first needed as candidates.
         **fit_params
             Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
             routing, those that it requests.
@@ -85,17 +101,60 @@ class StructuredPredictor(BaseEstimator):
         -------
         self : StructuredPredictor
         """
-        if n_rows(X) != n_rows(Y):
-            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        self.output_basis_ = self._basis()
-        T = self.output_basis_.fit_transform(Y)
-        targets = T[:, 0] if T.shape[1] == 1 else T  # as regressors want a single output
+        if isinstance(X, Blocks):
+            return self._fit_blocks(X, Y, fit_params)
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
+        X, Y = check_pair(X, to_host(Y))
+        if on_cluster(Y) and not isinstance(self._decoder(), CandidateDecoder):
+            raise TypeError(
+                f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
+                'cluster, use decoder="candidates".'
+            )
+        basis = self.output_basis_ = self._basis()
+        T = fitted_coordinates(basis, Y, lazy=getattr(self.regressor, "takes_lazy_targets", False))
+        is_here = isinstance(T, np.ndarray)
+        targets = T[:, 0] if is_here and T.shape[1] == 1 else T  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
-            fit_params = {"residual": self.output_basis_.residual(Y), **fit_params}
+            fit_params = {"residual": basis.residual(Y), **fit_params}
+        if is_on_disk(Y):
+            return self._fit_streamed(X, targets, outputs_on_disk(basis.kernel_, Y), fit_params)
         self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(self.output_basis_, Y, T)
+        self.decoder_ = self._decoder().fit(basis, Y, T if is_here else None)
+        return self
+
+    def _fit_blocks(self, blocks: Blocks, Y: Any, fit_params: Any) -> StructuredPredictor:
+        """Fit on blocks of rows and outputs, whose coordinates are never held together."""
+        check_no_targets(Y, fit_params.get("sample_weight"))
+        if not getattr(self.regressor, "takes_lazy_targets", False):
+            raise TypeError(
+                "Blocks need a regressor that takes coordinates block by block, such as "
+                f"KernelRidge. Got {self.regressor!r} instead."
+            )
+        basis = self._basis()
+        outputs = DistinctOutputs(as_kernel(basis.kernel))
+        sketches = [self.regressor.sketch, basis.sketch]
+        data = blocks.open(self.regressor.random_state, sketches, outputs.add)
+        self.output_basis_ = basis.fit(data.y if data.pool is None else data.pool_targets)
+        data = replace(data, y=lazy_coordinates(basis, data.y))
+        return self._fit_streamed(data, None, outputs, fit_params)
+
+    def _fit_streamed(
+        self, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
+    ) -> StructuredPredictor:
+        """Fit the regressor, then the decoder on distinct outputs, if not all could be kept."""
+        decoder = self._decoder()
+        if not outputs.is_complete and not isinstance(decoder, CandidateDecoder):
+            raise ValueError(
+                f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
+                f'more than {outputs.limit}: use decoder="candidates".'
+            )
+        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
+        self.decoder_ = decoder.fit(self.output_basis_, outputs.objects())
+        if not outputs.is_complete:
+            self.decoder_.drop_pool(outputs.limit)
         return self
 
     def _basis(self) -> Any:
@@ -133,7 +192,11 @@ class StructuredPredictor(BaseEstimator):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
-        return np.reshape(self.regressor_.predict(X), (n_rows(X), self.output_basis_.rank_))
+        if on_cluster(X):
+            F = self.regressor_.predict(X)
+            return F[:, None] if F.ndim == 1 else F
+        F = to_host(self.regressor_.predict(X))
+        return np.reshape(F, (n_rows(X), self.output_basis_.rank_))
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
         """Predict an object for each row of X.
@@ -143,13 +206,16 @@ class StructuredPredictor(BaseEstimator):
         X : what the regressor takes, n rows
         candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
             What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs.
+            training outputs. A pool may be a dask array: its shards are searched where they lie.
 
         Returns
         -------
         objects : n of them
+            For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
+        if on_cluster(F) or on_cluster(candidates):
+            return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
         return self.decoder_.decode(F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -169,24 +235,31 @@ class StructuredPredictor(BaseEstimator):
             Positions in the pool, or in the row's own set, best first. A set of fewer than k
             candidates is padded with -1.
         scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c), padded with -inf.
+            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
+            them together.
         """
         F = self.predict_coordinates(X)
+        if on_cluster(F) or on_cluster(candidates):
+            return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
         return self.decoder_.rank(F, candidates, k=k)
 
-    def embed(self, candidates: Any) -> EmbeddedPool:
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.
 
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+            Arrays may be on disk.
+        path : path, optional
+            A .npy file to write the coordinates to, for more candidates than memory has room for.
+            It is searched block by block, and must stay as long as the pool is used.
 
         Returns
         -------
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        return self._candidate_decoder("embed").embed(candidates)
+        return self._candidate_decoder("embed").embed(candidates, path)
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -246,6 +319,7 @@ def iokr(
     fit_intercept: bool = False,
     decoder: Any = None,
     random_state: Any = None,
+    device: str | None = None,
 ) -> StructuredPredictor:
     """Input output kernel regression: exact (2.33), or with either side sketched (4.10).
 
@@ -260,6 +334,8 @@ def iokr(
         Add an unpenalised constant: f then shrinks to the mean of the outputs, not to zero.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
+    device : str, optional
+        "cuda" fits, embeds and searches on a card; both sides then need a sketch.
 
     Returns
     -------
@@ -281,10 +357,15 @@ def iokr(
         alpha,
         fit_intercept=fit_intercept,
         random_state=random_state,
+        device=device,
     )
     basis = KernelBasis(
-        as_kernel(output_kernel), as_sketch(output_sketch), random_state=random_state
+        as_kernel(output_kernel),
+        as_sketch(output_sketch),
+        random_state=random_state,
+        device=device,
     )
+    decoder = CandidateDecoder(device=device) if decoder is None and device else decoder
     return StructuredPredictor(regressor, basis, decoder)
 
 
@@ -298,6 +379,7 @@ def sisokr(
     fit_intercept: bool = False,
     decoder: Any = None,
     random_state: Any = None,
+    device: str | None = None,
 ) -> StructuredPredictor:
     """Sketched input, sketched output kernel regression: both sides scale (4.10).
 
@@ -312,6 +394,7 @@ def sisokr(
     fit_intercept : bool, default False
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
+    device : str, optional
 
     Returns
     -------
@@ -335,6 +418,7 @@ def sisokr(
         fit_intercept=fit_intercept,
         decoder=decoder,
         random_state=random_state,
+        device=device,
     )
 
 

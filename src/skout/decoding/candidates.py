@@ -7,16 +7,22 @@ candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one i
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import match, n_rows, row_slices, take, unique
+from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
+from ..chunks import Chunks, chunked, on_cluster
+from ..outputs import outputs_on_cluster
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -54,12 +60,15 @@ class CandidateDecoder(Decoder):
         be approximate, see `index_recall`.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
+    device : str, optional
+        "cuda" searches a shared pool on a card.
 
     Attributes
     ----------
     basis_ : KernelBasis
     pool_ : objects
-        The distinct training outputs, used when no candidates are given.
+        The distinct training outputs, used when no candidates are given. Those on a cluster are
+        looked for when they are first used.
     embedding_ : ndarray of shape (n_candidates, p + 1)
         [z(c), -k(c, c)] of the pool.
 
@@ -79,9 +88,16 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
-    def __init__(self, index: Any = None, n_jobs: int | None = None) -> None:
+    _training: EmbeddedPool | None = None  # the training outputs
+    _outputs: Chunks | None = None  # where they are on a cluster, until they are looked for
+    _dropped: int | None = None  # how many distinct ones are fewer than there are: too many to keep
+
+    def __init__(
+        self, index: Any = None, n_jobs: int | None = None, device: str | None = None
+    ) -> None:
         self.index = index
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(
         self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
@@ -102,9 +118,19 @@ class CandidateDecoder(Decoder):
         self : CandidateDecoder
         """
         as_index(self.index)
+        self._forget_pool()
         self.basis_ = basis
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        rows = basis.kernel_.encode(Y)
+        if on_cluster(Y):  # the pool is found when it is asked for
+            self._outputs = chunked(Y, "Y")
+            self._kinds = kinds(basis.kernel_.encode(self._outputs[:1]))
+        else:
+            self._keep(Y, coordinates)
+        return self
+
+    def _keep(self, Y: Any, coordinates: np.ndarray | None = None) -> None:
+        """Make the distinct outputs the default pool."""
+        rows = self.basis_.kernel_.encode(Y)
         self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
@@ -112,17 +138,56 @@ class CandidateDecoder(Decoder):
             take(rows, first), None if coordinates is None else coordinates[first]
         )
         everything = np.arange(len(first))
-        self._training: EmbeddedPool | None = self._indexed(
+        self._training = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
-        return self
 
-    def embed(self, candidates: Any) -> EmbeddedPool:
+    def without_pool(self) -> CandidateDecoder:
+        """Return a copy that has no default pool, to travel."""
+        light = copy(self)
+        light._forget_pool()
+        return light
+
+    def drop_pool(self, limit: int) -> None:
+        """Have no candidates of its own: there are more than `limit` distinct training outputs."""
+        self._forget_pool()
+        self._dropped = limit
+
+    def _forget_pool(self) -> None:
+        for name in ("pool_", "embedding_", "_training", "_outputs", "_dropped"):
+            self.__dict__.pop(name, None)
+
+    def find_pool(self) -> None:
+        """Look for the distinct training outputs, if they are still to be found on a cluster."""
+        if self._outputs is None:
+            return
+        found = outputs_on_cluster(self.basis_.kernel_, self._outputs)
+        self._outputs = None
+        if found.is_complete:
+            self._keep(found.objects())
+        else:
+            self.drop_pool(found.limit)
+
+    def _own_pool(self) -> EmbeddedPool:
+        """Return the training outputs, or say why they are no candidates."""
+        self.find_pool()
+        if self._training is not None:
+            return self._training
+        if self._dropped is None:
+            raise ValueError("The model was saved without candidates: give candidates.")
+        raise ValueError(
+            f"The training outputs, of which more than {self._dropped} differ, were not kept as "
+            "candidates: give candidates=."
+        )
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to rank them for many queries.
 
         Parameters
         ----------
         candidates : objects, CandidateSets or list of lists
+        path : path, optional
+            A .npy file to write the embedding to, which is then a memory map of it.
 
         Returns
         -------
@@ -130,9 +195,7 @@ class CandidateDecoder(Decoder):
         """
         check_is_fitted(self)
         if candidates is None:
-            if self._training is None:
-                raise ValueError("The model was saved without candidates: give candidates.")
-            return self._training
+            return self._own_pool()
         if isinstance(candidates, EmbeddedPool):
             self._check_own(candidates)
             return candidates
@@ -142,7 +205,7 @@ class CandidateDecoder(Decoder):
             _check_sets(candidates)
             used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
-            return self._embedded(candidates, candidates.pool, used)
+            return self._embedded(candidates, candidates.pool, used, path)
         if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
             raise TypeError(
                 "candidates must be a list or array of objects, CandidateSets or a list of lists. "
@@ -150,7 +213,7 @@ class CandidateDecoder(Decoder):
             )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        return self._indexed(self._embedded(candidates, candidates, slice(None)))
+        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
     def _check_own(self, pool: EmbeddedPool) -> None:
         """Raise where a pool has the coordinates of another model, even if as many."""
@@ -161,13 +224,14 @@ class CandidateDecoder(Decoder):
                 "model.embed(pool.objects)."
             )
 
-    def _embedded(self, objects: Any, pool: Any, used: Any) -> EmbeddedPool:
+    def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
-        rows = self._encoded(take(pool, used))
+        rows = self._encoded(pool if isinstance(used, slice) else _taken(pool, used))
         first, number = unique(rows)
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
-        embedding = self._embedding(rows if len(first) == n_rows(rows) else take(rows, first))
+        distinct = rows if len(first) == n_rows(rows) else subset(rows, first)
+        embedding = self._embedding(distinct, path=path)
         position = np.arange(n_rows(pool))[used][first]
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
@@ -179,17 +243,25 @@ class CandidateDecoder(Decoder):
         check_kinds(kinds(rows), self._kinds)
         return rows
 
-    def _embedding(self, rows: Any, coordinates: np.ndarray | None = None) -> np.ndarray:
-        """Return [z(c), -k(c, c)] of encoded rows."""
+    def _embedding(
+        self, rows: Any, coordinates: np.ndarray | None = None, path: Any = None
+    ) -> np.ndarray:
+        """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         n, p = n_rows(rows), self.basis_.rank_
-        out = np.empty((n, p + 1))
+        shape = (n, p + 1)
+        # an earlier pool may still read a file of that name, so it is replaced, not overwritten
+        made = None if path is None else Path(path).with_name(f".{Path(path).name}.part")
+        out = np.empty(shape) if made is None else open_memmap(made, "w+", np.float64, shape)
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
         for some in row_slices(n, _DIAGONAL):
             out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
-        return out
+        if made is None:
+            return out
+        del out  # which is written with its last reference
+        return open_memmap(made.replace(path), "r")
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""
@@ -227,7 +299,9 @@ class CandidateDecoder(Decoder):
         if pool.index is not None:
             found = pool.index.search(queries, n_distinct)
         else:
-            found = top_k(queries, pool.embedding, n_distinct, n_jobs=self.n_jobs)
+            found = top_k(
+                queries, pool.embedding, n_distinct, n_jobs=self.n_jobs, device=self.device
+            )
         return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
@@ -245,9 +319,10 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
-            return take(pool.pool, pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]])
+            chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
+            return _taken(pool.pool, chosen)
         _check_found(indices[:, 0])
-        return take(pool.pool, indices[:, 0])
+        return _taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
         self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -353,14 +428,19 @@ class CandidateDecoder(Decoder):
         """Return the distinct candidate that each true object is, -1 where there is none."""
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        distinct = self._encoded(take(pool.pool, pool.first))
-        truth = match(*comparable(self._encoded(Y), distinct))
+        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
+        truth = match(*comparable(in_memory(self._encoded(Y)), distinct))
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of
         present = np.zeros(n, dtype=bool)
         present[query_of[pool.members == truth[query_of]]] = True
         return np.where(present, truth, -1)
+
+
+def _taken(objects: Any, index: np.ndarray) -> Any:
+    """Return some of the objects, which may be on disk."""
+    return pick(objects, index) if is_on_disk(objects) else take(objects, index)
 
 
 def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._arrays import row_slices
 from .._threads import map_blocks
+from ..device import device_top_k
 from ..gram import block_rows
 
 __all__ = ["count_better", "top_k", "within"]
@@ -45,7 +46,12 @@ def _search(
 
 
 def top_k(
-    queries: np.ndarray, embedding: np.ndarray, k: int, *, n_jobs: int | None = None
+    queries: np.ndarray,
+    embedding: np.ndarray,
+    k: int,
+    *,
+    n_jobs: int | None = None,
+    device: str | None = None,
 ) -> Found:
     """Return the k largest inner products of each query, streaming over blocks of both.
 
@@ -56,12 +62,16 @@ def top_k(
     k : int
         At most c.
     n_jobs : int, optional
+    device : str, optional
+        "cuda" searches on a card.
 
     Returns
     -------
     indices, scores : ndarrays of shape (n, k)
         Largest first; ties go to the lower index.
     """
+    if device not in (None, "cpu"):
+        return device_top_k(queries, embedding, k, device)
     width = min(len(embedding), max(_CANDIDATE_BLOCK, k))
 
     def visit(some: slice, part: slice) -> Found:

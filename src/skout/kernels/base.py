@@ -225,7 +225,7 @@ class _Combination(Kernel):
 
 def _sides(rows: Any) -> tuple[Any, Any]:
     """Return the rows of the left and of the right kernel."""
-    return (rows.left, rows.right) if isinstance(rows, Joint) else (rows, rows)
+    return (rows.left, rows.right) if hasattr(rows, "left") else (rows, rows)
 
 
 class Sum(_Combination):

@@ -55,19 +55,32 @@ class WithGamma(Kernel):
 
 def _variance(rows: Any, weights: np.ndarray | None) -> float:
     """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
+    if weights is None and getattr(rows, "is_tensor", False):
+        return rows.variance()
     n, d = rows.shape
-    weights = np.ones(n) if weights is None else weights
-    slices = list(row_slices(n, _VARIANCE_ROWS))
 
-    def mean_of(function: Callable[[Any], Any]) -> float:
-        sums = (float(weights[some] @ function(rows[some])) for some in slices)
-        return sum(sums) / float(d * weights.sum())
+    def mean_of(function: Callable[[Any], Any]) -> tuple[float, bool]:
+        """Return the mean, and whether the rows are sparse."""
 
-    mean = mean_of(lambda A: np.asarray(A.sum(axis=1, dtype=np.float64)).ravel())
-    if not sparse.issparse(rows):
-        return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
-    squares = mean_of(lambda A: np.asarray(A.multiply(A).sum(axis=1, dtype=np.float64)).ravel())
-    return squares - mean**2
+        def sums(A: Any, w: np.ndarray | None) -> np.ndarray:
+            w = np.ones(n_rows(A)) if w is None else w
+            return np.array([w @ function(A), d * w.sum(), sparse.issparse(A)])
+
+        if hasattr(rows, "total"):  # blocks on a cluster
+            total = rows.total(sums, weights)
+        else:
+            parts = row_slices(n, _VARIANCE_ROWS)
+            total = sum(sums(rows[s], None if weights is None else weights[s]) for s in parts)
+        return float(total[0] / total[1]), bool(total[2])
+
+    mean, is_sparse = mean_of(_row_sums)
+    if is_sparse:
+        return mean_of(lambda A: _row_sums(A.multiply(A)))[0] - mean**2
+    return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))[0]
+
+
+def _row_sums(A: Any) -> np.ndarray:
+    return np.asarray(A.sum(axis=1, dtype=np.float64)).ravel()
 
 
 def some_rows(rows: Any, rng: np.random.Generator, weights: np.ndarray | None) -> Any:

@@ -113,7 +113,7 @@ def load(
     Returns
     -------
     model : object
-        It predicts what the model predicted that was saved. The checkpoint of a network, a path, is
+        It predicts what the model predicted that was saved. A checkpoint, which is a path, is
         not taken from the file.
 
     Raises

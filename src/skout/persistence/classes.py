@@ -22,6 +22,7 @@ from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..moments import KnownRows, Moments
+from ..regressors import KernelRidge
 from .files import FileError
 
 __all__ = ["CLASSES", "TYPES", "function_name", "name_of", "restored", "saved_state"]
@@ -81,6 +82,8 @@ def saved_state(item: Any, candidates: bool) -> dict[str, Any]:
     """
     if isinstance(item, tuple):
         return item._asdict()  # type: ignore[attr-defined]
+    if isinstance(item, CandidateDecoder) and candidates:
+        item.find_pool()  # which may be on a cluster still
     kind = type(item)
     is_cached = functools.cached_property
     state = {
@@ -90,6 +93,8 @@ def saved_state(item: Any, candidates: bool) -> dict[str, Any]:
     }
     if isinstance(item, Ensemble) and "_training" in state:
         state["_training"] = None  # made again where it is needed
+    if isinstance(item, KernelRidge):
+        state["checkpoint"] = None  # a file names no other file
     if isinstance(item, FaissIndex):
         state.pop("_index", None)  # faiss would have to read bytes that it cannot check
     if not candidates:
@@ -102,6 +107,8 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
         raise ValueError(
             "StringDecoder cannot work without its training outputs: save with candidates=True."
         )
+    if isinstance(item, CandidateDecoder):
+        state.pop("_outputs", None)
     if isinstance(item, CandidateDecoder) and "pool_" in state:
         is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)
         state["pool_"] = take(item.pool_, slice(0)) if is_plain else None

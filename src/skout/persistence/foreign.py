@@ -26,6 +26,9 @@ _ADVICE = {
     "polars": "Fit on arrays: df.to_numpy() for a frame, list(series) for a column",
     "networkx": "Give (edges, node_labels, edge_labels) triples or SMILES strings to fit",
     "rdkit": "Give SMILES strings to fit",
+    "h5py": "Read it into memory: dataset[:]",
+    "zarr": "Read it into memory: array[:]",
+    "dask": "Compute it: array.compute()",
     "scipy": "Make it a CSR matrix: matrix.tocsr()",
 }
 

@@ -13,10 +13,20 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import float_dtype, n_rows, take
+from .._arrays import float_dtype, n_rows
+from .._lazy import in_memory, subset
 from .._linalg import square_root
-from .._validation import check_alphas, check_number, check_rng, check_rows, check_weights
+from .._validation import (
+    check_alphas,
+    check_number,
+    check_rng,
+    check_rows,
+    check_targets,
+    check_weights,
+)
 from ..basis import KernelBasis
+from ..chunks import on_cluster
+from ..cluster import here, lazily, rows_of
 from ..coordinates import Coordinates
 from ..gram import project
 from ..kernels import as_kernel
@@ -45,12 +55,16 @@ class KernelMachineBase(BaseEstimator):
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=True)
+        rows = rows_of(self, as_kernel(self.kernel), X, reset=True)
         if n_rows(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {n_rows(rows)} sample(s)."
             )
-        return rows, check_weights(sample_weight, rows)
+        return rows, check_weights(here(sample_weight, "sample_weight"), rows)
+
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        """Check what was given to fit as y, and hold it here: the solver needs all of it."""
+        return in_memory(check_targets(here(y, "y"), n))
 
     def _learn(
         self,
@@ -60,14 +74,20 @@ class KernelMachineBase(BaseEstimator):
         loss: Loss,
         task_matrix: np.ndarray | None = None,
         labels: np.ndarray | None = None,
+        pool: tuple[Any, Any] | None = None,
     ) -> None:
         """Find the coordinates, choose alpha if there are several, and solve.
 
-        `labels`, where there are any, stratify the folds.
+        `labels`, where there are any, stratify the folds. `pool` are objects, and their weights,
+        that the basis is fitted on instead of the rows.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        self._fit_basis(rows, weights)
+        if pool is None:
+            self._fit_basis(rows, weights)
+        else:
+            some = check_rows(self, as_kernel(self.kernel), pool[0], reset=False)
+            self._fit_basis(some, check_weights(pool[1], some))
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)
@@ -94,7 +114,7 @@ class KernelMachineBase(BaseEstimator):
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
-            rows, weights = take(rows, used), weights[used]
+            rows, weights = subset(rows, used), weights[used]
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
@@ -146,6 +166,8 @@ class KernelMachineBase(BaseEstimator):
     def _decision(self, X: Any) -> np.ndarray:
         """Return f(x) of each row, shape (n, d)."""
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
         rows = check_rows(self, self.kernel_, X, reset=False)
         matrix = self.basis_.on_features(self.coef_)
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)

@@ -14,6 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
+from ..chunks import on_cluster
+from ..cluster import here, lazily
 from ..losses import Logistic, MarginLoss, as_loss
 from .base import KernelMachineBase
 
@@ -117,7 +119,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "for regression use KernelMachine."
             )
         rows, weights = self._rows(X, sample_weight)
-        codes = self._codes(y, n_rows(rows))
+        codes = self._codes(here(y, "y"), n_rows(rows))
         if self.class_weight is not None:
             weights = self._class_weights(codes, weights)
         if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:
@@ -184,6 +186,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
+        if on_cluster(X):
+            return lazily(self, "predict", X, (), dtype=self.classes_.dtype)
         f = self.decision_function(X)
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
 
@@ -200,6 +204,10 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         p : ndarray of shape (n, n_classes)
             With more than two classes, the one-against-rest probabilities over their sum.
         """
+        if on_cluster(X):
+            check_is_fitted(self)
+            tail = (len(self.classes_),)
+            return lazily(self, "predict_proba", X, tail, like=self.basis_.landmarks_)
         f = self.decision_function(X)
         if f.ndim == 1:
             return np.column_stack([expit(-f), expit(f)])

@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
-from .._validation import check_targets
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -135,7 +134,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
                 f"squared_epsilon_insensitive. Got {loss!r} instead."
             )
         rows, weights = self._rows(X, sample_weight)
-        y = check_targets(y, n_rows(rows))
+        y = self._targets(y, n_rows(rows))
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         residual = _check_residual(residual, len(Y))

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
-from .._validation import check_targets, check_task_matrix
+from .._validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
+from ..sources.blocks import Blocks, check_no_targets
 from .base import KernelMachineBase
 
 __all__ = ["KernelMachine"]
@@ -115,13 +116,17 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachine:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachine:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, CSR matrix or objects that the kernel encodes, n of them
+        X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
+            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`. Or on a
+            cluster: of a dask array, or a list of delayed blocks, the coordinates stay on the
+            workers, and each step of the solver is a pass over them. Both want a sketch.
         y : array of shape (n,) or (n, d)
+            None if X are `Blocks`, which have it. It is held in memory.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -131,13 +136,20 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
+        pool = None
+        if isinstance(X, Blocks):
+            check_no_targets(y, sample_weight)
+            targets: list[Any] = []
+            data = X.open(self.random_state, [self.sketch], targets.append)
+            X, y, sample_weight = data.X, np.concatenate(targets), data.weights
+            pool = None if data.pool is None else (data.pool, data.pool_weights)
         rows, weights = self._rows(X, sample_weight)
-        y = check_targets(y, n_rows(rows))
+        y = self._targets(y, n_rows(rows))
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         M = self.task_matrix
         M = None if M is None else check_task_matrix(M, Y.shape[1])
-        self._learn(rows, Y, weights, loss, M)
+        self._learn(rows, Y, weights, loss, M, pool=pool)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -150,6 +162,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array.
         """
         F = self._decision(X)
         return F[:, 0] if self._is_vector else F

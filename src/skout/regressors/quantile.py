@@ -9,7 +9,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
-from .._validation import check_number, check_targets
+from .._validation import check_number
+from ..chunks import on_cluster
+from ..cluster import lazily
 from ..losses import Pinball
 from ..metrics import pinball_loss
 from .base import KernelMachineBase
@@ -110,7 +112,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels = check_quantiles(self.quantiles)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, weights = self._rows(X, sample_weight)
-        y = check_targets(y, n_rows(rows))
+        y = self._targets(y, n_rows(rows))
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
@@ -136,6 +138,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         quantiles : ndarray of shape (n, q)
             In the order of `quantiles`; of shape (n,) if that is one number.
         """
+        if on_cluster(X):
+            check_is_fitted(self)
+            tail = () if self._is_vector else (len(self.quantiles_),)
+            return lazily(self, "predict", X, tail, like=self.basis_.landmarks_)
         F = self._decision(X)
         if self.non_crossing:
             F[:, np.argsort(self.quantiles_)] = np.sort(F, axis=1)

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, float_dtype, n_rows, take, unique
+from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
+from .._lazy import in_memory
+from .._linalg import large_matrices_on
 from .._threads import map_blocks
 from .._validation import (
+    as_columns,
     check_alphas,
     check_number,
     check_rng,
-    check_rows,
-    check_targets,
     check_weights,
 )
 from ..basis import KernelBasis
+from ..checkpoint import digest, open_checkpoint
+from ..chunks import on_cluster
+from ..cluster import check_sketch, lazily, rows_of, sample_of
+from ..device import OnDevice, device_project, on_device
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
-from ..solvers import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
+from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
+from ..sources.blocks import Blocks, Opened, check_no_targets
+from .exact import exact_errors, exact_ridge
 from .splits import TEST, TRAIN, groups_of_splits
 
 __all__ = ["KernelRidge"]
+
+# Rows of targets on disk, or on a cluster, whose mean is their origin.
+_ORIGIN_ROWS = 8192
+# Rows of blocks that can be read only once are gathered until there are so many.
+_ONCE_ROWS = 8192
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -68,6 +80,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
         Show a progress bar.
+    device : str, optional
+        "cuda" computes on a card, to which rows on the host are streamed. Tensors on a card are
+        computed there in any case.
+    checkpoint : path, optional
+        A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
+        fit with the same data and parameters goes on from there and ends with the same result; it
+        needs a random_state that is an int. The file is deleted when the fit is done.
 
     Attributes
     ----------
@@ -97,11 +116,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    #: targets may be rows that are made when they are asked for
+    takes_lazy_targets = True
+
     _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
     _n_seen: int
+    _n_outputs: int
 
     def __init__(
         self,
@@ -114,6 +137,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        checkpoint: Any = None,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -123,21 +148,44 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRidge:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
+    ) -> KernelRidge:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, CSR matrix or objects that the kernel encodes, n of them
+        X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
+            Arrays may be on disk: memory maps, HDF5 and zarr arrays, see `skout.sources`. Or on a
+            cluster: with a sketch, a dask array or a list of delayed blocks takes one pass where
+            they lie.
         y : array of shape (n,) or (n, d)
+            None if X are `Blocks`, which have it. Of a dask array the chunks must be those of X;
+            so for the weights.
         sample_weight : array of shape (n,), optional
+        landmarks : array, CSR matrix or objects, optional
+            Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
+            on; default X.
 
         Returns
         -------
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        self._check_landmarks(landmarks)
+        checkpoint = open_checkpoint(self, X)
+        pool, pool_weights = landmarks, None
+        if isinstance(X, Blocks | Opened):
+            check_no_targets(y, sample_weight)
+            if isinstance(X, Blocks) and X.is_once and landmarks is not None:
+                return self._fit_once(X, landmarks, alphas)
+            data = X.open(self.random_state, [self.sketch]) if isinstance(X, Blocks) else X
+            X, y, sample_weight = data.X, data.y, data.weights
+            if landmarks is None:
+                pool, pool_weights = data.pool, data.pool_weights
         sample = self._sample(X, y, sample_weight, reset=True)
         if n_rows(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
@@ -145,14 +193,48 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        self._fit_basis(sample.rows, sample.weights, remember=True)
-        groups, parts = groups_of_splits(splits, n_rows(sample.rows))
-        sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_.moments(
-            sample, min(alphas), whiten=len(alphas) > 1, verbose=self.verbose
-        )
-        self._base = self._solve(moments, parts, alphas)
+        with large_matrices_on(getattr(sample.rows, "device", None)):
+            self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
+            self._n_outputs = sample.targets.shape[1]
+            groups, parts = groups_of_splits(splits, n_rows(sample.rows))
+            sample = self._prepared(sample, groups, len(parts))
+            if checkpoint is not None:
+                landmark_keys = row_keys(self.landmarks_)
+                checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
+            moments = self.basis_.moments(
+                sample,
+                min(alphas),
+                whiten=len(alphas) > 1,
+                verbose=self.verbose,
+                checkpoint=checkpoint,
+            )
+            self._base = self._solve(moments, parts, alphas)
+        if checkpoint is not None:
+            checkpoint.remove()
         return self
+
+    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
+        """Fit on blocks that can be read once, as they come."""
+        self._reset()
+        for X, y, *weight in blocks.merged(_ONCE_ROWS):
+            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
+        if self._folds is None:
+            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
+        return self._solve_added(alphas)
+
+    def _check_landmarks(self, landmarks: Any) -> None:
+        if landmarks is not None and self.sketch is None:
+            raise ValueError(
+                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+                "sketch=SubSample(1000)."
+            )
+
+    def _pool(self, landmarks: Any, weights: Any, sample: Sample) -> tuple[Any, Any]:
+        """Return the rows that the sketch is drawn from, and their weights."""
+        if landmarks is None:
+            return sample.rows, sample.weights
+        rows = rows_of(self, as_kernel(self.kernel), landmarks, reset=False)
+        return rows, check_weights(weights, rows)
 
     @available_if(_has_sketch)
     def partial_fit(
@@ -177,21 +259,23 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        self._add(X, y, sample_weight, landmarks)
+        return self._solve_added(alphas)
+
+    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
+        """Add the moments of some rows to those of earlier ones."""
+        alphas = check_alphas(self.alpha)
         first = not hasattr(self, "basis_")
         if not first and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            pool, weights = sample.rows, sample.weights
-            if landmarks is not None:
-                pool = check_rows(self, as_kernel(self.kernel), landmarks, reset=False)
-                weights = None
-            self._fit_basis(pool, weights)
-        elif sample.targets.shape[1] != self._matrix.shape[1]:
+            self._fit_basis(*self._pool(landmarks, None, sample))
+            self._n_outputs = sample.targets.shape[1]
+        elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had "
-                f"{self._matrix.shape[1]}."
+                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
         groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
         sample = self._prepared(sample, groups, len(parts))
@@ -200,6 +284,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += n_rows(sample.rows)
         self._folds = moments
+
+    def _solve_added(self, alphas: list[float]) -> KernelRidge:
+        """Solve on all rows that were given so far."""
+        assert self._folds is not None
+        moments, parts = self._folds, self._interleaved_groups(0, len(alphas))[1]
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()
             moments = [*moments, self._base]
@@ -217,9 +306,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
+            For dask collections a dask array, for a tensor on a card a tensor there.
         """
         check_is_fitted(self)
-        rows = check_rows(self, self.kernel_, X, reset=False)
+        if on_cluster(X):
+            tail = () if self._is_vector else self._matrix.shape[1:]
+            return lazily(self._light(), "predict", X, tail, like=self.landmarks_)
+        rows = on_device(rows_of(self, self.kernel_, X, reset=False), self.device)
+        if isinstance(rows, OnDevice):
+            features = self.basis_._features()
+            F = device_project(features, rows, self._matrix, self.intercept_)
+            return F[:, 0] if self._is_vector else F
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
             features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
@@ -228,6 +325,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
         F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
         return F[:, 0] if self._is_vector else F
+
+    def _light(self) -> KernelRidge:
+        """Return a copy that has what predictions need, to travel."""
+        light = copy.copy(self)
+        light.__dict__.pop("coef_", None)
+        light._base = light._folds = None
+        if hasattr(self, "basis_"):
+            light.basis_ = copy.copy(self.basis_)
+            del light.basis_.components_
+        return light
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -249,24 +356,31 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        rows = check_rows(self, as_kernel(self.kernel), X, reset=reset)
-        n = n_rows(rows)
-        if n == 0:
-            raise ValueError("Found array with 0 sample(s): X must have rows.")
-        y = check_targets(y, n)
-        self._is_vector = y.ndim == 1
-        return Sample(rows, y.reshape(n, -1), check_weights(sample_weight, rows))
+        sample = sample_of(self, as_kernel(self.kernel), X, y, sample_weight, reset=reset)
+        self._is_vector = sample.targets.ndim == 1
+        rows, Y = sample.rows, as_columns(sample.targets)
+        if self.sketch is None and (self.device not in (None, "cpu") or isinstance(rows, OnDevice)):
+            raise ValueError(
+                f"device={self.device!r} needs a sketch, such as SubSample(1000): the exact model "
+                "is solved on the CPU. Leave out device=, and move tensors to the host."
+            )
+        if self.sketch is None:  # the kernel matrix of all rows is larger than they are
+            rows, Y = in_memory(check_sketch(None, rows)), in_memory(Y)
+        return Sample(on_device(rows, self.device), Y, sample.weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            self._origin = sample.targets.mean(axis=0, dtype=np.float64)
+            # any value near the targets serves, and all of those elsewhere would be one more pass
+            is_here = isinstance(sample.targets, np.ndarray)
+            some = sample.targets if is_here else sample.targets[:_ORIGIN_ROWS]
+            self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
         self, rows: Any, weights: np.ndarray | None = None, *, remember: bool = False
     ) -> None:
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
+        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember)
         self.kernel_ = self.basis_.kernel_
@@ -351,58 +465,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         everything = np.arange(len(inverse))
         if splits:
             folds = tqdm(splits, desc="folds", disable=not self.verbose)
-            self._choose(alphas, [self._fold_errors(K, inverse, sample, f, alphas) for f in folds])
+            errors = [
+                exact_errors(K, inverse, sample, f, alphas, self.fit_intercept) for f in folds
+            ]
+            self._choose(alphas, errors)
         else:
             self.alpha_ = alphas[0]
-        self._matrix, self.intercept_ = self._exact(
-            K, inverse, sample, everything, self.alpha_, overwrite=True
+        self._matrix, self.intercept_ = exact_ridge(
+            K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
         )
         return self
-
-    def _exact(
-        self,
-        K: np.ndarray,
-        inverse: np.ndarray,
-        sample: Sample,
-        some: np.ndarray,
-        alpha: float,
-        *,
-        overwrite: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit on some of the rows; rows without weight get coefficient 0. K may be lost."""
-        some = np.arange(len(inverse))[some]  # it may be a mask
-        w = np.ones(len(inverse)) if sample.weights is None else sample.weights
-        total = np.bincount(inverse[some], w[some], minlength=len(K))
-        used = np.flatnonzero(total)
-        sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
-        means = sums[used] @ sample.targets
-        means /= total[used, None]
-        if len(used) < len(K):
-            K, overwrite = K[np.ix_(used, used)], True
-        solution, intercept = dual_ridge(
-            K, means, total[used], alpha, self.fit_intercept, overwrite=overwrite
-        )
-        if len(used) == len(total):
-            return solution, intercept
-        coef = np.zeros((len(total), means.shape[1]))
-        coef[used] = solution
-        return coef, intercept
-
-    def _fold_errors(
-        self,
-        K: np.ndarray,
-        inverse: np.ndarray,
-        sample: Sample,
-        fold: tuple[np.ndarray, np.ndarray],
-        alphas: list[float],
-    ) -> list[float]:
-        """Return the mean squared error on the held-out rows of a fold, for each alpha."""
-        train, test = fold
-        K_test = K[inverse[test]]
-        w = None if sample.weights is None else sample.weights[test]
-        errors = []
-        for alpha in alphas:
-            coef, intercept = self._exact(K, inverse, sample, train, alpha)
-            squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
-            errors.append(float(np.average(squared.mean(axis=1), weights=w)))
-        return errors

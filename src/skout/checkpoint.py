@@ -1,0 +1,190 @@
+"""Checkpoints of a pass over the data: a fit that was killed goes on where it was.
+
+The moments of the blocks so far, and what they are moments of, in one .npz file. It is replaced as
+a whole, so that there is always a complete one; and read without executing anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+import zipfile
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._arrays import n_rows, row_keys, take
+from .chunks import on_cluster
+from .moments import Moments, Sample
+from .sources.blocks import Blocks
+
+__all__ = ["Checkpoint", "digest", "open_checkpoint"]
+
+# Seconds between two files.
+_EVERY = 30.0
+# Rows at either end of the data that tell it from other data.
+_END_ROWS = 8
+_FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
+
+Totals = list[Moments | None]
+
+
+class Checkpoint:
+    """A file with the moments of the blocks that are done.
+
+    Parameters
+    ----------
+    path : path
+    **facts
+        What the result depends on. A file of a fit that had other facts is refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skout.checkpoint import Checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Checkpoint(Path(folder) / "fit.npz", alpha=0.1).remove()  # there is none
+    """
+
+    def __init__(self, path: Any, **facts: Any) -> None:
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
+        self.facts: dict[str, str] = {}
+        self._stored = self._load() if self.path.exists() else None
+        self._written = time.monotonic()
+        self.add_facts(**facts)
+
+    def add_facts(self, **facts: Any) -> None:
+        """Add what the result depends on too, and raise where the file says otherwise."""
+        self.facts |= {name: _plain(fact) for name, fact in facts.items()}
+        if self._stored is None:
+            return
+        stored = json.loads(str(self._stored["facts"]))
+        for name in facts:
+            if stored.get(name) != self.facts[name]:
+                raise ValueError(
+                    f"checkpoint {str(self.path)!r} is of another fit: {name.replace('_', ' ')} "
+                    f"is {stored.get(name)} there and {self.facts[name]} here. Fit with the same "
+                    "data and parameters to go on with it, or delete the file to begin anew."
+                )
+
+    def restore(self, sample: Sample, blocks: list[Any]) -> tuple[int, Totals]:
+        """Return how many of the blocks are done, and the moments of each group so far."""
+        self.add_facts(**_facts_of(sample, blocks))
+        totals: Totals = [None] * sample.n_groups
+        if self._stored is None:
+            return 0, totals
+        stored, self._stored = self._stored, None
+        for group in range(sample.n_groups):
+            if f"{group}_zz" in stored:
+                fields: dict[str, Any] = {name: stored[f"{group}_{name}"] for name in _FIELDS}
+                totals[group] = Moments(**fields | {"weight": float(fields["weight"])})
+        return int(stored["done"]), totals
+
+    def keep(self, done: int, totals: Totals) -> None:
+        """Write the moments of the first blocks, if the last file is old enough."""
+        if time.monotonic() - self._written < _EVERY:
+            return
+        arrays = {
+            f"{group}_{name}": np.asarray(getattr(total, name))
+            for group, total in enumerate(totals)
+            if total is not None
+            for name in _FIELDS
+        }
+        self._write(done=np.array(done), facts=np.array(json.dumps(self.facts)), **arrays)
+        self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the file: the fit is done."""
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, **arrays: np.ndarray) -> None:
+        """Replace the file as a whole, so that a crash leaves this one or the one before."""
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+
+    def _load(self) -> dict[str, np.ndarray]:
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                stored = {name: file[name] for name in file.files}
+            if not {"done", "facts"} <= stored.keys():
+                raise ValueError("it has no facts")
+            return stored
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} is not a checkpoint that can be read ({error}). "
+                "Give another path, or delete the file to begin anew."
+            ) from error
+
+
+def _facts_of(sample: Sample, blocks: list[Any]) -> dict[str, Any]:
+    """Return what tells these data, and how they are cut into blocks, from others."""
+    rows, n = sample.rows, n_rows(sample.rows)
+    ends = [slice(0, _END_ROWS)]
+    if not getattr(rows, "is_sequential", False):  # the end of which is a whole pass away
+        ends.append(slice(max(0, n - _END_ROWS), n))
+    keys = [row_keys(take(part, end)) for end in ends for part in (rows, sample.targets)]
+    return {
+        "shape_of_X": f"{rows.shape} {getattr(rows, 'dtype', '')}",
+        "shape_of_y": f"{sample.targets.shape} {sample.targets.dtype}",
+        "first_and_last_rows": digest(*keys),
+        "weights": digest(sample.weights),
+        "folds": digest(sample.groups),
+        "blocks": f"{len(blocks)} of up to {_length(blocks[0][1]) if blocks else 0} rows",
+    }
+
+
+def _length(some: Any) -> int:
+    return some.stop - some.start if isinstance(some, slice) else len(some)
+
+
+def digest(*parts: Any) -> str:
+    """Return a short name for arrays, or lists of keys, that others do not have."""
+    found = hashlib.sha256()
+    for part in parts:
+        is_array = isinstance(part, np.ndarray) and part.dtype.kind != "O"
+        found.update(np.ascontiguousarray(part).data if is_array else repr(part).encode())
+    return found.hexdigest()[:16]
+
+
+def _plain(fact: Any) -> str:
+    """Return a fact as text, which is the same in another process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(fact))
+
+
+def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
+    """Return where a ridge keeps its progress, after a look at what an earlier fit left there."""
+    if model.checkpoint is None:
+        return None
+    if on_cluster(X):
+        raise ValueError(
+            "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
+            "again what is lost: give checkpoint=None."
+        )
+    once = isinstance(X, Blocks) and X.is_once
+    if model.sketch is None or once or not isinstance(model.random_state, Integral):
+        raise ValueError(
+            "checkpoint needs a sketch, data that can be read again, and a random_state that "
+            f"is an int. Got sketch={model.sketch!r}, random_state={model.random_state!r}"
+            f"{' and blocks that can be read only once' if once else ''}."
+        )
+    names = ("kernel", "sketch", "alpha", "cv", "fit_intercept", "random_state")
+    return Checkpoint(model.checkpoint, **{name: getattr(model, name) for name in names})

@@ -1,0 +1,219 @@
+"""Candidates on a cluster: queries in blocks, and pools in shards.
+
+Each shard of a pool is embedded and searched where it lies; lists of the k best are merged in the
+order of the shards, so that no machine holds the pool.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from .._arrays import as_objects, n_rows, row_keys, take
+from .._lazy import in_memory
+from .._streams import join
+from .._validation import check_number
+from ..chunks import (
+    Chunks,
+    alone,
+    broadcast,
+    chunked,
+    from_blocks,
+    map_rows,
+    on_cluster,
+    task,
+    tree,
+)
+from .kinds import are_lists
+from .pools import EmbeddedPool
+from .sets import CandidateSets
+
+__all__ = ["lazy_decode", "lazy_rank"]
+
+_RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
+
+
+def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
+    """Return the k best candidates of each row: two lazy dask arrays, arrays if F is here.
+
+    Parameters
+    ----------
+    decoder : CandidateDecoder
+    F : dask array of shape (n, p), or ndarray if the candidates are on a cluster
+    candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
+    k : int
+    """
+    if on_cluster(candidates):
+        shards = chunked(candidates, "candidates")
+        _check_k(k, len(shards))
+        found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
+    else:
+        light, pool, objects = _shared(decoder, candidates)
+        _check_k(k, n_rows(objects))
+        found = map_rows(_rank_block, F, (k,), _RANKED, decoder=light, pool=pool, k=k)
+    return found["indices"], found["scores"]
+
+
+def lazy_decode(decoder: Any, F: Any, candidates: Any) -> Any:
+    """Return the best candidate of each row: a lazy dask array, an array if F is here.
+
+    Objects that are no arrays become a 1-D array of objects.
+    """
+    if on_cluster(candidates):
+        shards = chunked(candidates, "candidates")
+        return _by_shards(decoder, F, shards, 1, _best_objects, shards.tail, shards.dtype)
+    light, pool, objects = _shared(decoder, candidates)
+    like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
+    return map_rows(_decode_block, F, like.shape[1:], like.dtype, decoder=light, pool=pool)
+
+
+def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
+    """Return the decoder and the pool as they travel, and the objects of the pool.
+
+    Objects take less room in a graph than their coordinates: one worker embeds them for all.
+    """
+    light = broadcast(decoder.without_pool())
+    if isinstance(candidates, EmbeddedPool):
+        pool = decoder.embed(candidates)
+        _refuse_sets(pool.is_per_query)
+        pool = replace(pool, objects=in_memory(pool.objects))
+        return light, broadcast(pool), pool.objects
+    if candidates is None:
+        candidates = decoder.embed(None).objects
+    sets = isinstance(candidates, CandidateSets)
+    _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
+    candidates = in_memory(candidates)  # files need not be where the workers are
+    decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
+    return light, task(_embed, broadcast(candidates), light), candidates
+
+
+def _refuse_sets(are_sets: bool) -> None:
+    if are_sets:
+        raise ValueError(
+            "candidates must be one pool for all rows where X lies on a cluster. Got one set for "
+            "each row: predict blocks of X with their own sets."
+        )
+
+
+def _check_k(k: int, n: int) -> None:
+    check_number(k, "k", low=1, integer=True)
+    if k > n:
+        raise ValueError(f"k={k} is larger than the number of candidates, {n}.")
+
+
+@alone
+def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.ndarray:
+    out = np.empty((len(F), k), dtype=_RANKED)
+    if len(F):
+        out["indices"], out["scores"] = decoder.rank(F, pool, k=k)
+    return out
+
+
+@alone
+def _decode_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool) -> np.ndarray:
+    found = decoder.decode(F, pool) if len(F) else take(pool.objects, slice(0))
+    return found if isinstance(found, np.ndarray) else as_objects(found)
+
+
+@alone
+def _embed(objects: Any, decoder: Any) -> EmbeddedPool:
+    return decoder.embed(objects)
+
+
+# Shards -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """Embedded candidates, the number of the first, and a number for each that its copies share."""
+
+    pool: EmbeddedPool
+    start: int
+    keys: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best candidates of some rows: arrays of shape (n, k), and the objects if k is 1."""
+
+    indices: np.ndarray
+    scores: np.ndarray
+    keys: np.ndarray
+    objects: Any = None
+
+
+def _by_shards(
+    decoder: Any, F: Any, shards: Chunks, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
+) -> Any:
+    """Search each shard for each block of rows, merge, and finish; lazily, if F is on a cluster."""
+    light = broadcast(decoder.without_pool())
+    starts = [int(start) for start in shards.starts[:-1]]
+    embedded = [
+        task(_embed_shard, part, light, start)
+        for part, start in zip(shards.parts, starts, strict=True)
+    ]
+    queries = [F] if not on_cluster(F) else F.to_delayed().ravel()
+    blocks = []
+    for block in queries:
+        found = [task(_search, block, light, shard, k) for shard in embedded]
+        blocks.append(task(finish, tree(found, partial(_merge, k=k))))
+    out = from_blocks(blocks, [len(F)] if not on_cluster(F) else F.chunks[0], tail, dtype)
+    return out if on_cluster(F) else out.compute()
+
+
+@alone
+def _embed_shard(objects: Any, decoder: Any, start: int) -> _Shard:
+    pool = decoder.embed(objects)
+    rows = decoder.basis_.kernel_.encode(take(objects, pool.first))
+    keys = [blake2b(pickle.dumps(key), digest_size=8).digest() for key in row_keys(rows)]
+    return _Shard(pool, start, np.frombuffer(b"".join(keys), dtype=np.uint64)[pool.inverse])
+
+
+@alone
+def _search(F: np.ndarray, decoder: Any, shard: _Shard, k: int) -> _Best:
+    indices, scores = decoder.rank(F, shard.pool, k=min(k, len(shard.pool)))
+    objects = take(shard.pool.objects, indices[:, 0]) if k == 1 else None
+    numbers = np.where(indices < 0, indices, indices + shard.start)
+    return _Best(numbers, scores, shard.keys[indices], objects)
+
+
+def _merge(parts: Sequence[_Best], k: int) -> _Best:
+    """Keep the k best of all; ties go to the lower index."""
+    indices, scores, keys = (
+        np.hstack([getattr(part, name) for part in parts]) for name in ("indices", "scores", "keys")
+    )
+    _share_scores(scores, keys)
+    order = np.lexsort((indices, -scores), axis=1)[:, :k]
+    objects = None
+    if parts[0].objects is not None:
+        everything = join([part.objects for part in parts])
+        objects = take(everything, order[:, 0] * len(order) + np.arange(len(order)))
+    found = [np.take_along_axis(values, order, axis=1) for values in (indices, scores, keys)]
+    return _Best(found[0], found[1], found[2], objects)
+
+
+def _share_scores(scores: np.ndarray, keys: np.ndarray) -> None:
+    """Give copies the score of the first: each shard rounds on its own, and ties must stay ties."""
+    order = np.argsort(keys, axis=1, kind="stable")
+    sorted_keys = np.take_along_axis(keys, order, axis=1)
+    shared = np.take_along_axis(scores, order, axis=1)
+    for j in range(1, keys.shape[1]):
+        same = sorted_keys[:, j] == sorted_keys[:, j - 1]
+        shared[same, j] = shared[same, j - 1]
+    np.put_along_axis(scores, order, shared, axis=1)
+
+
+def _ranked(best: _Best) -> np.ndarray:
+    out = np.empty(best.indices.shape, dtype=_RANKED)
+    out["indices"], out["scores"] = best.indices, best.scores
+    return out
+
+
+def _best_objects(best: _Best) -> np.ndarray:
+    return best.objects if isinstance(best.objects, np.ndarray) else as_objects(best.objects)

@@ -1,0 +1,81 @@
+"""Exact kernel ridge regression on the distinct rows of a sample, of which K is known."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ..moments import Sample
+from ..solvers import dual_ridge
+
+__all__ = ["exact_errors", "exact_ridge"]
+
+
+def exact_ridge(
+    K: np.ndarray,
+    inverse: np.ndarray,
+    sample: Sample,
+    some: np.ndarray,
+    alpha: float,
+    fit_intercept: bool,
+    *,
+    overwrite: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit on some of the rows; rows without weight get coefficient 0. K may be lost.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        The kernel matrix of the distinct rows.
+    inverse : ndarray of int, shape (n,)
+        The distinct row that each row is.
+    sample : Sample
+    some : ndarray
+        Positions of the rows to fit on, or a mask.
+    alpha : float
+    fit_intercept : bool
+    overwrite : bool, default False
+        Whether K may be overwritten.
+
+    Returns
+    -------
+    coef : ndarray of shape (m, d)
+    intercept : ndarray of shape (d,)
+    """
+    some = np.arange(len(inverse))[some]
+    w = np.ones(len(inverse)) if sample.weights is None else sample.weights
+    total = np.bincount(inverse[some], w[some], minlength=len(K))
+    used = np.flatnonzero(total)
+    sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
+    means = sums[used] @ sample.targets
+    means /= total[used, None]
+    if len(used) < len(K):
+        K, overwrite = K[np.ix_(used, used)], True
+    solution, intercept = dual_ridge(
+        K, means, total[used], alpha, fit_intercept, overwrite=overwrite
+    )
+    if len(used) == len(total):
+        return solution, intercept
+    coef = np.zeros((len(total), means.shape[1]))
+    coef[used] = solution
+    return coef, intercept
+
+
+def exact_errors(
+    K: np.ndarray,
+    inverse: np.ndarray,
+    sample: Sample,
+    fold: tuple[np.ndarray, np.ndarray],
+    alphas: list[float],
+    fit_intercept: bool,
+) -> list[float]:
+    """Return the mean squared error on the held-out rows of a fold, for each alpha."""
+    train, test = fold
+    K_test = K[inverse[test]]
+    w = None if sample.weights is None else sample.weights[test]
+    errors = []
+    for alpha in alphas:
+        coef, intercept = exact_ridge(K, inverse, sample, train, alpha, fit_intercept)
+        squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
+        errors.append(float(np.average(squared.mean(axis=1), weights=w)))
+    return errors

@@ -1,0 +1,111 @@
+"""Sparse matrices on disk, of which rows are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["DiskCSR", "open_csr", "save_csr"]
+
+
+class DiskCSR:
+    """A sparse matrix on disk, of which rows are read: see `open_csr`."""
+
+    takes_positions = True
+
+    def __init__(
+        self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int
+    ) -> None:
+        self.data, self.indices, self.indptr = data, indices, indptr
+        self.shape = (len(indptr) - 1, n_columns)
+        self.dtype = data.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> sparse.csr_matrix:
+        """Read a slice, or increasing positions."""
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            indptr = np.asarray(self.indptr[start : max(start, stop) + 1])
+            return self._block(slice(int(indptr[0]), int(indptr[-1])), indptr - indptr[0])
+        index = np.asarray(index)
+        starts, lengths = self.indptr[index], self.indptr[index + 1] - self.indptr[index]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+        return self._block(entries, indptr)
+
+    def _block(self, entries: Any, indptr: np.ndarray) -> sparse.csr_matrix:
+        """Return the rows with these entries, which files that were damaged may not have."""
+        data, indices = np.asarray(self.data[entries]), np.asarray(self.indices[entries])
+        outside = len(indices) and not 0 <= indices.min() <= indices.max() < self.shape[1]
+        if outside or np.any(np.diff(indptr) < 0) or len(indices) != indptr[-1]:
+            raise ValueError("The CSR files are damaged: save the matrix again with save_csr.")
+        return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, self.shape[1]))
+
+
+def save_csr(folder: Any, X: Any) -> None:
+    """Write a sparse matrix for `open_csr`: its arrays as .npy files in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        It is made if need be.
+    X : sparse matrix of shape (n, d)
+
+    Examples
+    --------
+    See `open_csr`.
+    """
+    X = sparse.csr_matrix(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = np.array(X.shape, dtype=np.int64)
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
+    for name, part in parts.items():
+        np.save(folder / f"{name}.npy", part, allow_pickle=False)
+
+
+def open_csr(folder: Any) -> DiskCSR:
+    """Open a sparse matrix that `save_csr` wrote, without reading it.
+
+    Parameters
+    ----------
+    folder : path
+        With data.npy, indices.npy, indptr.npy and shape.npy.
+
+    Returns
+    -------
+    X : DiskCSR
+        Give it to `fit`, `transform` or `predict` in place of a CSR matrix.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scipy import sparse
+    >>> from skout.sources import open_csr, save_csr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_csr(folder, sparse.eye_array(4, format="csr"))
+    ...     open_csr(folder)[1:3].toarray()
+    array([[0., 1., 0., 0.],
+           [0., 0., 1., 0.]])
+    """
+    folder = Path(folder)
+    parts = []
+    for name in ("data", "indices", "indptr", "shape"):
+        path = folder / f"{name}.npy"
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder} is no folder of save_csr: it has no {name}.npy.")
+        parts.append(np.load(path, mmap_mode="r", allow_pickle=False))
+    data, indices, indptr, shape = parts
+    n, d = (int(size) for size in shape)
+    fits = len(indptr) == n + 1 and len(data) == len(indices)
+    if not fits or indptr[0] != 0 or indptr[n] != len(data):
+        raise ValueError(f"The files of {folder} do not belong together: save the matrix again.")
+    return DiskCSR(data, indices, indptr, d)

@@ -1,0 +1,100 @@
+"""Parquet files as blocks of rows, through pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_number
+from .blocks import Blocks
+
+__all__ = ["open_parquet"]
+
+
+def open_parquet(
+    files: Any, x: Sequence[str], y: Any, weight: str | None = None, rows: int = 65536
+) -> Blocks:
+    """Open parquet files as blocks of rows.
+
+    Needs pyarrow: `pip install skout[disk]`.
+
+    Parameters
+    ----------
+    files : path or sequence of paths
+        Of a folder, all files in it that end in .parquet, by name.
+    x : sequence of str
+        The columns of X.
+    y : str or sequence of str
+        The column of y, or its columns. Strings become objects.
+    weight : str, optional
+        The column of weights.
+    rows : int, default 65536
+        Rows that are read at a time.
+
+    Returns
+    -------
+    blocks : Blocks
+        For `KernelRidge.fit` and others that take them.
+
+    Examples
+    --------
+    >>> from skout.sources import open_parquet
+    >>> blocks = open_parquet("trips/", ["distance", "hour"], "fare")  # doctest: +SKIP
+    """
+    parquet = _pyarrow_parquet()
+    check_number(rows, "rows", low=1, integer=True)
+    paths = _parquet_paths(files)
+    x, targets = [x] if isinstance(x, str) else list(x), [y] if isinstance(y, str) else list(y)
+    wanted = [*x, *targets, *([] if weight is None else [weight])]
+    n = 0
+    for path in paths:
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            missing = [name for name in wanted if name not in names]
+            if missing:
+                found = ", ".join(names)
+                raise ValueError(f"{path} has no column {missing[0]!r}. It has: {found}.")
+            n += file.metadata.num_rows
+
+    def make() -> Iterator[tuple[Any, ...]]:
+        for path in paths:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(rows, columns=list(dict.fromkeys(wanted))):
+                    block = [_values(batch, x), _values(batch, y)]
+                    yield (*block, *([] if weight is None else [_values(batch, weight)]))
+
+    return Blocks(make, n or None)
+
+
+def _pyarrow_parquet() -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ImportError(
+            "open_parquet needs pyarrow, which is not installed: pip install skout[disk]"
+        ) from error
+    return parquet
+
+
+def _parquet_paths(files: Any) -> list[Path]:
+    paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
+    if len(paths) == 1 and paths[0].is_dir():
+        paths = sorted(paths[0].glob("*.parquet"))
+    if not paths:
+        raise ValueError(f"files must name at least one parquet file. Got {files!r} instead.")
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no parquet file {path}.")
+    return paths
+
+
+def _values(batch: Any, names: Any) -> Any:
+    """Return one column of a batch as an array or list, or several as a matrix."""
+    if isinstance(names, str):
+        column = batch.column(names)
+        values = column.to_numpy(zero_copy_only=False)
+        return column.to_pylist() if values.dtype.kind == "O" else values
+    return np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in names])

@@ -1,0 +1,239 @@
+"""A fit that is killed goes on where it was, and ends with the same coefficients."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import skout
+from skout import KernelRidge, checkpoint
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
+from skout.sources import Blocks
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((2000, 3))
+Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
+W = RNG.random(2000)
+
+
+class Stopped(Exception):
+    pass
+
+
+class Source:
+    """An array-like that dies when rows beyond a limit are read in order."""
+
+    def __init__(self, array, limit=None):
+        self.array, self.limit = array, limit
+        self.shape, self.dtype = array.shape, array.dtype
+        self.read = 0
+
+    def __getitem__(self, index):
+        if isinstance(index, slice) and len(self.array[index]) == 100:
+            self.read += 1
+            if self.limit is not None and self.read > self.limit:
+                raise Stopped
+        return self.array[index]
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+
+
+def model(path, **options):
+    options = {"alpha": 1e-4, "random_state": 0, "n_jobs": 1} | options
+    kernel = options.pop("kernel", Gaussian(0.5))
+    return KernelRidge(kernel, SubSample(40), checkpoint=path, **options)
+
+
+def interrupted(path, limit=12, y=Y, weights=None, **options):
+    with skout.block_budget(rows=100), pytest.raises(Stopped):
+        model(path, **options).fit(Source(X, limit), y, weights)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"alpha": [1e-5, 1e-3]}])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_resumed_fit_is_the_same_to_the_bit(tmp_path, options, weights, n_jobs):
+    path = tmp_path / "fit.npz"
+    interrupted(path, weights=weights, **options)
+    source = Source(X)
+    with skout.block_budget(rows=100):
+        resumed = model(path, **options, n_jobs=n_jobs).fit(source, Y, weights)
+        whole = model(None, **options).fit(X, Y, weights)
+    assert source.read < 15  # of 20 blocks, 11 or so were done
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.intercept_, whole.intercept_)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_resume(tmp_path):
+    path = tmp_path / "fit.npz"
+    passes = []
+
+    def make(limit=None):
+        passes.append(0)
+        for start in range(0, 2000, 50):
+            # the second pass, which is that of the moments, is the one that dies
+            if limit is not None and len(passes) > 2 and start > limit:
+                raise Stopped
+            yield X[start : start + 50], Y[start : start + 50]
+
+    with skout.block_budget(rows=100):
+        with pytest.raises(Stopped):
+            model(path).fit(Blocks(lambda: make(1000)))
+        assert path.exists()
+        resumed = model(path).fit(Blocks(make))
+        whole = model(None).fit(Blocks(make))
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"alpha": 1e-2}, "alpha is 0.0001 there and 0.01 here"),
+        ({"kernel": Gaussian(0.6)}, "kernel is"),
+        ({"random_state": 1}, "random state is 0 there and 1 here"),
+        ({"fit_intercept": True}, "fit intercept is False there"),
+    ],
+)
+def test_other_parameters_are_refused(tmp_path, options, says):
+    path = tmp_path / "fit.npz"
+    interrupted(path)
+    with skout.block_budget(rows=100), pytest.raises(ValueError, match=says) as error:
+        model(path, **options).fit(X, Y)
+    assert "delete the file" in str(error.value)
+    assert path.exists()
+
+
+def changed(array, row):
+    array = array.copy()
+    array[row] += 1.0
+    return array
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((changed(X, 0), Y), "first and last rows"),
+        ((changed(X, -1), Y), "first and last rows"),
+        ((X, changed(Y, -1)), "first and last rows"),
+        ((X[:-1], Y[:-1]), "landmarks|shape of X"),
+        ((X, Y[:, :1]), "shape of y"),
+        ((X, Y, W), "weights"),
+    ],
+)
+def test_other_data_are_refused(tmp_path, data, says):
+    path = tmp_path / "fit.npz"
+    interrupted(path)
+    with skout.block_budget(rows=100), pytest.raises(ValueError, match=says):
+        model(path).fit(*data)
+
+
+def test_other_blocks_are_refused(tmp_path):
+    path = tmp_path / "fit.npz"
+    interrupted(path)
+    with skout.block_budget(rows=200), pytest.raises(ValueError, match="blocks is 20 of up to 100"):
+        model(path).fit(X, Y)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="not a checkpoint that can be read"):
+        model(path).fit(X, Y)
+    np.savez(path, a=np.arange(3))
+    with pytest.raises(ValueError, match="not a checkpoint that can be read"):
+        model(path).fit(X, Y)
+    assert path.exists()
+
+
+def test_pickles_are_not_read(tmp_path):
+    path = tmp_path / "fit.npz"
+    np.savez(path, done=np.array([object()]), facts=np.array("{}"))
+    with pytest.raises(ValueError, match="not a checkpoint that can be read"):
+        model(path).fit(X, Y)
+
+
+@pytest.mark.parametrize("options", [{"random_state": None}, {"sketch": None}])
+def test_what_cannot_be_resumed(tmp_path, options):
+    with pytest.raises(ValueError, match="checkpoint needs a sketch"):
+        model(tmp_path / "a.npz").set_params(**options).fit(X, Y)
+    with pytest.raises(ValueError, match="read only once"):
+        model(tmp_path / "a.npz").fit(Blocks(iter([(X, Y)])), landmarks=X)
+    with pytest.raises(ValueError, match="folder that exists"):
+        model(tmp_path / "no" / "a.npz").fit(X, Y)
+
+
+def test_no_file_within_the_first_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_EVERY", 30.0)
+    path = tmp_path / "fit.npz"
+    with skout.block_budget(rows=100), pytest.raises(Stopped):
+        model(path).fit(Source(X, 12), Y)
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import skout
+from skout import KernelRidge, checkpoint
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
+from skout.sources import Blocks
+
+checkpoint._EVERY = 0.0
+path, out, kill = sys.argv[1:]
+rng = np.random.default_rng(0)
+X = rng.standard_normal((2000, 3))
+y = np.sin(X[:, 0])
+passes = 0
+
+def make():
+    global passes
+    passes += 1
+    for start in range(0, 2000, 100):
+        if kill == "yes" and passes == 3 and start == 1500:  # head, sample, moments
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield X[start : start + 100], y[start : start + 100]
+
+with skout.block_budget(rows=100):
+    model = KernelRidge(Gaussian("scale"), SubSample(40), random_state=0, n_jobs=1)
+    model.set_params(checkpoint=None if path == "none" else path).fit(Blocks(make))
+np.save(out, model.coef_)
+"""
+
+
+def run(*arguments):
+    command = [sys.executable, "-c", KILLED, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_killed_process(tmp_path):
+    path, out, whole = (tmp_path / name for name in ("fit.npz", "out.npy", "whole.npy"))
+    assert run(path, out, "yes").returncode == -signal.SIGKILL
+    assert path.exists()
+    assert not out.exists()
+    assert 5 <= int(np.load(path)["done"]) <= 15
+    for arguments in ((path, out, "no"), ("none", whole, "no")):
+        done = run(*arguments)
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(out), np.load(whole))
+    assert not path.exists()
+
+
+def test_many_equal_outputs(tmp_path):
+    """Where equal targets are added up, the sums are what is kept."""
+    path = tmp_path / "fit.npz"
+    many = np.sign(X) @ np.sign(RNG.standard_normal((3, 80)))
+    interrupted(path, y=many)
+    with skout.block_budget(rows=100):
+        resumed, whole = model(path).fit(X, many), model(None).fit(X, many)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)

@@ -1,0 +1,276 @@
+"""Passes on a device. Without a card they run as PyTorch on the CPU, which is the same code."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import skout
+from skout import KernelBasis, KernelRidge, sisokr
+from skout._linalg import (
+    congruence,
+    large_matrices_on,
+    positive_solve,
+    ridge_solve,
+    triangular_inverse,
+)
+from skout.decoding.search import top_k
+from skout.device import OnDevice, device_top_k, on_device
+from skout.kernels import (
+    F1,
+    Cosine,
+    Gaussian,
+    GaussianTanimoto,
+    Laplacian,
+    Linear,
+    Matern,
+    NGram,
+    Normalized,
+    Polynomial,
+    Tanimoto,
+)
+from skout.kernels.device import DEVICE_KERNELS, device_block, host_array
+from skout.sketches import GaussianSketch, PSparsified, SubSample
+
+torch.set_num_threads(1)
+
+CARDS = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+VECTORS = [
+    Linear(),
+    Polynomial(degree=3, gamma=0.3, coef0=0.5),
+    Gaussian(gamma=0.4),
+    Laplacian(gamma=0.4),
+    Matern(gamma=0.5, nu=0.5),
+    Matern(gamma=0.5, nu=1.5),
+    Matern(gamma=0.5, nu=2.5),
+    Cosine(),
+    Normalized(Linear()),
+    2.0 * Gaussian(gamma=0.4) + Linear(),
+    Gaussian(gamma=0.4) * Cosine(),
+]
+SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine()]
+
+
+@pytest.fixture(params=CARDS)
+def card(request):
+    """A device by the name that users give, which may be the CPU in disguise."""
+    device = torch.device(request.param)
+    with mock.patch("skout.device.resolved", return_value=device):
+        yield device
+
+
+def rows_of(kind, n, rng):
+    if kind == "vectors":
+        A = rng.standard_normal((n, 5))
+        A[n // 2] = 0.0
+        return A
+    width = 300 if kind == "packed" else 7  # long rows of bits are packed
+    A = (rng.random((n, width)) < 0.3).astype(np.float64)
+    A[n // 2] = 0.0
+    return A
+
+
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [(k, "vectors") for k in VECTORS] + [(k, kind) for k in SETS for kind in ("bits", "packed")],
+    ids=repr,
+)
+def test_blocks_equal_those_of_numpy(kernel, kind, name):
+    rng = np.random.default_rng(0)
+    A, B = (kernel.encode(rows_of(kind, n, rng)) for n in (20, 9))
+    device = torch.device(name)
+    block = device_block(kernel, B, device, torch.float64)
+    found = block(torch.as_tensor(host_array(A)).to(device)).cpu().numpy()
+    assert_allclose(found, kernel.against(B)(A), rtol=1e-12, atol=1e-14)
+
+
+def test_every_kernel_listed_is_tested():
+    tested = {type(k) for k in VECTORS + SETS} | {type(k._part("left")) for k in VECTORS[-2:]}
+    assert tested == set(DEVICE_KERNELS)
+
+
+def test_other_kernels_are_refused():
+    with pytest.raises(ValueError, match=r"NGram\(\) does not run on cpu\. These kernels do: Cos"):
+        device_block(NGram(), None, torch.device("cpu"), torch.float64)
+    with pytest.raises(ValueError, match=r"0/1 rows\. Got counts"):
+        device_block(Tanimoto(), np.full((2, 3), 2.0), torch.device("cpu"), torch.float64)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((900, 4))
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2], rng.standard_normal(900)]) + 3.0
+    return X, Y, rng.random(900)
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [SubSample(40), PSparsified(40, p=0.05), GaussianSketch(30), SubSample(400)],
+    ids=repr,
+)
+@pytest.mark.parametrize("alpha", [1e-3, (1e-4, 1e-2)], ids=repr)
+def test_ridge_equals_that_of_the_cpu(card, problem, sketch, alpha):
+    X, Y, w = problem
+    options = {"alpha": alpha, "random_state": 0, "fit_intercept": True}
+    host = KernelRidge("gaussian", sketch, **options).fit(X, Y, w)
+    with mock.patch("skout.device._BLOCK_ROWS", 128):  # several blocks
+        ours = KernelRidge("gaussian", sketch, device="cuda", **options).fit(X, Y, w)
+    assert ours.alpha_ == host.alpha_
+    assert_allclose(ours.predict(X), host.predict(X), rtol=1e-8, atol=1e-8)
+    assert isinstance(ours.predict(X), np.ndarray)
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e-5, 1e-1])
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_accurate_for_every_plan(card, alpha, spread):
+    # smooth data whiten little, rough data much: see accuracy_plan
+    X = np.random.default_rng(2).uniform(-1, 1, (1500, 2)) * spread
+    y = np.sin(3.0 * X[:, 0] / spread)
+    options = {"alpha": alpha, "random_state": 0}
+    host = KernelRidge(Gaussian(gamma=0.3), SubSample(350), **options).fit(X, y)
+    ours = KernelRidge(Gaussian(gamma=0.3), SubSample(350), device="cuda", **options).fit(X, y)
+    assert_allclose(ours.predict(X), host.predict(X), atol=1e-7)
+
+
+def test_large_matrices_on_the_device(card):
+    rng = np.random.default_rng(6)
+    L = np.tril(rng.standard_normal((60, 60))) + 8.0 * np.eye(60)
+    A, B = L @ L.T, rng.standard_normal((60, 2))
+    host = [
+        triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A.copy(), B)
+    ]  # fmt: skip
+    with mock.patch("skout._linalg._LARGE", 1), large_matrices_on(card):
+        ours = [
+            triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A, B)
+        ]  # fmt: skip
+        with pytest.raises(np.linalg.LinAlgError):
+            positive_solve(-A, B)
+        with pytest.warns(UserWarning, match="alpha is below the rounding error"):
+            ridge_solve(-np.eye(60), B, 1e-3)
+    for a, b in zip(ours, host, strict=True):
+        assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_float32_rows_give_float32(card, problem):
+    X, Y, _ = problem
+    X = X.astype(np.float32)
+    host = KernelRidge("gaussian", SubSample(40), random_state=0).fit(X, Y)
+    ours = KernelRidge("gaussian", SubSample(40), device="cuda", random_state=0).fit(X, Y)
+    assert ours.predict(X).dtype == np.float32
+    assert_allclose(ours.predict(X), host.predict(X), atol=1e-4)
+
+
+def test_sparse_and_packed_rows_are_streamed(card):
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((300, 40), density=0.2, rng=rng, format="csr")
+    y = rng.standard_normal(300)
+    for kernel, rows in ((Gaussian(0.5), X), (Tanimoto(), rng.random((300, 400)) < 0.1)):
+        host = KernelRidge(kernel, SubSample(30), random_state=0).fit(rows, y)
+        ours = KernelRidge(kernel, SubSample(30), random_state=0, device="cuda").fit(rows, y)
+        assert_allclose(ours.predict(rows), host.predict(rows), rtol=1e-8, atol=1e-10)
+
+
+def test_basis_transforms_on_the_device(card, problem):
+    X, *_ = problem
+    for options in ({}, {"whiten": "eigh", "rank": 10}):
+        host = KernelBasis("gaussian", PSparsified(30, p=0.1), random_state=0, **options).fit(X)
+        ours = KernelBasis(
+            "gaussian", PSparsified(30, p=0.1), random_state=0, device="cuda", **options
+        ).fit(X)
+        assert_allclose(ours.transform(X), host.transform(X), rtol=1e-8, atol=1e-8)
+
+
+def test_structured_prediction(card):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((400, 3))
+    Y = (X @ rng.standard_normal((3, 12)) > 0.5).astype(int)
+    settings = {
+        "input_sketch": SubSample(60),
+        "output_sketch": SubSample(30),
+        "alpha": 1e-4,
+        "random_state": 0,
+    }
+    host = sisokr("gaussian", "tanimoto", **settings).fit(X, Y)
+    ours = sisokr("gaussian", "tanimoto", device="cuda", **settings).fit(X, Y)
+    assert_array_equal(ours.predict(X), host.predict(X))
+    for a, b in zip(ours.rank(X, k=5), host.rank(X, k=5), strict=True):
+        assert_allclose(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_top_k_has_the_ties_of_the_cpu(name, k):
+    rng = np.random.default_rng(5)
+    Q = rng.integers(-2, 3, (30, 2)).astype(float)
+    E = rng.integers(-2, 3, (500, 2)).astype(float)  # many equal scores
+    with mock.patch("skout.device._CANDIDATES", 64), mock.patch("skout.device._QUERIES", 7):
+        index, scores = device_top_k(Q, E, k, torch.device(name))
+    expected = top_k(Q, E, k)
+    assert_array_equal(scores, expected[1])
+    assert_array_equal(index, expected[0])
+
+
+def test_tensors_stay_where_they_are(problem):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a card")
+    X, Y, _ = problem
+    host = KernelRidge("gaussian", SubSample(40), random_state=0).fit(X, Y)
+    tensor = torch.as_tensor(X).cuda()
+    ours = KernelRidge("gaussian", SubSample(40), random_state=0)
+    ours.fit(tensor, torch.as_tensor(Y).cuda())
+    found = ours.predict(tensor)
+    assert found.is_cuda
+    assert_allclose(found.cpu().numpy(), host.predict(X), rtol=1e-8, atol=1e-10)
+    Z = KernelBasis("gaussian", SubSample(40), random_state=0).fit(tensor).transform(tensor)
+    assert Z.is_cuda
+    tensor[3, 1] = torch.nan
+    with pytest.raises(ValueError, match="X contains NaN"):
+        ours.fit(tensor, Y)
+
+
+def test_rows_of_a_tensor():
+    # the wrapper itself needs no card
+    rows = OnDevice(torch.arange(12.0).reshape(6, 2))
+    assert rows.shape == (6, 2)
+    assert len(rows) == 6
+    assert rows.dtype == np.float32
+    assert_array_equal(rows[np.array([4, 1])], [[8.0, 9.0], [2.0, 3.0]])
+    assert rows.variance() == pytest.approx(np.var(np.arange(12.0)))
+    host = np.ones((2, 2))
+    assert on_device(host, None) is host
+    assert on_device(host, "cpu") is host
+
+
+def test_errors_name_the_device(problem):
+    X, Y, _ = problem
+    for name, text in (("gpu", "device must be None"), ("mps", "device must be None")):
+        with pytest.raises(ValueError, match=text):
+            KernelRidge("gaussian", SubSample(5), device=name).fit(X, Y)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="PyTorch finds no such card"):
+            KernelRidge("gaussian", SubSample(5), device="cuda").fit(X, Y)
+
+
+def test_exact_models_are_refused(card, problem):
+    X, Y, _ = problem
+    with pytest.raises(ValueError, match="device='cuda' needs a sketch"):
+        KernelRidge("gaussian", device="cuda").fit(X, Y)
+
+
+def test_a_failing_reader_is_heard(card):
+    class Broken(np.ndarray):
+        def __getitem__(self, index):
+            raise OSError("the disk is gone")
+
+    rows = OnDevice(np.ones((10, 2)).view(Broken), card)
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(rows.blocks(10))
+
+
+def test_import_needs_no_torch():
+    assert skout.device.OnDevice is OnDevice

@@ -1,0 +1,455 @@
+"""Blocks of rows, parquet files, CSR files: the same results as in memory, however they are cut."""
+
+import itertools
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import KFold
+
+import skout
+from skout import KernelClassifier, KernelMachine, KernelRidge, StructuredPredictor, iokr, sisokr
+from skout import outputs as outputs_module
+from skout._streams import Reservoir, Stream
+from skout.coordinates import Coordinates
+from skout.kernels import Gaussian, NGram
+from skout.outputs import DistinctOutputs
+from skout.sketches import PivotedCholesky, PSparsified, SubSample
+from skout.sources import Blocks, blocks, open_csr, open_parquet, save_csr
+
+RNG = np.random.default_rng(0)
+N, D = 900, 4
+X = RNG.standard_normal((N, D))
+Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])
+W = RNG.random(N)
+LABELS = (X @ RNG.standard_normal((D, 6)) + 0.2 * RNG.standard_normal((N, 6)) > 0).astype(float)
+WORDS = ["".join(RNG.choice(list("abc"), 4)) for _ in range(N)]
+SKETCHES = [SubSample(40), PSparsified(40), PivotedCholesky(40)]
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks():
+    with skout.block_budget(rows=100):
+        yield
+
+
+def cut(*columns, seed=0, n_cuts=25, n=None):
+    """Cut columns at random places; some blocks are empty."""
+    ends = np.sort(np.random.default_rng(seed).integers(0, N, n_cuts))
+    starts = [0, 0, *ends, N]
+    pairs = [*itertools.pairwise(starts), (N, N)]
+
+    def make():
+        for a, b in pairs:
+            yield tuple(column[a:b] for column in columns)
+
+    return Blocks(make, n)
+
+
+def ridge(sketch=None, **options):
+    options = {"alpha": 1e-4, "random_state": 0} | options
+    return KernelRidge(Gaussian("scale"), sketch or SubSample(40), **options)
+
+
+# Blocks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sketch", SKETCHES, ids=str)
+@pytest.mark.parametrize("alpha", [1e-4, [1e-5, 1e-3, 1e-1]], ids=["alpha", "path"])
+@pytest.mark.parametrize("n", [None, N])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_ridge(sketch, alpha, n, weights):
+    model = ridge(sketch, alpha=alpha, fit_intercept=True)
+    expected = clone(model).fit(X, Y, weights)
+    columns = (X, Y) if weights is None else (X, Y, W)
+    for seed in range(2):
+        found = clone(model).fit(cut(*columns, seed=seed, n=n))
+        assert found.alpha_ == expected.alpha_
+        np.testing.assert_allclose(found.predict(X), expected.predict(X), **CLOSE)
+
+
+@given(seed=st.integers(0, 2**32), n_cuts=st.integers(0, 60))
+def test_cuts_do_not_matter(seed, n_cuts):
+    found = ridge(SubSample(20)).fit(cut(X, Y, seed=seed, n_cuts=n_cuts))
+    np.testing.assert_array_equal(found.coef_, ridge(SubSample(20)).fit(cut(X, Y)).coef_)
+
+
+def test_a_sample_of_the_rows_stands_for_them(monkeypatch):
+    """With more rows than are sampled, it is a fit with these as landmarks."""
+    monkeypatch.setattr(blocks, "_POOL_ROWS", 200)
+    pool = cut(X, Y).open(0).pool
+    assert pool.shape == (200, D)
+    found = ridge().fit(cut(X, Y, seed=1))
+    expected = ridge().fit(X, Y, landmarks=pool)
+    np.testing.assert_allclose(found.coef_, expected.coef_, **CLOSE)
+    streamed = ridge().partial_fit(X[:300], Y[:300], landmarks=pool).partial_fit(X[300:], Y[300:])
+    np.testing.assert_allclose(found.predict(X), streamed.predict(X), **CLOSE)
+    assert cut(X, Y).open(0, [SubSample(300), None]).pool.shape == (300, D)
+    other = ridge(random_state=1).fit(cut(X, Y))
+    assert np.abs(other.landmarks_.sum() - found.landmarks_.sum()) > 1e-3
+
+
+def test_exact_and_single_output():
+    found = KernelRidge("gaussian", alpha=1e-2).fit(cut(X, Y[:, 0]))
+    expected = KernelRidge("gaussian", alpha=1e-2).fit(X, Y[:, 0])
+    assert found.predict(X).shape == (N,)
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), **CLOSE)
+
+
+def test_shuffled_folds():
+    cv = KFold(3, shuffle=True, random_state=0)
+    model = ridge(alpha=[1e-4, 1e-2], cv=cv)
+    found, expected = clone(model).fit(cut(X, Y)), model.fit(X, Y)
+    np.testing.assert_allclose(
+        found.cv_results_["fold_mse"], expected.cv_results_["fold_mse"], **CLOSE
+    )
+
+
+def test_blocks_of_sparse_rows_lists_and_frames():
+    import pandas as pd
+
+    S = sparse.random(N, 30, density=0.2, random_state=0, format="csr")
+    expected = ridge().fit(S, Y)
+    np.testing.assert_allclose(ridge().fit(cut(S, Y)).predict(S), expected.predict(S), **CLOSE)
+    parts = [(X[:500].tolist(), Y[:500].tolist()), (X[500:].tolist(), Y[500:].tolist())]
+    expected = ridge().fit(X, Y).predict(X)
+    np.testing.assert_allclose(ridge().fit(Blocks(parts)).predict(X), expected, **CLOSE)
+    frames = [(pd.DataFrame(X[:500]), pd.DataFrame(Y[:500])), (X[500:], Y[500:])]
+    np.testing.assert_allclose(ridge().fit(Blocks(frames)).predict(X), expected, **CLOSE)
+
+
+def test_blocks_that_can_be_read_once():
+    made = list(cut(X, Y))
+    expected = ridge().fit(X, Y).predict(X)
+    found = ridge().fit(Blocks(iter(made)), landmarks=X)
+    np.testing.assert_allclose(found.predict(X), expected, **CLOSE)
+    weighted = ridge().fit(Blocks(iter(cut(X, Y, W))), landmarks=X)
+    direct = ridge().fit(X, Y, W, landmarks=X)
+    np.testing.assert_allclose(weighted.predict(X), direct.predict(X), **CLOSE)
+    path = ridge(alpha=[1e-5, 1e-2]).fit(Blocks(iter(made)), landmarks=X)
+    assert path.cv_results_["fold_mse"].shape == (5, 2)
+    with pytest.raises(ValueError, match="can be read only once, and more passes are needed"):
+        ridge().fit(Blocks(iter(made)))
+    with pytest.raises(ValueError, match="can be read only once"):
+        KernelMachine("gaussian", SubSample(9)).fit(Blocks(iter(made)))
+    with pytest.raises(ValueError, match="0 sample"):
+        ridge().fit(Blocks(iter([])), landmarks=X)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, [1e-3, 1e-1]], ids=["alpha", "path"])
+@pytest.mark.parametrize("n", [None, N])
+@pytest.mark.parametrize("stored", [2048.0, 0.01], ids=["held", "filed"])
+def test_machine(alpha, n, stored):
+    model = KernelMachine(Gaussian("scale"), SubSample(30), "huber", alpha, cv=2, random_state=0)
+    weights = W * (W > 0.3)
+    expected = clone(model).fit(X, Y, weights)
+    with skout.block_budget(rows=100, stored=stored):
+        found = clone(model).fit(cut(X, Y, weights, n=n))
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), **CLOSE)
+
+
+def test_coordinates_of_blocks_go_to_a_file():
+    basis = skout.KernelBasis("gaussian", SubSample(30), random_state=0).fit(X)
+    rows = skout._validation.check_rows(basis, basis.kernel_, cut(X, Y).open(0).X, reset=False)
+    with skout.block_budget(rows=100, stored=0.01):
+        filed = Coordinates.of_basis(basis, rows)
+        assert isinstance(filed._Z, np.memmap)
+        some = filed.take(np.arange(0, N, 3))
+    Z = basis.transform(X)
+    B, G = RNG.standard_normal((30, 2)), RNG.standard_normal((300, 2))
+    np.testing.assert_allclose(filed.product(B), Z @ B, **CLOSE)
+    np.testing.assert_allclose(some.product(B), Z[::3] @ B, **CLOSE)
+    np.testing.assert_allclose(some.adjoint(G), Z[::3].T @ G, **CLOSE)
+
+
+# Structured outputs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [None, N])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("kernel", "objects"), [("tanimoto", LABELS), (NGram(2), WORDS)])
+def test_structured_outputs(kernel, objects, n, weights):
+    sketches = {"input_sketch": SubSample(40), "output_sketch": PSparsified(20)}
+    model = sisokr("gaussian", kernel, **sketches, random_state=0)
+    options = {} if weights is None else {"sample_weight": weights}
+    expected = clone(model).fit(X, objects, **options)
+    columns = (X, objects) if weights is None else (X, objects, weights)
+    found = clone(model).fit(cut(*columns, n=n))
+    np.testing.assert_allclose(
+        found.predict_coordinates(X), expected.predict_coordinates(X), **CLOSE
+    )
+    assert list(map(str, found.decoder_.pool_)) == list(map(str, expected.decoder_.pool_))
+    assert list(map(str, found.predict(X[:50]))) == list(map(str, expected.predict(X[:50])))
+
+
+def test_too_many_distinct_outputs(monkeypatch):
+    monkeypatch.setattr(outputs_module, "_MOST_OUTPUTS", 10)
+    model = sisokr("gaussian", "tanimoto", random_state=0).fit(cut(X, LABELS))
+    with pytest.raises(ValueError, match=r"more than 10 differ, were not kept.*give candidates="):
+        model.predict(X[:3])
+    expected = sisokr("gaussian", "tanimoto", random_state=0).fit(X, LABELS)
+    np.testing.assert_array_equal(model.predict(X[:30], LABELS), expected.predict(X[:30], LABELS))
+    labels = sisokr("gaussian", "linear", decoder="label_sets", random_state=0)
+    with pytest.raises(ValueError, match="LabelSetDecoder learns from the distinct outputs"):
+        labels.fit(cut(X, LABELS))
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(1, 20))
+def test_distinct_outputs(numbers, limit):
+    found = DistinctOutputs(skout.kernels.Linear(), limit)
+    values = np.array(numbers, dtype=float)[:, None]
+    for start in range(0, len(values), 7):
+        found.add(values[start : start + 7])
+    expected = list(dict.fromkeys(numbers))
+    assert found.is_complete == (len(expected) <= limit)
+    assert found.objects()[:, 0].tolist() == expected[:limit]
+
+
+def test_regressors_that_want_all_targets_at_once():
+    model = StructuredPredictor(RandomForestRegressor(), "tanimoto")
+    with pytest.raises(TypeError, match=r"Blocks need a regressor .* such as KernelRidge"):
+        model.fit(cut(X, LABELS))
+
+
+# Mistakes ----------------------------------------------------------------------------------------
+
+
+def spoilt(column, row, value=np.nan):
+    column = column.copy()
+    column[row] = value
+    return column
+
+
+@pytest.mark.parametrize("n", [None, N])
+def test_rows_that_are_not_finite_are_named(n):
+    where = r"row 725" if n else "row 725, which is row 25 of block 7"
+
+    def parts(x, y):
+        return [(x[a : a + 100], y[a : a + 100]) for a in range(0, N, 100)]
+
+    with pytest.raises(ValueError, match=rf"X.*{where}"):
+        ridge().fit(Blocks(parts(spoilt(X, 725), Y), n))
+    with pytest.raises(ValueError, match=rf"y.*{where}"):
+        ridge().fit(Blocks(parts(X, spoilt(Y, 725, np.inf)), n))
+    S = sparse.csr_matrix(spoilt(X, 725))
+    with pytest.raises(ValueError, match=rf"X.*{where}"):
+        ridge().fit(Blocks(parts(S, Y), n))
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "says"),
+    [
+        ([(X, Y), (X[:, 1:], Y)], ValueError, r"X of block 1 has rows of shape \(3,\)"),
+        ([(X, Y), (X, Y[:, 0])], ValueError, r"y of block 1 has rows of shape \(\)"),
+        ([(X, Y), (X, Y, W)], ValueError, "Block 1 has 3 parts, and the first one 2"),
+        ([(X, Y[1:])], ValueError, r"The parts of block 0 differ in length: \[900, 899\]"),
+        ([X, Y], TypeError, r"must be a tuple \(X, y\).* Got ndarray as block 0"),
+        ([(X,)], TypeError, "Got tuple of 1 things as block 0"),
+        ([], ValueError, "0 sample"),
+        ([(X[:0], Y[:0])], ValueError, "0 sample"),
+        ([(X[:1], Y[:1])], ValueError, "at least two rows"),
+    ],
+)
+def test_blocks_that_are_not_right(made, error, says):
+    with pytest.raises(error, match=says):
+        ridge().fit(Blocks(made))
+
+
+@pytest.mark.parametrize(
+    ("n", "says"), [(N + 1, "ended after 900 rows, and 901"), (N - 1, "more than 899")]
+)
+def test_wrong_number_of_rows(n, says):
+    with pytest.raises(ValueError, match=says):
+        ridge().fit(cut(X, Y, n=n))
+    with pytest.raises(ValueError, match=f"The blocks have 900 rows, and n={n} was given"):
+        ridge().fit(cut(X, Y, W, n=n))
+
+
+def test_blocks_that_change_between_passes():
+    passes = []
+
+    def make():
+        passes.append(0)
+        yield X[: 900 if len(passes) < 3 else 800], Y[: 900 if len(passes) < 3 else 800]
+
+    with pytest.raises(ValueError, match="must be the same in each pass"):
+        ridge().fit(Blocks(make))
+
+
+def test_misuse():
+    with pytest.raises(TypeError, match="make must be an iterable of blocks"):
+        Blocks(3)
+    with pytest.raises(ValueError, match="n must be an integer >= 1"):
+        Blocks([], 0)
+    with pytest.raises(ValueError, match="y must be None where X are Blocks"):
+        ridge().fit(cut(X, Y), Y)
+    with pytest.raises(ValueError, match="sample_weight must be None where X are Blocks"):
+        KernelMachine("gaussian", SubSample(9)).fit(cut(X, Y), None, W)
+    with pytest.raises(TypeError, match="Blocks are not an array"):
+        KernelClassifier("gaussian", SubSample(9)).fit(cut(X, Y), LABELS[:, 0])
+    with pytest.raises(ValueError, match="landmarks are rows to draw a sketch from"):
+        KernelRidge("gaussian").fit(X, Y, landmarks=X)
+    with pytest.raises(ValueError, match="y to be passed"):
+        ridge().fit(X)
+
+
+# The sample and the stream -----------------------------------------------------------------------
+
+
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=12), size=st.integers(1, 60))
+def test_reservoir_does_not_depend_on_the_cuts(sizes, size):
+    n = sum(sizes)
+    if n == 0:
+        return
+    numbers = np.arange(n)
+
+    def sample(parts):
+        reservoir = Reservoir(size, np.random.default_rng(5))
+        start = 0
+        for b in parts:
+            reservoir.add((numbers[start : start + b], list(numbers[start : start + b])))
+            start += b
+        assert reservoir.n == n
+        return reservoir.columns()
+
+    found, objects = sample(sizes)
+    np.testing.assert_array_equal(found, sample([n])[0])
+    assert list(found) == objects
+    assert len(found) == min(n, size)
+    assert np.all(np.diff(found) > 0)
+    keys = np.random.default_rng(5).random(n)
+    np.testing.assert_array_equal(found, np.sort(np.argsort(keys)[:size]))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    reads=st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=8),
+)
+def test_a_stream_reads_as_an_array_does(sizes, reads):
+    n = sum(sizes)
+    values = np.arange(n, dtype=float)
+    ends = np.cumsum(sizes)
+
+    def begin():
+        return iter(
+            [(values[b - a : b], 2 * values[b - a : b]) for a, b in zip(sizes, ends, strict=True)]
+        )
+
+    stream = Stream(begin, n)
+    left, right = stream.column(0, values[:1]), stream.column(1, values[:1])
+    for a, b in reads:
+        some = slice(min(a, b), max(a, b))
+        np.testing.assert_array_equal(left[some], values[some])
+        np.testing.assert_array_equal(right[some], 2 * values[some])
+        index = np.unique(np.array([a, b, a // 2]) % n)
+        np.testing.assert_array_equal(right[index], 2 * values[index])
+
+
+def test_a_pass_reads_each_block_once():
+    begun, read = [], []
+
+    def begin():
+        begun.append(0)
+        for start in range(0, N, 50):
+            read.append(start)
+            yield X[start : start + 50], Y[start : start + 50]
+
+    stream = Stream(begin, N)
+    x, y = stream.column(0, X[:1]), stream.column(1, Y[:1])
+    for start in range(0, N, 70):
+        np.testing.assert_array_equal(x[start : start + 70], X[start : start + 70])
+        np.testing.assert_array_equal(y[start : start + 70], Y[start : start + 70])
+    assert len(begun) == 1
+    assert read == list(range(0, N, 50))
+
+
+# Parquet -----------------------------------------------------------------------------------------
+
+NAMES = [f"x{j}" for j in range(D)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, some in (("a", slice(0, 350)), ("b", slice(350, N))):
+        columns = {f"x{j}": X[some, j] for j in range(D)} | {f"y{j}": Y[some, j] for j in range(2)}
+        columns |= {"weight": W[some], "word": WORDS[some]}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet", row_group_size=120)
+    return tmp_path
+
+
+def test_parquet(folder):
+    expected = ridge(fit_intercept=True).fit(X, Y, W).predict(X)
+    for files in (folder, str(folder), [folder / "a.parquet", folder / "b.parquet"]):
+        opened = open_parquet(files, NAMES, ["y0", "y1"], "weight", rows=100)
+        found = ridge(fit_intercept=True).fit(opened)
+        np.testing.assert_allclose(found.predict(X), expected, **CLOSE)
+    single = ridge().fit(open_parquet(folder, NAMES, "y0"))
+    np.testing.assert_allclose(single.predict(X), ridge().fit(X, Y[:, 0]).predict(X), **CLOSE)
+
+
+def test_parquet_of_strings(folder):
+    model = iokr("gaussian", NGram(2), input_sketch=SubSample(40), random_state=0)
+    found = clone(model).fit(open_parquet(folder, NAMES, "word"))
+    np.testing.assert_array_equal(found.predict(X[:20]), model.fit(X, WORDS).predict(X[:20]))
+
+
+def test_parquet_mistakes(folder, monkeypatch):
+    with pytest.raises(ValueError, match=r"a\.parquet has no column 'z'\. It has: x0, x1"):
+        open_parquet(folder, ["x0", "z"], "y0")
+    with pytest.raises(FileNotFoundError, match=r"There is no parquet file .*c\.parquet"):
+        open_parquet(folder / "c.parquet", NAMES, "y0")
+    with pytest.raises(ValueError, match="files must name at least one parquet file"):
+        open_parquet([], NAMES, "y0")
+    with pytest.raises(ValueError, match="rows must be an integer >= 1"):
+        open_parquet(folder, NAMES, "y0", rows=0)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match=r"pip install skout\[disk\]"):
+        open_parquet(folder, NAMES, "y0")
+
+
+def test_parquet_nulls_are_named(tmp_path):
+    values = [1.0] * 50
+    values[31] = None
+    pq.write_table(pa.table({"x": values, "y": [2.0] * 50}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="where row 31 is not finite"):
+        ridge(SubSample(5)).fit(open_parquet(tmp_path / "a.parquet", ["x"], "y"))
+
+
+# CSR on disk -------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 99), density=st.floats(0.0, 1.0))
+def test_csr_round_trip(tmp_path_factory, seed, density):
+    folder = tmp_path_factory.mktemp("csr")
+    S = sparse.random(13, 5, density=density, random_state=seed, format="csr")
+    save_csr(folder, S)
+    found = open_csr(folder)
+    assert (found.shape, found.dtype, len(found)) == (S.shape, S.dtype, 13)
+    index = np.array([0, 4, 5, 12])
+    np.testing.assert_array_equal(found[index].toarray(), S[index].toarray())
+    np.testing.assert_array_equal(found[3:9].toarray(), S[3:9].toarray())
+    assert found[5:5].shape == (0, 5)
+    assert found[index[:0]].shape == (0, 5)
+
+
+def test_csr_mistakes(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"it has no data\.npy"):
+        open_csr(tmp_path)
+    save_csr(tmp_path, sparse.eye(6, format="csr"))
+    np.save(tmp_path / "indices.npy", np.array([0, 1, 2, 99, 4, 5], dtype=np.int32))
+    with pytest.raises(ValueError, match="The CSR files are damaged"):
+        open_csr(tmp_path)[2:5]
+    np.save(tmp_path / "indices.npy", np.arange(5))
+    with pytest.raises(ValueError, match="do not belong together"):
+        open_csr(tmp_path)
+    np.save(tmp_path / "indices.npy", np.array([object()]), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"objects in dtype|allow_pickle"):
+        open_csr(tmp_path)
