@@ -35,7 +35,7 @@ from skout.kernels import Gaussian, Tanimoto
 from skout.sketches import SubSample
 
 ROWS, CHUNK, N_WORKERS = 1_000_000, 10_000, 2
-D, LABELS, M_X, M_Y, POOL, K = 20, 30, 500, 100, 20_000, 10
+D, LABELS, M_X, M_Y, POOL, K = 20, 30, 500, 100, 5_000, 10
 GAMMA, ALPHA, SEED = 0.02, 1e-6, 0
 IN_MEMORY = 100_000
 

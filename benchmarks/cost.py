@@ -1,0 +1,263 @@
+"""What a fit costs: curves in n, m and d, a model of the cost, and the page docs/scale.md.
+
+    python benchmarks/cost.py measure      curves on this machine, writes records/curves_cpu.json
+    python benchmarks/cost.py page         from the records: docs/scale.md, docs/images/cost.png
+
+The model: a fit of n rows with d columns, m landmarks and q outputs takes
+
+    seconds = fixed(m) + n (2 m d + m^2 + 2 m q) / rate
+
+with a rate and a fixed part that two smaller runs of the same machine give; the page says how far
+the largest run is from what they predict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import RECORDS, fastest, gemm_rate, print_table, write_record
+from tqdm import tqdm
+
+from skout import KernelRidge
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+BASE = {"n": 80_000, "m": 800, "d": 50}
+GRIDS = {
+    "n": [20_000, 40_000, 80_000, 160_000],
+    "m": [200, 400, 800, 1600],
+    "d": [10, 50, 250, 1000],
+}
+SIZES = (10**6, 10**7, 10**8, 10**9)
+
+
+def flops(n: float, m: float, d: float, q: float = 1) -> float:
+    return n * (2.0 * m * d + m * m + 2.0 * m * q)
+
+
+def slope(rows: list[dict[str, Any]], axis: str) -> float:
+    """Return the exponent of the three largest points of a curve."""
+    own = [row for row in rows if row["axis"] == axis][-3:]
+    x, y = ([np.log(row[key]) for row in own] for key in (axis, "seconds"))
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def measure() -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for axis, values in tqdm(GRIDS.items(), desc="curves"):
+        for value in values:
+            size = BASE | {axis: value}
+            X = rng.standard_normal((size["n"], size["d"]))
+            y = np.tanh(X[:, 0] + X[:, 1])
+            model = KernelRidge(
+                Gaussian(0.5 / size["d"]), SubSample(size["m"]), 1e-5, random_state=0
+            )
+            seconds = fastest(lambda model=model, X=X, y=y: model.fit(X, y), 2)
+            rows.append({"axis": axis, **size, "seconds": seconds})
+    for row in rows:
+        row["slope"] = slope(rows, row["axis"])
+    print_table(rows, list(rows[0]))
+    settings = {"base": BASE, "gemm_gflops": gemm_rate(np.float64) / 1e9}
+    write_record("curves_cpu", settings, rows)
+
+
+# The page --------------------------------------------------------------------------------------
+
+
+def read(name: str) -> dict[str, Any]:
+    return json.loads((RECORDS / f"{name}.json").read_text())
+
+
+def line_through(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return fixed seconds and seconds an operation of two runs: (operations, seconds)."""
+    (a, s), (b, t) = points
+    rate = (t - s) / (b - a)
+    return max(0.0, s - rate * a), rate
+
+
+def machines() -> list[dict[str, Any]]:
+    """Return each measured set-up: the model of two smaller runs, and the largest run."""
+    out = []
+    disk = [row for row in read("outofcore")["results"] if row["what"] == "fit from a memory map"]
+    if len(disk) >= 2:
+        small, large = disk[0], disk[-1]
+        work = [flops(row["n"], 1000, 50, 10) for row in (small, large)]
+        fixed, rate = 0.0, small["seconds"] / work[0]  # its fixed part is below a second
+        out.append(
+            _machine("2 cores, rows on disk", "float32", fixed, rate, work[1], large, 1000, 10)
+        )
+    card = read("gpu")["results"]
+    curve = sorted(
+        (row for row in card if row["what"] == "curve" and row["axis"] == "n"),
+        key=lambda row: row["n"],
+    )
+    whole = [row for row in card if row["what"] == "fit"]
+    if curve and whole:
+        points = [(flops(r["n"], r["m"], r["d"]), r["seconds"]) for r in (curve[-2], curve[-1])]
+        fixed, rate = line_through(points)
+        fixed *= (whole[0]["m"] / curve[0]["m"]) ** 3
+        work_of = flops(whole[0]["n"], whole[0]["m"], whole[0]["d"])
+        out.append(_machine("one H200", "float64", fixed, rate, work_of, whole[0], 5000, 1))
+    return out
+
+
+def _machine(
+    name: str,
+    dtype: str,
+    fixed: float,
+    rate: float,
+    work: float,
+    run: dict[str, Any],
+    m: int,
+    q: int,
+) -> dict[str, Any]:
+    predicted = fixed + rate * work
+    return {
+        "name": name, "dtype": dtype, "fixed": fixed, "rate": rate, "n": run["n"], "m": m, "q": q,
+        "measured": run["seconds"], "predicted": predicted, "off": predicted / run["seconds"] - 1.0,
+    }  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2.0 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def page() -> None:
+    rows = machines()
+    text = TEXT
+    table = ["| machine | m | measured | the model says |", "|---|---:|---|---|"]
+    for row in rows:
+        table.append(
+            f"| {row['name']}, {row['dtype']} | {row['m']:,} | {row['n']:,} rows: "
+            f"{duration(row['measured'])} | {duration(row['predicted'])} "
+            f"({100 * row['off']:+.0f} %) |"
+        )
+    text = text.replace("{CHECK}", "\n".join(table))
+    head = ["rows, 50 columns, 1,000 landmarks, 10 outputs", *(row["name"] for row in rows)]
+    table = ["| " + " | ".join(head) + " |", "|---:|" + "---|" * len(rows)]
+    for n in SIZES:
+        cost = [
+            row["fixed"] * (1000 / row["m"]) ** 3 + row["rate"] * flops(n, 1000, 50, 10)
+            for row in rows
+        ]
+        table.append(f"| {n:,} | " + " | ".join(duration(c) for c in cost) + " |")
+    text = text.replace("{COSTS}", "\n".join(table))
+    text = text.replace("{CLUSTER}", cluster()).replace("{DISK}", disk_text())
+    (DOCS / "scale.md").write_text(text)
+    draw()
+
+
+def disk_text() -> str:
+    rows = [row for row in read("outofcore")["results"] if row["what"] == "fit from a memory map"]
+    row = rows[-1]
+    return (
+        f"{row['n']:,} rows of 50 float32 columns ({row['file_megabytes']:,.0f} MB on disk) were "
+        f"fitted with {row['peak_megabytes']:,.0f} MB of memory, at "
+        f"{row['microseconds_a_row']:.1f} microseconds a row; {rows[0]['n']:,} rows took {rows[0]['microseconds_a_row']:.1f}"
+    )
+
+
+def cluster() -> str:
+    lines = ["| run | seconds to fit | seconds to rank | scheduler, MB |", "|---|---:|---:|---:|"]
+    for row in read("cluster")["results"]:
+        cells = [row.get("what", ""), row.get("fit_seconds"), row.get("rank_seconds")]
+        cells.append(row.get("scheduler_megabytes"))
+        shown = [f"{c:.1f}" if isinstance(c, float) else str(c) for c in cells]
+        lines.append("| " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def draw() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    card = [row for row in read("gpu")["results"] if row["what"] == "curve"]
+    fig, axes = plt.subplots(1, 3, figsize=(9.5, 3.2), layout="constrained")
+    for ax, axis in zip(axes, ("n", "m", "d"), strict=True):
+        for name, rows, colour in (
+            ("CPU, 2 cores", read("curves_cpu")["results"], "tab:blue"),
+            ("H200", card, "tab:orange"),
+        ):
+            own = [row for row in rows if row["axis"] == axis]
+            x, y = [row[axis] for row in own], [row["seconds"] for row in own]
+            fixed = ", ".join(f"{k} = {own[0][k]:,}" for k in ("n", "m", "d") if k != axis)
+            label = f"{name}: {axis}^{slope(rows, axis):.2f}\n({fixed})"
+            ax.loglog(x, y, "o-", color=colour, label=label)
+        ax.set(xlabel={"n": "rows n", "m": "landmarks m", "d": "columns d"}[axis])
+        ax.legend(fontsize=7)
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("seconds to fit")
+    fig.savefig(DOCS / "images" / "cost.png", dpi=150)
+
+
+TEXT = """# How far does it go?
+
+*This page is made by `benchmarks/cost.py page` from the records in `benchmarks/records`.*
+
+A sketched fit passes over the rows once. What it keeps does not grow with them: the landmarks and
+the moments, m x m + m x q numbers. So the cost is the arithmetic,
+
+    seconds = fixed(m) + n (2 m d + m^2 + 2 m q) / rate
+
+for n rows of d columns, m landmarks and q outputs. The rate is a good part of the rate at which the
+machine multiplies matrices. Rate and fixed part below come from two smaller runs; the largest run
+checks them.
+
+{CHECK}
+
+![seconds against rows, landmarks and columns](images/cost.png)
+
+## What a large run would cost
+
+By that model; nobody has run the last two lines here.
+
+{COSTS}
+
+The rows must come from somewhere: 10^9 rows of 50 float32 columns are 200 GB, which a disk of
+2 GB/s reads in under two minutes; it is not the reading that takes the time.
+
+## One machine, or several?
+
+- **In memory, a few million rows:** give arrays.
+- **Larger than memory, one machine:** give a memory map, an HDF5 or zarr array, a parquet file or
+  `skout.sources.Blocks`. {DISK}. Set `checkpoint="fit.npz"`: a fit that is killed goes on from
+  there and ends with the same numbers.
+- **A card:** `device="cuda"`, or tensors that lie there. Rows on the host are streamed: they need
+  not fit the card. Kernels on graphs, strings and spectra stay on the CPU.
+- **Several machines:** dask arrays, when the rows lie on several machines already, or when the
+  model above says days. It adds the machines' rates, no more. Moments are m x m numbers whatever
+  the rows, so their sum costs little against the rest. A worker that dies costs its blocks again,
+  and the result does not change.
+
+SISOKR on two dask workers, 1,000,000 rows, 500 input and 100 output landmarks; all rows are then
+ranked against 5,000 candidates. With "killed" a worker dies in the middle of both.
+
+{CLUSTER}
+
+## Choosing m
+
+m^2 is what costs. Try m = 500, 1,000, 2,000 on a hundred thousand rows and stop where the
+validation error stops falling (`skout.selection.sketch_size_search`), or use PivotedCholesky with a
+tolerance, which finds its own m. Twice the rows cost twice, twice the landmarks four times as much.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("measure", "page"))
+    {"measure": measure, "page": page}[parser.parse_args().part]()
+
+
+if __name__ == "__main__":
+    main()
