@@ -133,7 +133,8 @@ class Problem:
         if white > 0.0:
             centre = pool.mean(axis=0)
             values, U = np.linalg.eigh(np.cov((pool - centre).T))
-            vectors = (vectors - centre) @ (U * np.maximum(values, 1e-6 * values[-1]) ** -white)
+            scale = np.maximum(values, 1e-6 * values[-1]) ** -white
+            vectors = (vectors - centre) @ ((U * scale) @ U.T)  # in the frame of the data
         self.pool, self.outputs = vectors[:n], vectors[n:]
         self.texts, self.source, self.keys = z["texts"], z["source"], z["keys"]
         self.test_texts, self.test = z["test_texts"], z["test"]

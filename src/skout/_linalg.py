@@ -133,7 +133,8 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
         import torch
 
         one = torch.eye(len(L), dtype=torch.float64, device=card)
-        return torch.linalg.solve_triangular(_moved(L, card), one, upper=False).cpu().numpy()
+        inverse = torch.linalg.solve_triangular(_moved(L, card), one, upper=False)
+        return inverse.contiguous().cpu().numpy()  # rows as they are here
     inverse = lapack.dtrtri(L.T, lower=0)[0].T  # of L.T, which Fortran reads in place
     return np.ascontiguousarray(np.tril(inverse))
 
@@ -153,7 +154,7 @@ def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
     if (card := _card(len(M))) is not None:
         left = _moved(M, card)
-        return (left @ _moved(A, card) @ left.T).cpu().numpy()
+        return (left @ _moved(A, card) @ left.T).contiguous().cpu().numpy()
     half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
@@ -411,6 +412,8 @@ def partial_whitening(
 
 def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
     """Return M = diag(I, D^(-1)), see `partial_whitening`."""
+    if size == 0:
+        return C
     finish = np.eye(len(C))
     finish[size:, size:] = C[size:, size:]
     return finish

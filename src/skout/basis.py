@@ -361,17 +361,23 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         known, self._known = self._known, None
         if isinstance(sample.rows, OnDevice):
             mean = self._mean_features().astype(plan.dtype) if plan.centre else None
-            parts = device_moments(self._features(), sample, plan, self.components_, mean)
-        elif isinstance(sample.rows, Chunks):
+            partial = plan.size < self.rank_ and not plan.centre and not whiten
+            parts = device_moments(
+                self._features(), sample, plan, self.components_, mean, finish=not partial
+            )
+            partly = PartlyWhitened(self.components_, plan.size) if partial else None
+            return [replace(part, partly=partly) for part in parts]
+        if isinstance(sample.rows, Chunks):
             parts = moments_on_cluster(self, sample, plan)
         else:
             parts = self._block_moments(sample, plan, known, verbose, checkpoint)
-        gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-        partly = PartlyWhitened(self.components_, plan.size, gram)
         if plan.size < self.rank_ and not plan.centre and not whiten:
+            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
+            partly = PartlyWhitened(self.components_, plan.size, gram)
             return [replace(part, partly=partly) for part in parts]
         if plan.size < self.rank_:
-            parts = [part.map(partly.finish()) for part in parts]
+            finish = PartlyWhitened(self.components_, plan.size).finish()
+            parts = [part.map(finish) for part in parts]
         if plan.centre:
             mean = self._mean_features().astype(plan.dtype)
             parts = [part.shifted(self.components_ @ mean) for part in parts]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._linalg import off_diagonal
+from ._linalg import PartlyWhitened, off_diagonal
 from .accuracy import Plan
 from .device import DeviceFeatures, OnDevice
 from .moments import Moments, Sample
@@ -14,13 +14,19 @@ from .moments import Moments, Sample
 __all__ = ["device_moments"]
 
 # Columns of a tile of Z'Z, of which only those on and above the diagonal are computed.
-_TILE = 512
+_TILE = 256
 
 
 def device_moments(
-    features: Any, sample: Sample, plan: Plan, components: np.ndarray, mean: np.ndarray | None
+    features: Any,
+    sample: Sample,
+    plan: Plan,
+    components: np.ndarray,
+    mean: np.ndarray | None,
+    *,
+    finish: bool,
 ) -> list[Moments]:
-    """Return the moments of features that are whitened as far as the plan says, one a group.
+    """Return the moments of coordinates, or of features as far as the plan says, one a group.
 
     Parameters
     ----------
@@ -32,6 +38,8 @@ def device_moments(
     components : ndarray of shape (p, m)
     mean : ndarray of shape (m,), optional
         Subtracted from the features.
+    finish : bool
+        Whether moments of features become those of coordinates.
     """
     import torch
 
@@ -59,6 +67,11 @@ def device_moments(
         for group in torch.unique(groups).tolist():
             own = groups == group
             sums[group].add(Z[own], T[own], root[own])
+    if finish and plan.size < len(components):
+        left = PartlyWhitened(components, plan.size).finish()
+        shift = None if mean is None else components @ mean
+        for total in sums:
+            total.whiten(left, shift)
     return [total.moments() for total in sums]
 
 
@@ -111,6 +124,21 @@ class _Sums:
                 self.zz[a:b, a:].addmm_(Z[:, a:b].T, Z[:, a:])
             else:
                 self.zz[a:b, a:] += Z[:, a:b].T @ Z[:, a:]
+
+    def whiten(self, left: np.ndarray, shift: np.ndarray | None) -> None:
+        """Turn the sums of F into those of F left' + 1 shift', see `Moments`."""
+        import torch
+
+        M = torch.as_tensor(left).to(self.zz.device)
+        upper = self.zz.triu()
+        self.zz = M @ (upper + upper.triu(1).T) @ M.T
+        self.cross = M @ self.cross
+        if shift is None:
+            return
+        v = torch.as_tensor(shift).to(self.zz.device)
+        s, n = self.cross[:, -1], self.right[-1, -1]
+        self.zz += torch.outer(s, v) + torch.outer(v, s + n * v)
+        self.cross += torch.outer(v, self.right[-1])
 
     def moments(self) -> Moments:
         """Return the sums on the host."""

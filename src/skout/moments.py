@@ -151,7 +151,10 @@ class Moments:
 
     def shifted(self, v: np.ndarray) -> Moments:
         """Return the moments of Z + 1 v'."""
-        zz = self.zz + np.outer(self.z_sum, v) + np.outer(v, self.z_sum + self.weight * v)
+        # Z'Z + s v' + v (s + n v)' as one product
+        left = np.column_stack([self.z_sum, v])
+        zz = left @ np.vstack([v, self.z_sum + self.weight * v])
+        zz += self.zz
         zt = self.zt + np.outer(v, self.t_sum)
         return Moments(self.weight, zz, zt, self.tt, self.z_sum + self.weight * v, self.t_sum)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from .. import conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches
 from .._arrays import Joint, Ragged, n_rows, take
@@ -131,10 +132,18 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
         if is_method or name.startswith("__"):
             raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
     item = object.__new__(kind)
-    vars(item).update(state)
+    vars(item).update(_new_parameters(kind) | state)
     if isinstance(item, Ragged):
         _check_ragged(item)
     return _REBUILT[kind](item) if kind in _REBUILT else item
+
+
+def _new_parameters(kind: type) -> dict[str, Any]:
+    """Return the parameters of an estimator with a default, which older files may not have."""
+    if not issubclass(kind, BaseEstimator):
+        return {}
+    parameters = inspect.signature(kind).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def _check_ragged(rows: Ragged) -> None:
