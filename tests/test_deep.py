@@ -559,3 +559,48 @@ def test_on_a_card(precision):
         for d in ("cuda", "cpu")
     )  # fmt: skip
     assert abs(on_card - on_cpu) < 0.03
+
+
+SHARED = """
+import sys
+import numpy as np
+import torch
+import torch.distributed as dist
+from skout.deep import MLP, NeuralRegressor, Training
+
+rank, world, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.set_num_threads(1)
+if world > 1:
+    place = f"file://{folder}/meet"
+    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=world)
+rng = np.random.default_rng(0)
+X, w = rng.standard_normal((101, 4)), rng.random(101)  # the last batch has 5 rows
+Z = np.tanh(X[:, :2])
+model = NeuralRegressor(
+    MLP, "huber", Training(4, 16, 0.01, clip_norm=0.5), checkpoint=f"{folder}/{world}.pt",
+    device="cpu", random_state=0,
+)
+for weight in (None, w):
+    model.set_params(checkpoint=f"{folder}/{world}.pt" if weight is None else None)
+    model.fit(X, Z, sample_weight=weight)
+    np.save(f"{folder}/{world}_{rank}_{weight is None}.npy", model.predict(X))
+    losses = [row["train_loss"] for row in model.history_]
+    np.save(f"{folder}/{world}_{rank}_{weight is None}_loss.npy", losses)
+if world > 1:
+    dist.destroy_process_group()
+"""
+
+
+def test_processes_share_the_batches(tmp_path):
+    for world in (1, 3):
+        jobs = [
+            subprocess.Popen([sys.executable, "-c", SHARED, str(rank), str(world), str(tmp_path)])
+            for rank in range(world)
+        ]
+        assert [job.wait(timeout=120) for job in jobs] == [0] * world
+    for weighted in (True, False):
+        for rank in range(3):
+            for tail in ("", "_loss"):
+                ours = np.load(tmp_path / f"3_{rank}_{weighted}{tail}.npy")
+                assert_allclose(ours, np.load(tmp_path / f"1_0_{weighted}{tail}.npy"), atol=2e-5)
+    assert (tmp_path / "3.pt").exists()

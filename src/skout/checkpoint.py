@@ -179,6 +179,11 @@ def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
             "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
             "again what is lost: give checkpoint=None."
         )
+    if model.device not in (None, "cpu"):
+        raise ValueError(
+            f"checkpoint is for a pass on the CPU. Got device={model.device!r}, where a pass takes "
+            "seconds: give checkpoint=None."
+        )
     once = isinstance(X, Blocks) and X.is_once
     if model.sketch is None or once or not isinstance(model.random_state, Integral):
         raise ValueError(

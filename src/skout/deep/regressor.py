@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Notes
     -----
     Inputs are arrays, CSR matrices, tensors, lists of strings (for modules with `tokenize`), dicts
-    of these (keyword arguments of the module) or a torch Dataset. The same `random_state` gives the
+    of these (keyword arguments of the module) or a torch Dataset. Several cards, or machines: call
+    `torch.distributed.init_process_group` in a script that torchrun starts, and fit in each process
+    on the same data; a batch is shared by all of them. The same `random_state` gives the
     same network on one device; PyTorch promises no more than that.
 
     Examples
@@ -270,8 +273,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "auto":  # torchrun numbers the processes of a machine, one a card
+        name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
 from .._validation import check_choice, check_number
@@ -159,11 +161,29 @@ def _shuffled(
     return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
 
+def _processes() -> tuple[int, int]:
+    """Return the number of this process and how many there are, where torch.distributed runs."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 1
+
+
+def _parallel(module: nn.Module, device: torch.device) -> nn.Module:
+    """Return the module with gradients that are averaged over all processes."""
+    if not any(p.requires_grad for p in module.parameters()):
+        return module
+    return DistributedDataParallel(module, device_ids=[device] if device.type == "cuda" else None)
+
+
 class Trainer:
     """Trains a module, one epoch at a time, and can be stopped and resumed between epochs.
 
     What is random in an epoch (the order of the rows, dropout) depends on the seed and the number
     of the epoch alone, so that a resumed run ends as one that was not interrupted.
+
+    Where `torch.distributed` runs (a script started by torchrun that has called
+    `init_process_group`), each process takes its share of the rows of a batch, and gradients are
+    averaged: the steps are those of one process, but for rounding and dropout.
 
     Parameters
     ----------
@@ -188,6 +208,8 @@ class Trainer:
     ) -> None:
         self.module, self.criterion, self.training = module, criterion, training
         self.seed, self.device = seed, device
+        self.rank, self.world = _processes()
+        self.runner = _parallel(module, device) if self.world > 1 and n_rows > 1 else module
         self.epoch = 0
         self.history: list[dict[str, float]] = []
         self.best: dict[str, Any] | None = None  # weights and score of the best epoch
@@ -216,6 +238,9 @@ class Trainer:
             for index, on_device in parts:
                 total.add_(self._step(data, index, on_device), alpha=len(index) / len(order))
         self.epoch += 1
+        if self.world > 1:
+            dist.all_reduce(total)
+            total /= self.world
         loss = float(total)
         if not math.isfinite(loss):
             raise FloatingPointError(
@@ -225,11 +250,14 @@ class Trainer:
         return loss
 
     def _step(self, data: Batches, index: Tensor, on_device: Tensor) -> Tensor:
+        share, index, on_device = self._share(data, index, on_device)
         inputs, targets, residual, weights = data.batch(index, on_device)
         self.optimizer.zero_grad(set_to_none=True)
         with self._autocast():
-            prediction = call(self.module, inputs)
+            prediction = call(self.runner, inputs)
         loss = self.criterion(prediction, targets, residual, weights)
+        if share is not None:
+            loss = share * loss
         if self.scaler.is_enabled():
             self.scaler.scale(loss).backward()
             self.scaler.unscale_(self.optimizer)
@@ -242,6 +270,21 @@ class Trainer:
             self.optimizer.step()
         self.scheduler.step()
         return loss.detach()
+
+    def _share(
+        self, data: Batches, index: Tensor, on_device: Tensor
+    ) -> tuple[Tensor | float | None, Tensor, Tensor]:
+        """Return the rows of a batch that are this process's, and what their mean loss counts.
+
+        The mean of all processes is then that of the batch. A batch with fewer rows than
+        processes is everybody's.
+        """
+        if self.world == 1 or len(index) < self.world:
+            return None, index, on_device
+        own, there = index[self.rank :: self.world], on_device[self.rank :: self.world]
+        if data.weights is None:
+            return self.world * len(own) / len(index), own, there
+        return self.world * data.weights[there].sum() / data.weights[on_device].sum(), own, there
 
     def _clip(self) -> None:
         if self.training.clip_norm is not None:
@@ -256,7 +299,7 @@ class Trainer:
         """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(self.seed + 104729 * (epoch + 1))
+            torch.manual_seed(self.seed + 104729 * (epoch + 1) + self.rank)
             yield
 
     @torch.inference_mode()
@@ -297,6 +340,8 @@ class Trainer:
 
     def save(self, path: Path, about: str) -> None:
         """Write a checkpoint: the old file or the new one is there, never half of one."""
+        if self.rank > 0:  # the first process writes for all
+            return
         state = {
             "about": about,
             "epoch": self.epoch,
