@@ -53,9 +53,10 @@ def at_hand(source: Source) -> bool:
 
 
 def _locate(file: File, source: Source) -> Path:
-    folder, cache = _user_folder(), _cache()
+    folder = _user_folder()
     if folder is not None and (folder / file.name).is_file():
         return _check(folder / file.name, file, source, "It was left as it is; replace it.")
+    cache = _cache()
     path = cache / file.name
     if not path.is_file():
         return _download(file, source, cache)
@@ -72,10 +73,12 @@ def _user_folder() -> Path | None:
 
 
 def _cache() -> Path:
+    folder = os.environ.get("SKOUT_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     import pooch  # takes a while to import
 
-    folder = os.environ.get("SKOUT_CACHE")
-    return Path(folder).expanduser() if folder else Path(pooch.os_cache("skout"))
+    return Path(pooch.os_cache("skout"))
 
 
 def _places(file: File) -> list[Path]:

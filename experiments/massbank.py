@@ -1,0 +1,301 @@
+"""Metabolite identification, the task of table 4.4, on MassBank: from a spectrum to its molecule.
+
+    python experiments/massbank.py prepare [--moses WHEEL]     candidates and fingerprints; RDKit
+    python experiments/massbank.py run [--quick]               all methods, record
+
+44,054 spectra of 3,833 molecules. A tenth of the molecules, by InChIKey skeleton, is the test part,
+another tenth is for validation: none of them is seen in training. Candidates of a spectrum are the
+molecules of its formula, from the public sets of `massbank_formula_candidates.parquet` and, with
+the wheel of the package molsets, the 1.9 million of MOSES. Spectra whose set has one candidate are
+left out of the test: nothing is to be found there. The thesis has 6,974 training spectra, other
+data and larger candidate sets (median 292), so only the order compares.
+
+Inputs: the probability product kernels of peaks and of neutral losses, added. Outputs: the
+Gaussian Tanimoto kernel of Morgan fingerprints. Widths and alpha are chosen on the validation part
+with the sketched model, for all methods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import HERE, clock, print_table, write_record
+from tqdm import tqdm
+
+from skout import CandidateSets, KernelBasis, StructuredPredictor, iokr, sisokr
+from skout.datasets import load_massbank
+from skout.kernels import (
+    GaussianTanimoto,
+    Normalized,
+    PackedBits,
+    PeakCosine,
+    ProbabilityProduct,
+    Tanimoto,
+)
+from skout.sketches import SubSample
+
+CACHE = HERE / "cache"
+N_EXACT, M_X, M_Y = 7000, 1500, 800
+GAMMAS, ALPHAS = (0.5, 1.0, 2.0), (1e-6, 1e-5, 1e-4, 1e-3)
+FILES = ("train.csv.gz", "test.csv.gz", "test_scaffolds.csv.gz")
+THESIS = {  # kernel loss, top-1, 5, 10 in %
+    "IOKR": (0.486, 29.6, 61.6, 71.4), "SIOKR": (0.492, 29.5, 61.3, 70.9),
+    "ISOKR": (0.509, 28.0, 58.9, 68.9), "SISOKR": (0.566, 25.1, 54.2, 64.7),
+}  # fmt: skip
+
+
+# Data ------------------------------------------------------------------------------------------
+
+
+def prepare(wheel: Path | None) -> None:
+    """Write candidate sets with fingerprints, and the place of the truth in each."""
+    from rdkit import Chem, RDLogger
+
+    from skout.molecules import fingerprints
+
+    RDLogger.DisableLog("rdApp.*")
+    data = load_massbank()
+    flat = {text: _flat(Chem, text) for text in set(map(str, data.Y))}
+    truth = [flat[str(text)] for text in data.Y]
+    formula = [str(name) for name in data.extra["formula"]]
+    members: dict[str, list[str]] = {name: [] for name in set(formula)}
+    for i, name in enumerate(formula):
+        if not members[name]:
+            members[name] = [str(text) for text in data.candidates[i]]
+    for text, name in zip(truth, formula, strict=True):
+        if text not in members[name]:
+            members[name].append(text)
+    if wheel is not None:
+        add_moses(Chem, wheel, members)
+    names = sorted(members)
+    number = {name: i for i, name in enumerate(names)}
+    sets = [sorted(set(members[name])) for name in names]
+    smiles = [text for some in sets for text in some]
+    print(f"{len(smiles)} candidates of {len(names)} formulas")
+    bits = fingerprints(smiles, n_bits=4096, verbose=True)
+    starts = np.cumsum([0, *map(len, sets)])
+    place = [
+        starts[number[name]] + sets[number[name]].index(text)
+        for text, name in zip(truth, formula, strict=True)
+    ]
+    CACHE.mkdir(exist_ok=True)
+    np.savez_compressed(
+        CACHE / "massbank.npz", words=bits.words, n_bits=bits.n_bits, starts=starts,
+        formula=np.array([number[name] for name in formula]), place=np.array(place),
+        smiles=np.array(smiles), moses=wheel is not None,
+    )  # fmt: skip
+
+
+def _flat(Chem: Any, text: str) -> str:
+    return Chem.MolToSmiles(Chem.MolFromSmiles(text), isomericSmiles=False)
+
+
+def add_moses(Chem: Any, wheel: Path, members: dict[str, list[str]]) -> None:
+    """Add the MOSES molecules of the formulas asked for."""
+    from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+
+    with zipfile.ZipFile(wheel) as archive:
+        for name in FILES:
+            with archive.open(f"moses/dataset/data/{name}") as file, gzip.open(file, "rt") as text:
+                lines = text.read().splitlines()[1:]
+            for line in tqdm(lines, desc=name, mininterval=10):
+                molecule = Chem.MolFromSmiles(line.split(",")[0])
+                found = members.get(CalcMolFormula(molecule))
+                if found is not None:
+                    found.append(Chem.MolToSmiles(molecule, isomericSmiles=False))
+
+
+class Problem:
+    """Spectra, the molecules behind them, candidates, and the parts of the split."""
+
+    def __init__(self, seed: int = 0) -> None:
+        data = load_massbank()
+        with np.load(CACHE / "massbank.npz") as file:
+            z = {name: file[name] for name in file.files}
+        self.spectra, self.smiles, self.moses = data.X, z["smiles"], bool(z["moses"])
+        self.pool = PackedBits(z["words"], int(z["n_bits"]))
+        self.place, self.starts, self.formula = z["place"], z["starts"], z["formula"]
+        keys = np.array([str(key)[:14] for key in data.extra["inchikey"]])
+        order = np.random.default_rng(seed).permutation(np.unique(keys))
+        tenth = len(order) // 10
+        several = np.diff(self.starts)[self.formula] > 1
+        self.test = np.flatnonzero(np.isin(keys, order[:tenth]) & several)
+        self.val = np.flatnonzero(np.isin(keys, order[tenth : 2 * tenth]) & several)
+        self.train = np.flatnonzero(np.isin(keys, order[2 * tenth :]))
+
+    def sets(self, some: np.ndarray) -> CandidateSets:
+        """Return the candidates of some spectra."""
+        first = self.starts[self.formula[some]]
+        sizes = np.diff(self.starts)[self.formula[some]]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        indices = np.concatenate([np.arange(a, a + n) for a, n in zip(first, sizes, strict=True)])
+        return CandidateSets(self.pool, indptr, indices)
+
+
+# Methods ---------------------------------------------------------------------------------------
+
+
+def input_kernel() -> Any:
+    return Normalized(ProbabilityProduct()) + Normalized(ProbabilityProduct(neutral_loss=True))
+
+
+def model(name: str, gamma: float, alpha: float, seed: int = 0) -> Any:
+    kernels = (input_kernel(), GaussianTanimoto(gamma))
+    x, y = SubSample(M_X), SubSample(M_Y)
+    if name == "forest":
+        return None
+    sketches = {
+        "IOKR": (None, None), "SIOKR": (x, None), "ISOKR": (None, y), "SISOKR": (x, y)
+    }[name]  # fmt: skip
+    return iokr(
+        *kernels, input_sketch=sketches[0], output_sketch=sketches[1], alpha=alpha,
+        random_state=seed,
+    )  # fmt: skip
+
+
+def judge(ranks: np.ndarray) -> dict[str, float]:
+    row = {f"top-{k} %": 100.0 * float(np.mean(ranks <= k)) for k in (1, 5, 10)}
+    return row | {"mean rank": float(ranks.mean())}
+
+
+def ranks_of(problem: Problem, predictor: Any, X: Any, some: np.ndarray) -> np.ndarray:
+    truth = problem.pool[problem.place[some]]
+    return predictor.truth_ranks(X, truth, problem.sets(some))
+
+
+def kernel_loss(problem: Problem, predictor: Any, X: Any, some: np.ndarray) -> float:
+    """Return the mean of 1 - k(prediction, truth)."""
+    sets = problem.sets(some)
+    index, _ = predictor.rank(X, sets, k=1)
+    found = sets.indices[sets.indptr[:-1] + index[:, 0]]
+    kernel = predictor.output_basis_.kernel_
+    truth = problem.pool[problem.place[some]]
+    return float(1.0 - kernel.paired(problem.pool[found], truth).mean())
+
+
+def choose(problem: Problem, train: np.ndarray, val: np.ndarray) -> tuple[float, float]:
+    """Return the width and alpha of most top-1 on the validation part."""
+    best = (-1.0, 0.0, 0.0)
+    for gamma in GAMMAS:
+        for alpha in ALPHAS:
+            predictor = sisokr(
+                input_kernel(), GaussianTanimoto(gamma), input_sketch=SubSample(M_X),
+                output_sketch=SubSample(M_Y), alpha=alpha, random_state=0,
+            )  # fmt: skip
+            predictor.fit(problem.spectra[train], problem.pool[problem.place[train]])
+            ranks = ranks_of(problem, predictor, problem.spectra[val], val)
+            score = float(np.mean(1.0 / ranks))
+            print(f"gamma {gamma:g}, alpha {alpha:g}: MRR {score:.4f}", judge(ranks), flush=True)
+            best = max(best, (score, gamma, alpha))
+    return best[1:]
+
+
+def nearest_spectrum(problem: Problem, train: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Rank candidates by their likeness to the molecule of the most similar training spectrum."""
+    kernel = PeakCosine()
+    known = problem.spectra[train]
+    block = kernel.against(known)
+    nearest = np.concatenate([
+        block(problem.spectra[part]).argmax(axis=1)
+        for part in np.array_split(some, max(1, len(some) // 200))
+    ])  # fmt: skip
+    sets, out = problem.sets(some), []
+    for i, j in enumerate(nearest):
+        own = sets.indices[sets.indptr[i] : sets.indptr[i + 1]]
+        found = problem.pool[problem.place[train[j]] : problem.place[train[j]] + 1]
+        scores = Tanimoto()(found, problem.pool[own])[0]
+        truth = scores[np.flatnonzero(own == problem.place[some[i]])[0]]
+        out.append(1 + np.sum(scores > truth) + 0.5 * (np.sum(scores == truth) - 1))
+    return np.array(out)
+
+
+def forest(problem: Problem, gamma: float, train: np.ndarray) -> StructuredPredictor:
+    from sklearn.ensemble import RandomForestRegressor
+
+    basis = KernelBasis(
+        GaussianTanimoto(gamma), SubSample(M_Y), whiten="eigh", rank=100, random_state=0
+    )
+    trees = RandomForestRegressor(
+        50, max_features=0.1, min_samples_leaf=3, n_jobs=-1, random_state=0
+    )
+    return StructuredPredictor(trees, basis)
+
+
+def binned(problem: Problem, some: np.ndarray) -> np.ndarray:
+    """Return spectra as sums of root intensities in bins of one mass unit."""
+    rows = problem.spectra[some]
+    mass, intensity = rows.columns[:2]
+    out = np.zeros((len(rows), 1000), dtype=np.float32)
+    place = np.clip(mass.astype(int), 0, 999)
+    np.add.at(out, (rows.row_numbers, place), np.sqrt(np.maximum(intensity, 0.0)))
+    return out
+
+
+def run(quick: bool) -> None:
+    problem = Problem()
+    rng = np.random.default_rng(0)
+    train = problem.train
+    small = np.sort(rng.permutation(train)[: 1000 if quick else N_EXACT])
+    val = np.sort(rng.permutation(problem.val)[: 200 if quick else 1000])
+    test = problem.test[:200] if quick else problem.test
+    gamma, alpha = choose(problem, small, val)
+    rows = []
+
+    def add(
+        name: str, n: int, fit: float, spent: float, ranks: np.ndarray, loss: float | None = None
+    ) -> None:
+        row = {"method": name, "n": n, "fit seconds": fit, "predict seconds": spent}
+        rows.append(row | {"kernel loss": loss} | judge(ranks))
+        print_table(rows[-1:], list(rows[-1]))
+
+    jobs = [(name, small) for name in ("IOKR", "SIOKR", "ISOKR", "SISOKR")] + [("SISOKR", train)]
+    for name, part in jobs:
+        predictor = model(name, gamma, alpha)
+        with clock() as fit:
+            predictor.fit(problem.spectra[part], problem.pool[problem.place[part]])
+        with clock() as spent:
+            ranks = ranks_of(problem, predictor, problem.spectra[test], test)
+        loss = kernel_loss(problem, predictor, problem.spectra[test], test)
+        add(name, len(part), fit.seconds, spent.seconds, ranks, loss)
+    trees = forest(problem, gamma, small)
+    with clock() as fit:
+        trees.fit(binned(problem, small), problem.pool[problem.place[small]])
+    with clock() as spent:
+        ranks = ranks_of(problem, trees, binned(problem, test), test)
+    add("random forest", len(small), fit.seconds, spent.seconds, ranks)
+    for part in (small, train):
+        with clock() as spent:
+            ranks = nearest_spectrum(problem, part, test)
+        add("nearest spectrum", len(part), 0.0, spent.seconds, ranks)
+    sizes = np.diff(problem.starts)[problem.formula[test]]
+    chance = np.mean(1.0 / sizes)
+    print_table(rows, list(rows[0]))
+    settings = {
+        "m_x": M_X, "m_y": M_Y, "gamma": gamma, "alpha": alpha, "n_test": len(test),
+        "n_val": len(val), "candidates": {"mean": float(sizes.mean()),
+        "median": float(np.median(sizes))}, "chance top-1 %": 100.0 * float(chance),
+        "moses": problem.moses, "thesis": THESIS,
+    }  # fmt: skip
+    if not quick:
+        write_record("massbank", settings, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("prepare", "run"))
+    parser.add_argument("--moses", type=Path, help="the wheel of molsets 0.3.1")
+    parser.add_argument("--quick", action="store_true", help="few spectra, no record")
+    options = parser.parse_args()
+    if options.part == "prepare":
+        prepare(options.moses)
+    else:
+        run(options.quick)
+
+
+if __name__ == "__main__":
+    main()
