@@ -20,8 +20,8 @@ HEAD = """
 |---|---:|---:|---|
 """
 FOOT = """
-Seconds are of two cores. The table is written from the records in `benchmarks` and `experiments`, which
-say how each number was made; all of them are on the page of results.
+Seconds are of two cores. The table is written from the records in `benchmarks` and `experiments`,
+which say how each number was made.
 """
 
 
