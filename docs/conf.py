@@ -26,6 +26,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "generated/changes.md"]
 default_role = "py:obj"
+smartquotes = False  # quotes in these texts are those of code
 suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -55,7 +56,7 @@ html_static_path = ["_static"]
 html_css_files = ["skout.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": ["copyright"],

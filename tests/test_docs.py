@@ -108,7 +108,7 @@ def test_links_of_a_site(tmp_path):
     ]
 
 
-def test_drawings_are_those_of_the_script(tmp_path, monkeypatch):
+def test_drawings_can_be_drawn(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     drawings = script(DOCS / "drawings.py")
     monkeypatch.setattr(drawings, "IMAGES", tmp_path)
