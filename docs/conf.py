@@ -55,6 +55,8 @@ html_title = f"skout {release}"
 html_static_path = ["_static"]
 html_css_files = ["skout.css"]
 html_show_sourcelink = False
+# pages without pages below them need no navigation of their section
+html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"}
 html_theme_options = {
     "header_links_before_dropdown": 4,
     "navigation_with_keys": False,
@@ -78,13 +80,14 @@ def collect_changes(app) -> None:
         target.write_text(text, encoding="utf-8")
 
 
-def leave_out_scale(app, docname: str, source: list[str]) -> None:
-    """Take scale.md, which is written from benchmark records, off the contents if absent."""
-    if docname == "index" and not (HERE / "scale.md").exists():
+def prepare(app, docname: str, source: list[str]) -> None:
+    """Close code blocks without the blank line that doctest wants; leave out what is absent."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+    if docname == "index" and not (HERE / "scale.md").exists():  # written from benchmark records
         source[0] = source[0].replace("\nscale\n", "\n")
 
 
 def setup(app) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")  # no bars among the outputs of examples
     app.connect("builder-inited", collect_changes, priority=1)
-    app.connect("source-read", leave_out_scale)
+    app.connect("source-read", prepare)
