@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What the demo needs is there sooner than what the tests need.
 LIGHT := $(VENV)/.light
+SITE := $(VENV)/.site
 PYTEST_ARGS ?= -n 2
 
 # Tests on real data read the folder SKOUT_DATA; without it they are skipped.
@@ -14,7 +15,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint typecheck format bench clean
+.PHONY: help demo test pytest lint typecheck format bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,14 +47,20 @@ bench: $(READY) ## speed and memory, against scikit-learn and plain NumPy
 	$(BIN)/python benchmarks/structured.py --part pool sets
 	$(BIN)/python benchmarks/bits.py
 
+docs: $(SITE) ## the site, in docs/_build/html: warnings are errors, links are checked
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
+
 clean: ## remove the environment, caches and outputs
+	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	rm -rf $(VENV) build dist out skout-demo.html skout-demo.png .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LIGHT): EXTRAS = cli,plot
+$(SITE): EXTRAS = docs
 $(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,fast,plot,save,text
 
-$(LIGHT) $(READY): pyproject.toml constraints.txt
+$(LIGHT) $(READY) $(SITE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "skout needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }

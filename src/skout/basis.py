@@ -78,7 +78,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     weights_ : None, ndarray or CSR matrix of shape (m, m')
         W; None for pure sub-sampling.
     components_ : ndarray of shape (p, m)
-        z(y) = components_ @ W k(landmarks_, y).
+        ``z(y) = components_ @ W k(landmarks_, y)``.
     rank_ : int
         p, the number of coordinates.
 
@@ -262,8 +262,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def combine(self, values: Any) -> np.ndarray:
         """Return the sums over landmarks that the basis functions are, of `values` instead.
 
-        With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = phi(landmarks_), these
-        are the basis functions as vectors: coordinates f stand for the vector f @ combine(values).
+        With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,
+        these are the basis functions as vectors: coordinates f stand for f @ combine(values).
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self.components_ @ mixed
 
     def on_features(self, coef: np.ndarray) -> np.ndarray:
-        """Return the matrix B with z(x) . coef = phi(x) . B, where phi = W k(landmarks_, .).
+        """Return the matrix B with z(x) . coef = phi(x) . B, where phi is ``W k(landmarks_, .)``.
 
         Parameters
         ----------

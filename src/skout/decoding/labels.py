@@ -31,7 +31,7 @@ _READ_OUT_PENALTY = 1e-9
 class LabelSetDecoder(Decoder):
     """Find the label set of greatest expected utility, among all label sets.
 
-    "f1": E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = E[2 Y_j / (|c| + |Y|) | x],
+    "f1": E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = ``E[2 Y_j / (|c| + |Y|) | x]``,
     so that for each size the best set has the labels of greatest w_j: exact over all sets of at
     most `max_size` labels. With the F1 kernel this is arg max of 2 <f(x), z(c)> - k(c, c).
 
@@ -50,7 +50,7 @@ class LabelSetDecoder(Decoder):
     Attributes
     ----------
     label_map_ : ndarray of shape (p, L)
-        E[Y | x] = f(x) @ label_map_.
+        ``E[Y | x] = f(x) @ label_map_``.
 
     Notes
     -----

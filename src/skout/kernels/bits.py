@@ -162,10 +162,11 @@ def _f1(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 class Tanimoto(_SetKernel):
-    """k(a, b) = |a and b| / |a or b| (Jaccard), on 0/1 vectors, fingerprints or counts.
+    """``k(a, b) = |a and b| / |a or b|`` (Jaccard), on 0/1 vectors, fingerprints or counts.
 
     Fingerprints are given as a matrix of 0 and 1, as a list of RDKit bit vectors or of hex strings,
-    or as `PackedBits`. Of counts, |a and b| is the sum of min(a, b), |a or b| that of max(a, b).
+    or as `PackedBits`. Of counts, ``|a and b|`` is the sum of min(a, b) and
+    ``|a or b|`` that of max(a, b).
 
     Examples
     --------
@@ -182,7 +183,7 @@ class Tanimoto(_SetKernel):
 
 
 class F1(_SetKernel):
-    """k(a, b) = 2 |a and b| / (|a| + |b|), the F1 score of two label sets.
+    """``k(a, b) = 2 |a and b| / (|a| + |b|)``, the F1 score of two label sets.
 
     Examples
     --------

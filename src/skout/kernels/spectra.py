@@ -315,8 +315,9 @@ class ProbabilityProduct(_PeakKernel):
 class PeakCosine(_PeakKernel):
     """Cosine of spectra with a tolerance: a simple baseline that is positive semi-definite.
 
-    k(x, y) = s(x, y) / sqrt(s(x, x) s(y, y)), s(x, y) = sum_l sum_l' w_l w'_l' max(0, 1 - |m_l -
-    m'_l'| / tolerance), with the weights w = intensity^intensity_power mz^mz_power.
+    k(x, y) = s(x, y) / sqrt(s(x, x) s(y, y)), where s(x, y) is
+    ``sum_l sum_l' w_l w'_l' max(0, 1 - |m_l - m'_l'| / tolerance)``, with the weights
+    w = intensity^intensity_power mz^mz_power.
 
     The usual cosine score, such as matchms' CosineGreedy, pairs each peak with at most one other
     and counts all pairs within the tolerance alike. That is no kernel: its matrices may have

@@ -128,7 +128,7 @@ class Loss(BaseEstimator, ABC):
     @property
     @abstractmethod
     def lipschitz(self) -> float:
-        """The least L with |loss(f, y) - loss(f', y)| <= L ||f - f'||, for one output."""
+        """The least L with ``|loss(f, y) - loss(f', y)| <= L ||f - f'||``, for one output."""
 
     def check(self) -> None:
         """Raise if a parameter is not valid."""

@@ -13,7 +13,7 @@ __all__ = ["example_f1", "hamming_loss", "subset_accuracy"]
 
 
 def example_f1(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the mean over rows of 2 |a ∩ b| / (|a| + |b|), a the true and b the predicted set.
+    """Return the mean over rows of ``2 |a ∩ b| / (|a| + |b|)``, a true and b predicted.
 
     Two empty sets give 1: nothing was to be found, and nothing was.
 
@@ -39,7 +39,7 @@ def example_f1(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
 
 
 def hamming_loss(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
-    """Return the share of wrong entries: mean over rows of |a Δ b| / L.
+    """Return the share of wrong entries: mean over rows of ``|a Δ b| / L``.
 
     Parameters
     ----------

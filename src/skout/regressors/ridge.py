@@ -95,7 +95,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     basis_ : KernelBasis
         The coordinates, if sketched.
     coef_ : ndarray of shape (p, d)
-        Coefficients in these coordinates; in the exact model those of k(landmarks_, .).
+        Coefficients in these coordinates; in the exact model those of ``k(landmarks_, .)``.
     landmarks_ : rows
         What predictions compare new rows with: the distinct training rows in the exact model.
     intercept_ : ndarray of shape (d,)
@@ -343,7 +343,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @functools.cached_property
     def coef_(self) -> np.ndarray:
-        """Coefficients in the coordinates of `basis_`; in the exact model of k(landmarks_, .)."""
+        """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
         return self.basis_.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 

@@ -1,0 +1,93 @@
+"""How Sphinx builds the site: `make docs`, which works without a network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import skout
+
+HERE = Path(__file__).parent
+KINDS = {"feature": "New", "change": "Changed", "fix": "Fixed", "doc": "Documentation"}
+
+project = "skout"
+author = "skout developers"
+copyright = f"2026, {author}"
+version = release = skout.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "generated/changes.md"]
+default_role = "py:obj"
+smartquotes = False  # quotes in these texts are those of code
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say the types
+autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = True
+numpydoc_show_class_members = False  # the template of autosummary lists them
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["auto_examples"],
+    "filename_pattern": "/plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "doc_module": ("skout",),
+    "backreferences_dir": "generated/backreferences",
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skout {release}"
+html_static_path = ["_static"]
+html_css_files = ["skout.css"]
+html_show_sourcelink = False
+# pages without pages below them need no navigation of their section
+html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"}
+html_theme_options = {
+    "header_links_before_dropdown": 4,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+
+def collect_changes(app) -> None:
+    """Write one page of the fragments that wait for a release, newest kind of change first."""
+    lines = []
+    for kind, title in KINDS.items():
+        paths = sorted((HERE.parent / "changelog.d").glob(f"*.{kind}.md"))
+        texts = [" ".join(path.read_text(encoding="utf-8").split()) for path in paths]
+        lines += [f"## {title}", "", *(f"- {text}" for text in texts), ""] if texts else []
+    target = HERE / "generated" / "changes.md"
+    target.parent.mkdir(exist_ok=True)
+    text = "\n".join(lines)
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
+        target.write_text(text, encoding="utf-8")
+
+
+def prepare(app, docname: str, source: list[str]) -> None:
+    """Close code blocks without the blank line that doctest wants; leave out what is absent."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+    if docname == "index" and not (HERE / "scale.md").exists():  # written from benchmark records
+        source[0] = source[0].replace("\nscale\n", "\n")
+
+
+def setup(app) -> None:
+    os.environ.setdefault("TQDM_DISABLE", "1")  # no bars among the outputs of examples
+    app.connect("builder-inited", collect_changes, priority=1)
+    app.connect("source-read", prepare)

@@ -1,0 +1,117 @@
+"""The site: its pages name what exists, all that is public is in the reference, links work."""
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+MODULES = (
+    "skout",
+    "skout.datasets",
+    "skout.decoding",
+    "skout.deep",
+    "skout.diagnostics",
+    "skout.kernels",
+    "skout.losses",
+    "skout.metrics",
+    "skout.molecules",
+    "skout.persistence",
+    "skout.selection",
+    "skout.sketches",
+    "skout.solvers",
+    "skout.sources",
+    "skout.testing",
+)
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="a source distribution has no pages")
+
+
+def script(path: Path):
+    """Return a script outside the package as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(module: str):
+    if module.startswith("skout.deep"):
+        pytest.importorskip("torch")
+    return importlib.import_module(module)
+
+
+def reference() -> set[object]:
+    """Return the objects that the API reference lists."""
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"currentmodule:: (\S+)\n(.*?)```", text, flags=re.DOTALL)
+    pairs = [(m, n) for m, block in blocks for n in re.findall(r"^   (\w+)$", block, re.MULTILINE)]
+    assert len(set(pairs)) == len(pairs), "no name twice"
+    return {id(getattr(load(module), name)) for module, name in pairs}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_all_that_is_public_is_in_the_reference(module):
+    listed = reference()
+    found = {name: getattr(load(module), name) for name in load(module).__all__}
+    missing = {
+        name
+        for name, value in found.items()
+        if not name.isupper() and not isinstance(value, type(importlib)) and id(value) not in listed
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_names_in_pages_exist(page):
+    for role, text in re.findall(r"\{py:(\w+)\}`([^`]+)`", page.read_text(encoding="utf-8")):
+        target = re.sub(r".*<(.*)>", r"\1", text).lstrip("~")
+        if role == "mod":
+            load(target)
+            continue
+        module, name = target.rsplit(".", 1)
+        assert hasattr(load(module), name), f"{page.name}: there is no {target}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+def test_files_that_pages_link_to_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)\)|```\{(?:image|figure|literalinclude)\} (\S+)", text)
+    for link in (a or b for a, b in links):
+        if "://" not in link and "auto_examples" not in link:
+            assert (page.parent / link).exists(), f"{page.name}: there is no {link}"
+
+
+def test_the_table_of_the_readme_is_that_of_the_records():
+    summary = script(ROOT / "benchmarks" / "summary.py")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert summary.with_table(text) == text, "run: python benchmarks/summary.py --write"
+
+
+def test_links_of_a_site(tmp_path):
+    links = script(DOCS / "links.py")
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">1</a><a href="#top" id="top">2</a><a href="https://x.org/y">3</a>'
+        '<a href="b.html#nowhere">4</a><img src="c.png"><a href="sub/">5</a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"></p>')
+    assert links.broken(tmp_path) == [
+        "a.html: b.html#nowhere",
+        "a.html: c.png",
+        "a.html: sub/",
+    ]
+
+
+def test_drawings_can_be_drawn(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    drawings = script(DOCS / "drawings.py")
+    monkeypatch.setattr(drawings, "IMAGES", tmp_path)
+    drawings.main()
+    assert {path.stem for path in tmp_path.glob("*.svg")} == set(drawings.DRAWINGS)
+    assert all((DOCS / "images" / f"{stem}.svg").exists() for stem in drawings.DRAWINGS)
