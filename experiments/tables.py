@@ -46,7 +46,7 @@ def figure_3_1() -> None:
     for loss in ("huber", "epsilon"):
         _sweep(loss, [row for row in record["results"] if row["what"] == "sweep"])
     rows = [row for row in record["results"] if row["what"] == "adam"]
-    print("\nThe solver and ADAM (25 epochs, best learning rate) on the same coordinates\n")
+    print("\n### The solver and ADAM (25 epochs, best learning rate) on the same coordinates\n")
     head = ["loss, sketch, m", "optimiser", "seconds", "objective", "above ours", "test error"]
     print(
         markdown(
@@ -70,7 +70,7 @@ def _sweep(loss: str, rows: list[dict[str, Any]]) -> None:
     mine = {(row["method"], row["m"]): row for row in rows if row["loss"] == loss}
     sizes = sorted({m for _, m in mine})
     sizes = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
-    print(f"\nFigure 3.1, {loss}: test MSE / (max y - min y), and seconds of the whole fit")
+    print(f"\n### Figure 3.1, {loss}: test MSE / (max y - min y), and seconds of the whole fit")
     print("(thesis: p-SR reaches 0.05 or less in 5.6 to 6.6 seconds)\n")
     head = ["sketch", *(f"error, m = {m}" for m in sizes), *(f"s, m = {m}" for m in sizes)]
     table = [
@@ -86,7 +86,7 @@ def table_3_3() -> None:
     """Pinball loss, crossing loss and seconds of each method."""
     record = read_record("table_3_3")
     constant = pair(record["settings"]["constant_pinball"], 1)
-    print(f"\nTable 3.3, Boston, 100 x losses (constant quantiles: {constant})\n")
+    print(f"\n### Table 3.3, Boston, 100 x losses (constant quantiles: {constant})\n")
     head = ["sketch, m = 50", "pinball, thesis", "ours", "ours, not sorted"]
     head += ["crossing, thesis", "ours", "ours, not sorted", "s, thesis", "ours"]
     paper: dict[str, Any] = dict(PAPER_3_3)
@@ -123,7 +123,7 @@ def table_3_4() -> None:
         cells = [row["sketch"], row["kernel"], pair((error, spread), 4), pair(row["arrmse"], 4)]
         cells += [pair((seconds, None), 2), pair(row["seconds"], 3)]
         rows.append(cells + [f"{row['targets'][name][0]:.3f}" for name in names])
-    print("\nTable 3.4, rf1, official split, m = 100: aRRMSE, then each target\n")
+    print("\n### Table 3.4, rf1, official split, m = 100: aRRMSE, then each target\n")
     head = ["sketch", "kernel", "thesis", "ours", "s, thesis", "ours"]
     print(markdown(head + names, rows))
 
@@ -149,7 +149,7 @@ def label_ranking() -> None:
     table = summary(record["results"])
     means = {name: {key: cell[0] for key, cell in row.items()} for name, row in table.items()}
     folds = record["settings"]["folds"]
-    print(f"\nLabel ranking: Kendall's tau, {folds} folds; skout to the left of k-NN\n")
+    print(f"\n### Label ranking: Kendall's tau, {folds} folds; skout to the left of k-NN\n")
     rows = [[name, *(pair(row[key], 3) for key in RANKERS)] for name, row in table.items()]
     print(markdown(["data", *RANKERS], rows))
     for rivals in (("k-NN", "ranking forest"), ("k-NN", "ranking forest", "ranking extra trees")):
@@ -182,7 +182,9 @@ def table_4_2() -> None:
     """The F1 of the four methods on bibtex, with Gaussian kernels."""
     parts = ("table_4_2_IOKR_SISOKR", "table_4_2_ISOKR_SIOKR")
     results = [row for part in parts for row in read_record(part)["results"]]
-    print("\nTable 4.2, bibtex: example F1 in percent, Gaussian kernels, m_x = 2250, m_y = 200\n")
+    print(
+        "\n### Table 4.2, bibtex: example F1 in percent, Gaussian kernels, m_x = 2250, m_y = 200\n"
+    )
     rows = []
     for method in ("SISOKR", "ISOKR", "SIOKR", "IOKR"):
         chosen, authors = (
@@ -262,7 +264,7 @@ def figure_5_2() -> None:
     """DSOKR on synthetic least squares, beside the network of all outputs."""
     results = read_record("figure_5_2")["results"]
     plain = next(row for row in results if row["method"] == "NN")
-    print("\nFigure 5.2: test MSE on synthetic least squares; NN is a layer of 1,000 outputs\n")
+    print("\n### Figure 5.2: test MSE on synthetic least squares; NN is a layer of 1,000 outputs\n")
     rows = [
         [
             row["method"],
@@ -282,7 +284,9 @@ def figure_5_2() -> None:
 def figure_5_3() -> None:
     """Perfect h for graph kernels."""
     results = read_record("figure_5_3")["results"]
-    print("\nFigure 5.3: perfect h on SMI2Mol, graph edit distance with (without) edge labels\n")
+    print(
+        "\n### Figure 5.3: perfect h on SMI2Mol, graph edit distance with (without) edge labels\n"
+    )
     sizes = sorted({row["m_y"] for row in results})
     rows = []
     for kernel in dict.fromkeys(row["kernel"] for row in results):
@@ -297,7 +301,7 @@ def figure_5_3() -> None:
 def smi2mol() -> None:
     """Graph edit distances on QM9."""
     results = read_record("smi2mol")["results"]
-    print("\nTable 5.1: graph edit distance on SMI2Mol (QM9), 2,000 test molecules\n")
+    print("\n### Table 5.1: graph edit distance on SMI2Mol (QM9), 2,000 test molecules\n")
     rows = [
         [
             row["method"],
@@ -318,7 +322,9 @@ def text2mol() -> None:
     record = read_record("text2mol")
     names = {"dsokr": "DSOKR", "shallow": "SISOKR, n-grams", "regression": "regression"}
     thesis = {"DSOKR": "DSOKR", "SISOKR, n-grams": "SISOKR", "regression": "regression"}
-    print("\nTable 5.2: ChEBI-20, 3,300 captions among 33,010 molecules (thesis: 26,408 pairs)\n")
+    print(
+        "\n### Table 5.2: ChEBI-20, 3,300 captions among 33,010 molecules (thesis: 26,408 pairs)\n"
+    )
     columns = ("Hits@1 %", "Hits@10 %", "MRR", "mean rank")
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in record["results"]:
@@ -333,10 +339,46 @@ def text2mol() -> None:
     print(markdown(["method", "runs", *columns, "thesis"], rows))
 
 
+def figure_5_5() -> None:
+    """Perfect h on ChEBI-20."""
+    results = read_record("figure_5_5")["results"]
+    sizes = sorted({row["m_y"] for row in results})
+    print("\n### Figures 5.5 and C.7: MRR of perfect h on ChEBI-20, sub-sampling, three draws\n")
+    rows = []
+    for kernel in dict.fromkeys(row["kernel"] for row in results):
+        own = [r for r in results if r["kernel"] == kernel and r["sketch"] == "sub-sampling"]
+        rows.append([kernel, *(pair(row["MRR"], 3) for row in own)])
+    print(markdown(["kernel", *(f"m_y = {m}" for m in sizes)], rows))
+
+
+def massbank() -> None:
+    """From a spectrum to its molecule."""
+    record = read_record("massbank")
+    settings = record["settings"]
+    sizes = settings["candidates"]
+    print(
+        f"\n### MassBank, {settings['n_test']} test spectra of unseen molecules\n\n"
+        f"Means over molecules. Candidates: mean {sizes['mean']:.0f}, median "
+        f"{sizes['median']:.0f}; "
+        f"chance finds {settings['chance top-1 %']:.1f} %.\n"
+    )
+    digits = {"top-1 %": 1, "top-5 %": 1, "top-10 %": 1, "mean rank": 1, "kernel loss": 3}
+    columns = [*digits, "fit seconds"]
+    rows = []
+    for row in record["results"]:
+        cells = [
+            "-" if row[c] is None else f"{row[c]:.{digits.get(c, 1)}f}" for c in columns
+        ]  # fmt: skip
+        theirs = settings["thesis"].get(row["method"], [])[1:]
+        other = " / ".join(map(str, theirs)) or "-"
+        rows.append([row["method"], f"{row['n']:,}", *cells, other])
+    print(markdown(["method", "training spectra", *columns, "thesis, top-1 / 5 / 10"], rows))
+
+
 def robust_outputs() -> None:
     """Losses where a tenth of the training outputs is wrong."""
     record = read_record("robust_outputs")
-    print("\nA tenth of the training outputs wrong, USPS halves, clean test part, 10 seeds\n")
+    print("\n### A tenth of the training outputs wrong, USPS halves, clean test part, 10 seeds\n")
     rows = [
         [
             row["loss"],
@@ -354,7 +396,9 @@ def robust_outputs() -> None:
 def lpm24() -> None:
     """SISOKR on the properties of 160,000 molecules, beside k-NN and logistic regressions."""
     records = [read_record(f"lpm24_{part}") for part in ("sisokr", "neighbours", "logistic")]
-    print("\nL+M-24: example F1 in percent, each test fingerprint, and each test molecule, once\n")
+    print(
+        "\n### L+M-24: example F1 in percent, each test fingerprint, and each test molecule, once\n"
+    )
     rows = []
     for record in records:
         (row,), settings = record["results"], record["settings"]
@@ -372,7 +416,7 @@ Made by `python experiments/tables.py > experiments/RESULTS.md` from the files i
 [records](records), which name seeds, versions, settings and hardware. ± is one standard deviation
 over draws or splits.
 Figure 3.1 drawn: [Huber](figures/figure_3_1_huber.png), [epsilon](figures/figure_3_1_epsilon.png);
-[figure 5.2](figures/figure_5_2.png), [5.3](figures/figure_5_3.png);
+[figure 5.2](figures/figure_5_2.png), [5.3](figures/figure_5_3.png), [5.5](figures/figure_5_5.png);
 [molecules, true and predicted](figures/smi2mol.png).
 """
 
@@ -383,7 +427,8 @@ def main() -> None:
         for part in (
             *(figure_3_1, table_3_3, table_3_4, table_3_4_folds),
             *(table_4_2, multilabel, label_ranking, prediction_sets),
-            *(figure_5_2, figure_5_3, smi2mol, text2mol, robust_outputs, lpm24),
+            *(figure_5_2, figure_5_3, smi2mol, text2mol, figure_5_5, robust_outputs),
+            *(massbank, lpm24),
         )
     }
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
