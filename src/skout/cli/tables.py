@@ -1,13 +1,14 @@
 """Read tables by the block: CSV, TSV, parquet and npz files, of any number of rows.
 
-CSV goes through the standard library: no extra is needed, and each error can name its row.
+CSV goes through pyarrow where it is installed, which is fast. Where that meets what it cannot read,
+the standard library goes on from there: it takes more, and its errors name the row and the column.
 """
 
 import csv
 import difflib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain, islice
@@ -23,6 +24,8 @@ __all__ = ["Part", "Table", "open_table", "select"]
 _HEAD_ROWS = 200
 # Rows and cells that are read at a time; a cell of text takes about 60 bytes.
 _PART_ROWS, _PART_CELLS = 8192, 2**19
+# Bytes of a CSV file that pyarrow reads at a time; a row must fit.
+_PART_BYTES = 2**20
 # Names of columns that a message shows.
 _SHOWN = 12
 
@@ -140,17 +143,56 @@ class _Csv(Table):
             yield row
 
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+        done, is_complete = yield from self._fast_parts(numbers, texts)
+        if not is_complete:
+            yield from self._slow_parts(numbers, texts, rows, done)
+
+    def _fast_parts(
+        self, numbers: list[str], texts: list[str]
+    ) -> Generator[Part, None, tuple[int, bool]]:
+        """Yield what pyarrow reads; return how many rows these were, and whether all."""
+        try:
+            import pyarrow
+            from pyarrow import csv as arrow_csv
+        except ImportError:
+            return 0, False
+        # it would skip empty cells that are lines, and take a header of two lines for a row
+        if len(self.names) == 1 or any("\n" in name or "\r" in name for name in self.names):
+            return 0, False
+        wanted = list(dict.fromkeys([*numbers, *texts]))
+        types = dict.fromkeys(numbers, pyarrow.float64()) | dict.fromkeys(texts, pyarrow.string())
+        start = 1
+        try:
+            reader = arrow_csv.open_csv(
+                self.path,
+                arrow_csv.ReadOptions(column_names=self.names, skip_rows=1, block_size=_PART_BYTES),
+                arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                arrow_csv.ConvertOptions(column_types=types, include_columns=wanted),
+            )
+            for batch in reader:
+                part = _of_batch(batch, numbers, texts, start)
+                start += len(part)
+                if len(part):
+                    yield part
+        except pyarrow.ArrowException:
+            return start - 1, False
+        return start - 1, True
+
+    def _slow_parts(
+        self, numbers: list[str], texts: list[str], rows: int, done: int
+    ) -> Iterator[Part]:
+        """Yield the rows after those that are done, read by the standard library."""
         at = [self.names.index(name) for name in numbers]
         # of one column, itemgetter would give the cell itself
         pick: Any = itemgetter(*at) if len(at) > 1 else lambda row: [row[j] for j in at]
-        start = 1
+        columns = {name: self.names.index(name) for name in texts}
+        start = done + 1
         with self._errors(), open(self.path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             next(reader)
-            lines = self._rows(reader)
+            lines = islice(self._rows(reader), done, None)
             while block := list(islice(lines, rows)):
                 matrix = self._matrix([pick(row) for row in block], numbers, start)
-                columns = {name: self.names.index(name) for name in texts}
                 yield Part(start, matrix, {n: [r[j] for r in block] for n, j in columns.items()})
                 start += len(block)
 
@@ -257,6 +299,14 @@ class _Npz(Table):
                 matrix[:, j] = values
             columns = {name: [_text(c) for c in self._columns[name][some]] for name in texts}
             yield Part(start + 1, matrix, columns)
+
+
+def _of_batch(batch: Any, numbers: list[str], texts: list[str], start: int) -> Part:
+    """Return a batch of pyarrow, whose numbers are floats; missing ones become NaN."""
+    matrix = np.empty((batch.num_rows, len(numbers)))
+    for j, name in enumerate(numbers):
+        matrix[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+    return Part(start, matrix, {name: batch.column(name).to_pylist() for name in texts})
 
 
 def _numbered(key: str, array: np.ndarray) -> dict[str, np.ndarray]:
