@@ -17,6 +17,8 @@ _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
     "right digit: the chosen half is of the true class"
 )
+# Characters that are shown of a value in a file.
+_SHOWN = 1000
 
 
 def add_about(app: "typer.Typer") -> None:
@@ -213,6 +215,8 @@ def _show_description(found: dict[str, Any]) -> None:
     for name, value in lines.items():
         if value not in ({}, []):
             text = value if isinstance(value, str) else json.dumps(value)
+            if len(text) > _SHOWN:  # such as the names of many columns
+                text = f"{text[:_SHOWN]} ... (--json shows all)"
             console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
     console.print(tree)
 

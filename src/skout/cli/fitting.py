@@ -130,8 +130,10 @@ def survey(
         if inputs.standardize:
             spread.add(part.numbers[:, : len(inputs.columns)])
         size += part.nbytes
-        if kept is not None:
-            kept = [*kept, part] if size <= budget else None
+        if size > budget:
+            kept = None
+        elif kept is not None:
+            kept.append(part)
     if inputs.standardize:
         inputs.learn(spread)
     return n, kept

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from .._validation import check_choice
 
-__all__ = ["FORMATS", "check_format", "check_place", "write_rows"]
+__all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
 
 FORMATS = ("csv", "jsonl", "parquet")
 #: A block of rows: equally long lists by the name of their column.
@@ -40,7 +40,7 @@ def check_format(out: str, given: str | None) -> str:
     if found not in FORMATS:
         raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
     if found == "parquet":
-        _pyarrow()  # says what to install
+        load_pyarrow()  # says what to install
     return found
 
 
@@ -100,7 +100,7 @@ def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
 
 
 def _write_parquet(blocks: Iterable[Columns], path: Path) -> int:
-    arrow, parquet = _pyarrow()
+    arrow, parquet = load_pyarrow()
     n, writer = 0, None
     try:
         for block in blocks:
@@ -115,7 +115,8 @@ def _write_parquet(blocks: Iterable[Columns], path: Path) -> int:
     return n
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def load_pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its parquet module."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet

@@ -73,6 +73,8 @@ class Settings:
                 raise ValueError(
                     f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
                 )
+        if not self.separators:
+            raise ValueError("--separators must have at least one character.")
         check_alphas(self.alpha)
         check_number(self.seed, "--seed", integer=True)
         check_number(self.memory, "--memory")

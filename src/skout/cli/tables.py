@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from .results import load_pyarrow
+
 __all__ = ["Part", "Table", "open_table", "select"]
 
 # Rows that are looked at to tell numbers from text.
@@ -225,9 +227,7 @@ class _CsvErrors:
 
 class _Parquet(Table):
     def __init__(self, path: Path) -> None:
-        from .results import _pyarrow
-
-        self._arrow, self._parquet = _pyarrow()
+        self._arrow, self._parquet = load_pyarrow()
         self.path = path
         try:
             with self._parquet.ParquetFile(path) as file:

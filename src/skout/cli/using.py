@@ -66,6 +66,8 @@ def open_model(path: Path) -> Saved:
         if OUTPUTS[kind].kind == kind:  # which is no field of these
             del fields["kind"]
         outputs = OUTPUTS[kind](**fields)
+        if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
+            raise TypeError("columns have names that are no text")
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
     return Saved(load(path, modules=MODULES), inputs, outputs)
