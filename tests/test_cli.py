@@ -21,6 +21,7 @@ typer_testing = pytest.importorskip("typer.testing")
 
 import skout  # noqa: E402
 from skout import cli  # noqa: E402
+from skout.cli import about  # noqa: E402
 from skout.demo import numbers_stored, run_demo  # noqa: E402
 from skout.demo.data import Halves, first_of_each, load_halves  # noqa: E402
 from skout.demo.methods import QUICK, build_methods, median_gaussian  # noqa: E402
@@ -211,7 +212,7 @@ def test_table_on_a_terminal_and_in_a_file(run, terminal, monkeypatch, capsys):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
-    cli._show(run)
+    about._show(run)
     text = capsys.readouterr().out
     assert ("\x1b[1m" in text) == terminal
     assert all(name in text for name in METHODS)

@@ -1,83 +1,31 @@
-"""The `skout` command: the only module that prints, and the only one that needs typer and rich."""
+"""Commands that show something: `demo`, `datasets` and `inspect`."""
 
 import json
-import sys
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+from .results import check_place
 
 if TYPE_CHECKING:
     import typer
 
-    from .demo import DemoRun
+    from ..demo import DemoRun
 
-__all__ = ["build_app", "main"]
+__all__ = ["add_about"]
 
-_MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli]"'
 _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
     "right digit: the chosen half is of the true class"
 )
+# Characters that are shown of a value in a file.
+_SHOWN = 1000
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit; a mistake is one line, with --debug also a traceback.
-
-    Parameters
-    ----------
-    arguments : list of str, default=None
-        Words after the command's name; None takes them from the shell.
-    """
-    words = sys.argv[1:] if arguments is None else arguments
-    try:
-        app = build_app()
-    except ImportError:
-        sys.exit(_MISSING)
-    try:
-        code = app(args=words, prog_name="skout", standalone_mode=False)
-    except Exception as error:
-        if "--debug" in words:
-            traceback.print_exc()
-        print(f"skout: {_one_line(error)}", file=sys.stderr)
-        code = getattr(error, "exit_code", 1)
-    sys.exit(code)
-
-
-def build_app() -> "typer.Typer":
-    """Return the command line as a typer application.
-
-    Returns
-    -------
-    app : typer.Typer
-        With the option `--version` and the commands `demo`, `datasets` and `inspect`.
-    """
-    import rich  # noqa: F401  a missing extra shows here, before any work
-    import typer
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    _add_root(app)
+def add_about(app: "typer.Typer") -> None:
+    """Add the commands to the application."""
     _add_demo(app)
     _add_datasets(app)
     _add_inspect(app)
-    return app
-
-
-def _add_root(app: "typer.Typer") -> None:
-    """Add what `skout` does without a command."""
-    import typer
-
-    @app.callback(invoke_without_command=True)
-    def root(
-        context: typer.Context,
-        version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    ) -> None:
-        """Structured prediction with kernels, at scale."""
-        if version:
-            from . import __version__
-
-            typer.echo(f"skout {__version__}")
-        elif context.invoked_subcommand is None:
-            typer.echo(context.get_help())
 
 
 def _add_demo(app: "typer.Typer") -> None:
@@ -104,11 +52,11 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
     """Run the demo, show the table, write the files."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out must end in .html. Got {str(out)!r} instead.")
-    _check_place(out, "--out")
+    check_place(out, "--out")
     if json_file is not None:
-        _check_place(json_file, "--json")
+        check_place(json_file, "--json")
 
-    from .demo import run_demo, write_page, write_picture
+    from ..demo import run_demo, write_page, write_picture
 
     run = run_demo(seed=seed, quick=quick)
     _show(run)
@@ -143,9 +91,9 @@ def _add_datasets(app: "typer.Typer") -> None:
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
-    from ._validation import check_choice
-    from .datasets import SOURCES
-    from .datasets.files import at_hand
+    from .._validation import check_choice
+    from ..datasets import SOURCES
+    from ..datasets.files import at_hand
 
     if kind is not None:
         check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
@@ -189,19 +137,11 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
     console.print(table)
 
 
-def _check_place(path: Path, option: str) -> None:
-    """Raise, before any work, if a file cannot be written there."""
-    if not path.parent.is_dir():
-        raise ValueError(f"{option}: there is no folder {str(path.parent)!r}.")
-    if path.is_dir():
-        raise ValueError(f"{option} must be a file. Got the folder {str(path)!r} instead.")
-
-
 def _show(run: "DemoRun") -> None:
     """Print the table: drawn on a terminal, aligned text anywhere else."""
     from rich.console import Console
 
-    from .demo.table import plain_table
+    from ..demo.table import plain_table
 
     console = Console()
     if console.is_terminal:
@@ -216,7 +156,7 @@ def _rich_table(run: "DemoRun") -> object:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from .demo.table import HEADER, best_cells, cells
+    from ..demo.table import HEADER, best_cells, cells
 
     table = Table(box=SIMPLE_HEAD)
     for j, name in enumerate(HEADER):
@@ -243,7 +183,7 @@ def _add_inspect(app: "typer.Typer") -> None:
 
         Example: skout inspect model.skout
         """
-        from .persistence import describe
+        from ..persistence import describe
 
         found = describe(file)
         if as_json:
@@ -275,6 +215,8 @@ def _show_description(found: dict[str, Any]) -> None:
     for name, value in lines.items():
         if value not in ({}, []):
             text = value if isinstance(value, str) else json.dumps(value)
+            if len(text) > _SHOWN:  # such as the names of many columns
+                text = f"{text[:_SHOWN]} ... (--json shows all)"
             console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
     console.print(tree)
 
@@ -292,13 +234,3 @@ def _size(n_bytes: int) -> str:
             break
         size, unit = size / 1000, larger
     return f"{size:.3g} {unit}"
-
-
-def _one_line(error: Exception) -> str:
-    """Return the message of an error on one line; the kind too, where it is not a user's."""
-    if hasattr(error, "format_message"):  # the parser's own errors
-        return " ".join(error.format_message().split())
-    text = " ".join(str(error).split())
-    if isinstance(error, OSError | ValueError) and text:
-        return text
-    return f"{type(error).__name__}: {text} (--debug shows where)".replace(": (", " (")

@@ -1,0 +1,101 @@
+"""The `skout` command: the only package that prints, and that needs typer and rich.
+
+`about` has the commands that show something, `models` those that fit and use a model. For these
+`tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a model
+of words, `fitting` and `using` do the work, and `results` writes files.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["build_app", "main"]
+
+_MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli]"'
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit; a mistake is one line, with --debug also a traceback.
+
+    Parameters
+    ----------
+    arguments : list of str, default=None
+        Words after the command's name; None takes them from the shell.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        app = build_app()
+    except ImportError:
+        sys.exit(_MISSING)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            code = app(args=words, prog_name="skout", standalone_mode=False)
+        except BrokenPipeError:  # who read the output has seen enough
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  closed by the end
+            code = 1
+        except Exception as error:
+            if "--debug" in words:
+                traceback.print_exc()
+            print(f"skout: {_one_line(error)}", file=sys.stderr)
+            code = getattr(error, "exit_code", 1)
+    sys.exit(code)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning on one line."""
+    print(f"skout: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def build_app() -> "typer.Typer":
+    """Return the command line as a typer application.
+
+    Returns
+    -------
+    app : typer.Typer
+        With the option `--version` and all commands.
+    """
+    import rich  # noqa: F401  a missing extra shows here, before any work
+    import typer
+
+    from .about import add_about
+    from .models import add_models
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    _add_root(app)
+    add_about(app)
+    add_models(app)
+    return app
+
+
+def _add_root(app: "typer.Typer") -> None:
+    """Add what `skout` does without a command."""
+    import typer
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context,
+        version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    ) -> None:
+        """Structured prediction with kernels, at scale."""
+        if version:
+            from .. import __version__
+
+            typer.echo(f"skout {__version__}")
+        elif context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+
+def _one_line(error: Exception) -> str:
+    """Return the message of an error on one line; the kind too, where it is not a user's."""
+    if hasattr(error, "format_message"):  # the parser's own errors
+        return " ".join(error.format_message().split())
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError | ValueError | ImportError) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)".replace(": (", " (")

@@ -1,0 +1,317 @@
+"""From the cells of a table to inputs and outputs of a model, and back.
+
+What is learned from the training table (label names, means) is plain data: it travels in the
+metadata of the model's file.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .tables import Part, Table
+
+__all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Spread", "Texts"]
+
+
+@dataclass
+class Inputs:
+    """Columns of numbers, or one of text or SMILES.
+
+    Parameters
+    ----------
+    columns : list of str
+    is_text : bool
+    standardize : bool
+        Whether numbers are centred and scaled by `means` and `scales`, which `learn` gathers.
+    """
+
+    columns: list[str]
+    is_text: bool = False
+    standardize: bool = False
+    means: list[float] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
+
+    def learn(self, spread: "Spread") -> None:
+        """Keep the means and scales of the training rows."""
+        self.means = spread.mean.tolist()
+        self.scales = np.where(spread.variance > 0.0, np.sqrt(spread.variance), 1.0).tolist()
+
+    def read(self, table: Table, part: Part) -> Any:
+        """Return the X of some rows; the inputs are the first of the part's numbers."""
+        if self.is_text:
+            return _filled(table, part, self.columns[0])
+        X = part.numbers[:, : len(self.columns)]
+        return (X - self.means) / self.scales if self.standardize else X
+
+
+class Spread:
+    """Means and variances of columns that come in blocks, accurate also far from zero."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.mean = self._squares = np.zeros(0)
+
+    def add(self, X: np.ndarray) -> None:
+        """Show it a block of rows."""
+        own, squares = X.mean(axis=0), ((X - X.mean(axis=0)) ** 2).sum(axis=0)
+        if self.n == 0:
+            self.n, self.mean, self._squares = len(X), own, squares
+            return
+        n, share = self.n + len(X), len(X) / (self.n + len(X))
+        self._squares = self._squares + squares + (own - self.mean) ** 2 * (self.n * share)
+        self.mean = self.mean + (own - self.mean) * share
+        self.n = n
+
+    @property
+    def variance(self) -> np.ndarray:
+        """That of all rows so far."""
+        return self._squares / self.n
+
+
+class Outputs(ABC):
+    """Columns that hold the objects to predict."""
+
+    kind: str
+    columns: list[str]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its columns are read as text."""
+        return False
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
+
+    def learn(self, part: Part) -> None:  # noqa: B027  most have nothing to learn
+        """Look at training rows, for the names of labels or items."""
+
+    @abstractmethod
+    def read(self, table: Table, part: Part) -> Any:
+        """Return the objects of some rows; numbers are the last of the part's."""
+
+    def candidates(self, table: Table, part: Part) -> Any:
+        """Return the objects of some rows, which the model must be able to predict."""
+        return self.read(table, part)
+
+    @abstractmethod
+    def cells(self, objects: Any) -> dict[str, list[Any]]:
+        """Return the columns of predicted objects."""
+
+    def words(self, objects: Any) -> list[str]:
+        """Return each object as one text."""
+        return next(iter(self.cells(objects).values()))
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a file keeps."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+    def _numbers(self, part: Part) -> np.ndarray:
+        return part.numbers[:, part.numbers.shape[1] - len(self.columns) :]
+
+
+@dataclass
+class LabelSets(Outputs):
+    """A column of labels with separators between them, or a column of 0 and 1 for each label."""
+
+    columns: list[str]
+    labels: list[str] = field(default_factory=list)
+    separators: str = ";|"
+    kind = "label-set"
+
+    def __post_init__(self) -> None:
+        if not self.is_text:
+            self.labels = self.columns
+
+    @property
+    def is_text(self) -> bool:
+        return len(self.columns) == 1
+
+    def learn(self, part: Part) -> None:
+        if self.is_text:
+            self.labels = sorted({*self.labels, *(w for row in self._sets(part) for w in row)})
+
+    def _sets(self, part: Part) -> list[list[str]]:
+        split = re.compile(f"[{re.escape(self.separators)}]").split
+        cells = part.texts[self.columns[0]]
+        return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
+
+    def read(self, table: Table, part: Part) -> Any:
+        """Return a CSR matrix; labels that the model does not know get columns of their own."""
+        if not self.is_text:
+            return sparse.csr_matrix(_checked_bits(table, part, self._numbers(part), self.columns))
+        number = {label: j for j, label in enumerate(self.labels)}
+        sets = [[number.setdefault(w, len(number)) for w in row] for row in self._sets(part)]
+        indptr = np.cumsum([0, *map(len, sets)])
+        indices = np.fromiter((j for row in sets for j in row), np.int64, count=indptr[-1])
+        shape = (len(sets), len(number))
+        found = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
+        found.sort_indices()
+        return found
+
+    def candidates(self, table: Table, part: Part) -> Any:
+        Y = self.read(table, part)
+        if Y.shape[1] > len(self.labels):
+            row = part.start + int(np.flatnonzero(Y[:, len(self.labels) :].getnnz(axis=1))[0])
+            raise ValueError(
+                f"{table.path}: row {row} has a label that the model was not trained with."
+            )
+        return Y
+
+    def cells(self, objects: Any) -> dict[str, list[Any]]:
+        rows = sparse.csr_matrix(objects)
+        if not self.is_text:
+            return dict(zip(self.columns, rows.toarray().astype(int).T.tolist(), strict=True))
+        return {self.columns[0]: self.words(rows)}
+
+    def words(self, objects: Any) -> list[str]:
+        rows, names = sparse.csr_matrix(objects), self.labels
+        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        glue = self.separators[0]
+        return [glue.join(names[j] for j in sorted(rows.indices[a:b])) for a, b in ends]
+
+
+@dataclass
+class Rankings(Outputs):
+    """A column such as a>b>c, or a column of ranks for each item; the best has the least."""
+
+    columns: list[str]
+    items: list[str] = field(default_factory=list)
+    first: int = 0  # the rank of the best, in columns of ranks
+    kind = "ranking"
+
+    def __post_init__(self) -> None:
+        if not self.is_text:
+            self.items = self.columns
+
+    @property
+    def is_text(self) -> bool:
+        return len(self.columns) == 1
+
+    def learn(self, part: Part) -> None:
+        if self.is_text and not self.items:
+            self.items = sorted(set(_order(part.texts[self.columns[0]][0])))
+        elif not self.is_text and part.start == 1:
+            self.first = int(self._numbers(part)[0].min())
+
+    def read(self, table: Table, part: Part) -> np.ndarray:
+        if not self.is_text:
+            ranks = self._numbers(part)
+            low = ranks.min(axis=1, keepdims=True)
+            proper = np.sort(ranks, axis=1) == low + np.arange(ranks.shape[1])
+            self._refuse(table, part, ~proper.all(axis=1), [str(row) for row in ranks])
+            return ranks - low  # those of candidates may count from another number
+        cells = part.texts[self.columns[0]]
+        orders = [_order(cell) for cell in cells]
+        wrong = np.array([sorted(order) != self.items for order in orders])
+        self._refuse(table, part, wrong, cells)
+        number = {item: j for j, item in enumerate(self.items)}
+        ranks = np.empty((len(orders), len(self.items)))
+        for row, order in zip(ranks, orders, strict=True):
+            row[[number[item] for item in order]] = np.arange(len(order))
+        return ranks
+
+    def _refuse(self, table: Table, part: Part, wrong: np.ndarray, shown: Sequence[str]) -> None:
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"{table.path}: row {part.start + i} has {shown[i]!r}, which is no ranking of the "
+                f"{len(self.items)} items {', '.join(self.items)}, each once."
+            )
+
+    def cells(self, objects: Any) -> dict[str, list[Any]]:
+        ranks = np.asarray(objects)
+        if self.is_text:
+            return {self.columns[0]: self.words(ranks)}
+        return dict(zip(self.columns, (ranks.astype(int) + self.first).T.tolist(), strict=True))
+
+    def words(self, objects: Any) -> list[str]:
+        return [">".join(self.items[j] for j in row) for row in np.argsort(objects, axis=1)]
+
+
+@dataclass
+class Texts(Outputs):
+    """A column of strings, or of SMILES."""
+
+    columns: list[str]
+    kind: str = "string"
+
+    @property
+    def is_text(self) -> bool:
+        return True
+
+    def read(self, table: Table, part: Part) -> list[str]:
+        return _filled(table, part, self.columns[0])
+
+    def cells(self, objects: Any) -> dict[str, list[Any]]:
+        return {self.columns[0]: [str(word) for word in objects]}
+
+
+@dataclass
+class Numbers(Outputs):
+    """Columns of numbers."""
+
+    columns: list[str]
+    kind = "numbers"
+
+    def read(self, table: Table, part: Part) -> np.ndarray:
+        return self._numbers(part)
+
+    def cells(self, objects: Any) -> dict[str, list[Any]]:
+        values = np.reshape(objects, (-1, len(self.columns)))
+        return dict(zip(self.columns, values.T.tolist(), strict=True))
+
+
+#: Kinds of output, by the name that --output gives them.
+OUTPUTS: dict[str, type[Outputs]] = {
+    "label-set": LabelSets,
+    "ranking": Rankings,
+    "string": Texts,
+    "smiles": Texts,
+    "numbers": Numbers,
+}
+
+
+def _order(cell: str) -> list[str]:
+    return [word.strip() for word in cell.split(">") if word.strip()]
+
+
+def _filled(table: Table, part: Part, column: str) -> list[str]:
+    """Return cells of text, none of them empty."""
+    cells = part.texts[column]
+    empty = next((i for i, cell in enumerate(cells) if not cell.strip()), None)
+    if empty is not None:
+        raise table.missing(column, part.start + empty)
+    return cells
+
+
+def _checked_bits(table: Table, part: Part, values: np.ndarray, names: list[str]) -> np.ndarray:
+    wrong = np.argwhere((values != 0) & (values != 1))
+    if len(wrong):
+        i, j = wrong[0]
+        raise ValueError(
+            f"{table.path}: column {names[j]!r} has {values[i, j]:g} in row {part.start + i}. It "
+            "must be 0 or 1, for a label that the row has not, or has."
+        )
+    return values

@@ -1,0 +1,176 @@
+"""Commands that fit and use a model: `fit`, `predict`, `rank` and `evaluate`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .results import check_format, check_place, write_rows
+
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["add_models"]
+
+Text = str | None
+Flag = bool | None
+
+
+def add_models(app: "typer.Typer") -> None:
+    """Add the commands to the application."""
+    _add_fit(app)
+    _add_predict(app)
+    _add_rank(app)
+    _add_evaluate(app)
+
+
+def _add_fit(app: "typer.Typer") -> None:
+    """Add `skout fit`."""
+    from typer import Argument, Option
+
+    @app.command()
+    def fit(
+        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz (X, Y).")],
+        out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
+        target: Annotated[Text, Option(help='Columns to predict: "y", "a,b", "label_*".')] = None,
+        output: Annotated[
+            Text, Option(help="What they hold: label-set, ranking, string, smiles, numbers.")
+        ] = None,
+        inputs: Annotated[Text, Option(help="Input columns; all of numbers by default.")] = None,
+        drop: Annotated[Text, Option(help="Columns that are not inputs.")] = None,
+        input_kernel: Annotated[Text, Option(help='"gaussian:0.5", "ngram:4" ...')] = None,
+        output_kernel: Annotated[Text, Option(help='"tanimoto", "kendall" ...')] = None,
+        input_sketch: Annotated[Text, Option(help='"subsample:500", or "none": exact.')] = None,
+        output_sketch: Annotated[Text, Option(help='"p-sparsified:200", or "none".')] = None,
+        alpha: Annotated[
+            list[float] | None, Option(help="Penalty; of several the best is chosen.")
+        ] = None,
+        intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
+        decoder: Annotated[
+            Text, Option(help="candidates, label_sets, rankings or strings.")
+        ] = None,
+        standardize: Annotated[Flag, Option(help="Centre and scale the inputs.")] = None,
+        separators: Annotated[Text, Option(help="Between labels of one cell: ; or |.")] = None,
+        seed: Annotated[int | None, Option(help="Seed of all draws.")] = None,
+        memory: Annotated[
+            float | None, Option(help="MB of a table that are held; larger ones are streamed.")
+        ] = None,
+        config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
+        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Fit a model on a table and save it.
+
+        Example: skout fit train.csv --target tags --output label-set -o model.skout
+        """
+        given = locals()
+        from .settings import merge
+
+        names = ("data", "out", "config", "as_json", "debug")
+        settings = merge({k: v for k, v in given.items() if k not in names}, config)
+        check_place(out, "--out")
+
+        from .fitting import fit_file
+
+        _show(fit_file(data, settings, out), as_json)
+
+
+def _add_predict(app: "typer.Typer") -> None:
+    """Add `skout predict`."""
+    from typer import Argument, Option
+
+    @app.command()
+    def predict(
+        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
+        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
+        out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
+        candidates: Annotated[
+            Path | None, Option(help="A table to choose from; default the training outputs.")
+        ] = None,
+        keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
+        form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
+        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Predict the target of each row of a table.
+
+        Example: skout predict model.skout test.csv -o predictions.csv
+        """
+        form = check_format(out, form)
+        from .tables import open_table
+        from .using import open_model, predict_table
+
+        saved, table = open_model(model), open_table(data)
+        rows = predict_table(saved, table, saved.candidates(candidates), keep)
+        _tell(write_rows(rows, out, form), out)
+
+
+def _add_rank(app: "typer.Typer") -> None:
+    """Add `skout rank`."""
+    from typer import Argument, Option
+
+    @app.command()
+    def rank(
+        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
+        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
+        candidates: Annotated[
+            Path | None, Option(help="A table to choose from; default the training outputs.")
+        ] = None,
+        k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
+        out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
+        form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
+        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Rank candidates for each row of a table: query, rank, candidate, score.
+
+        Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
+        """
+        form = check_format(out, form)
+        from .tables import open_table
+        from .using import open_model, rank_table
+
+        saved, table = open_model(model), open_table(data)
+        rows = rank_table(saved, table, saved.candidates(candidates), k)
+        _tell(write_rows(rows, out, form), out)
+
+
+def _add_evaluate(app: "typer.Typer") -> None:
+    """Add `skout evaluate`."""
+    from typer import Argument, Option
+
+    @app.command()
+    def evaluate(
+        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
+        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz, with the target.")],
+        candidates: Annotated[
+            Path | None, Option(help="A table to choose from; default the training outputs.")
+        ] = None,
+        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Compare predictions with the target, by the metrics of its kind.
+
+        Example: skout evaluate model.skout test.csv --json
+        """
+        from .tables import open_table
+        from .using import evaluate_table, open_model
+
+        saved, table = open_model(model), open_table(data)
+        found = evaluate_table(saved, table, saved.candidates(candidates))
+        _show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    """Print names and values, one a line, or JSON."""
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for name, value in found.items():
+        if isinstance(value, list):
+            value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        print(f"{name.replace('_', ' '):18}{shown}")
+
+
+def _tell(n: int, out: str) -> None:
+    """Say what was written, where that is not the terminal."""
+    if out != "-":
+        print(f"wrote {n:,} rows to {out}")

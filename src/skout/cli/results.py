@@ -1,0 +1,130 @@
+"""Write rows of results by the block: CSV, JSON lines or parquet, to a file or to the terminal."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from .._validation import check_choice
+
+__all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
+
+FORMATS = ("csv", "jsonl", "parquet")
+#: A block of rows: equally long lists by the name of their column.
+Columns = dict[str, list[Any]]
+
+
+def check_place(path: Path, option: str) -> None:
+    """Raise, before any work, if a file cannot be written there."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise ValueError(f"{option} must be a file. Got the folder {str(path)!r} instead.")
+
+
+def check_format(out: str, given: str | None) -> str:
+    """Return the format of a file, before any work; `-` is standard output."""
+    if given is not None:
+        check_choice(given, "--format", FORMATS)
+    if out == "-":
+        if given == "parquet":
+            raise ValueError("--format parquet needs a file: -o FILE.parquet.")
+        return given or "csv"
+    path = Path(out)
+    check_place(path, "--out")
+    found = given or path.suffix.lower().removeprefix(".")
+    if found not in FORMATS:
+        raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
+    if found == "parquet":
+        load_pyarrow()  # says what to install
+    return found
+
+
+def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
+    """Write blocks of rows, and return how many rows there were.
+
+    Parameters
+    ----------
+    blocks : iterable of dict
+        Equally long lists by the names of their columns, the same ones in each block.
+    out : str
+        A path, or `-` for standard output. The file appears when all is written.
+    form : one of `FORMATS`
+    """
+    if out == "-":
+        return _WRITERS[form](blocks, sys.stdout)
+    with _in_place_of(Path(out)) as part:
+        if form == "parquet":
+            return _write_parquet(blocks, part)
+        with open(part, "w", encoding="utf-8", newline="") as file:
+            return _WRITERS[form](blocks, file)
+
+
+@contextmanager
+def _in_place_of(path: Path) -> Iterator[Path]:
+    """Yield where to write; the file takes its place once it is complete."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _n_rows(block: Columns) -> int:
+    return len(next(iter(block.values())))
+
+
+def _write_csv(blocks: Iterable[Columns], file: TextIO) -> int:
+    n, writer = 0, csv.writer(file, lineterminator="\n")
+    for number, block in enumerate(blocks):
+        if number == 0:
+            writer.writerow(block)
+        writer.writerows(zip(*block.values(), strict=True))
+        n += _n_rows(block)
+    return n
+
+
+def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
+    n = 0
+    for block in blocks:
+        for row in zip(*block.values(), strict=True):
+            record = dict(zip(block, row, strict=True))
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        n += _n_rows(block)
+    return n
+
+
+def _write_parquet(blocks: Iterable[Columns], path: Path) -> int:
+    arrow, parquet = load_pyarrow()
+    n, writer = 0, None
+    try:
+        for block in blocks:
+            table = arrow.table(block)
+            if writer is None:
+                writer = parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            n += _n_rows(block)
+    finally:
+        if writer is not None:
+            writer.close()
+    return n
+
+
+def load_pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its parquet module."""
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files need pyarrow, which is not installed: pip install skout[disk]"
+        ) from error
+    return pyarrow, parquet
+
+
+_WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}

@@ -1,0 +1,233 @@
+"""From words to a model: flags and TOML files to settings, settings to kernels and sketches."""
+
+import inspect
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from .. import KernelRidge, iokr
+from .._validation import check_alphas, check_choice, check_number, resolve
+from ..decoding import DECODERS
+from ..kernels import KERNELS, Mapped, Normalized
+from ..molecules import fingerprints
+from ..sketches import SKETCHES
+from .columns import OUTPUTS
+
+__all__ = ["MODULES", "Settings", "build_model", "merge"]
+
+#: Functions that models of the command line use, for `skout.load`.
+MODULES = {"fingerprints": fingerprints}
+
+# Kernels that take strings, and those that take SMILES as they are; others see fingerprints.
+_ON_STRINGS = ("ngram",)
+_ON_GRAPHS = (
+    *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
+    "neighborhood_subgraph",
+)
+_OUTPUT_KERNELS = {
+    "label-set": "tanimoto",
+    "ranking": "kendall",
+    "string": "ngram:3,short=keep",
+    "smiles": "tanimoto",
+}
+# Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
+_KINDS: dict[str, type | None] = {
+    "alpha": None,
+    "intercept": bool,
+    "memory": None,
+    "seed": int,
+    "standardize": bool,
+}
+
+
+@dataclass
+class Settings:
+    """What `skout fit` can be told, by a flag or in a TOML file, and what it does else.
+
+    Specifications of kernels and sketches are a name and parameters: "gaussian:0.5",
+    "p-sparsified:200,distribution=gaussian", "none".
+    """
+
+    target: str | None = None
+    output: str | None = None
+    inputs: str | None = None
+    drop: str | None = None
+    input_kernel: str | None = None
+    output_kernel: str | None = None
+    input_sketch: str = "subsample"
+    output_sketch: str = "p-sparsified"
+    alpha: Any = 1e-3
+    intercept: bool | None = None
+    decoder: str = "candidates"
+    standardize: bool = False
+    separators: str = ";|"
+    seed: int = 0
+    memory: float = 256.0
+
+    def check(self) -> None:
+        """Raise, before any file is read, for what can be told from the settings alone."""
+        for one in fields(self):
+            value, kind = getattr(self, one.name), _KINDS.get(one.name, str)
+            if value is not None and kind is not None and type(value) is not kind:
+                raise ValueError(
+                    f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
+                )
+        if not self.separators:
+            raise ValueError("--separators must have at least one character.")
+        check_alphas(self.alpha)
+        check_number(self.seed, "--seed", integer=True)
+        check_number(self.memory, "--memory")
+        if self.output is not None:
+            check_choice(self.output, "--output", tuple(OUTPUTS))
+        check_choice(self.decoder, "--decoder", tuple(DECODERS))
+        for side in ("input", "output"):
+            parse_sketch(getattr(self, f"{side}_sketch"), f"--{side}-sketch")
+            kernel = getattr(self, f"{side}_kernel")
+            if kernel is not None:
+                parse(kernel, KERNELS, "kernel", f"--{side}-kernel")
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether the input kernel is one of strings or graphs."""
+        return _name(self.input_kernel or "") in (*_ON_STRINGS, *_ON_GRAPHS)
+
+
+def merge(flags: dict[str, Any], config: Path | None) -> Settings:
+    """Return the settings: flags win over the TOML file, and it over the defaults.
+
+    Parameters
+    ----------
+    flags : dict
+        None where a flag was not given.
+    config : path, optional
+        The same names as the flags, with - or _.
+    """
+    found: dict[str, Any] = {}
+    if config is not None:
+        try:
+            found = tomllib.loads(config.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{config} is no TOML file: {error}.") from error
+        found = {name.replace("-", "_"): value for name, value in found.items()}
+        names = {one.name: one for one in fields(Settings)}
+        for name in found:
+            resolve(name, names, f"setting in {config}:")
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = Settings(**{**found, **given})
+    settings.check()
+    return settings
+
+
+def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
+    """Return an estimator that is to be fitted.
+
+    Parameters
+    ----------
+    settings : Settings
+    kind : str
+        Of output.
+    is_text : bool
+        Whether inputs are strings.
+    """
+    spec = settings.input_kernel or ("ngram:3,short=keep" if is_text else "gaussian")
+    inputs = _kernel(spec, "--input-kernel", is_text)
+    sketch = parse_sketch(settings.input_sketch, "--input-sketch")
+    alphas = check_alphas(settings.alpha)
+    shared: dict[str, Any] = {
+        "alpha": alphas if len(alphas) > 1 else alphas[0],
+        "random_state": settings.seed,
+    }
+    if kind == "numbers":
+        intercept = settings.intercept is not False
+        return KernelRidge(inputs, sketch, fit_intercept=intercept, **shared)
+    return iokr(
+        inputs,
+        _kernel(
+            settings.output_kernel or _OUTPUT_KERNELS[kind],
+            "--output-kernel",
+            kind in ("string", "smiles"),
+        ),
+        input_sketch=sketch,
+        output_sketch=parse_sketch(settings.output_sketch, "--output-sketch"),
+        decoder=settings.decoder,
+        fit_intercept=bool(settings.intercept),
+        **shared,
+    )
+
+
+def _kernel(text: str, option: str, on_text: bool) -> Any:
+    """Return a kernel; those of texts are normalised, and made to take SMILES if need be."""
+    kernel = parse(text, KERNELS, "kernel", option)
+    if not on_text:
+        return kernel
+    name = _name(text)
+    if name in (*_ON_STRINGS, *_ON_GRAPHS):
+        return kernel if kernel.normalized else Normalized(kernel)
+    return Mapped(fingerprints, kernel)
+
+
+def parse_sketch(text: str, option: str) -> Any:
+    """Return the sketch that a specification means, None for "none".
+
+    Examples
+    --------
+    >>> from skout.cli.settings import parse_sketch
+    >>> parse_sketch("subsample:500", "--input-sketch")
+    SubSample(size=500)
+    """
+    return None if text == "none" else parse(text, SKETCHES, "sketch", option)
+
+
+def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
+    """Return the object that a specification means: "name" or "name:value,name=value".
+
+    Examples
+    --------
+    >>> from skout.kernels import KERNELS
+    >>> from skout.cli.settings import parse
+    >>> parse("polynomial:2,coef0=1.5", KERNELS, "kernel", "--input-kernel")
+    Polynomial(coef0=1.5, degree=2)
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{option} must be the name of a {kind}. Got {text!r} instead.")
+    name, _, rest = text.partition(":")
+    make = resolve(name.strip(), registry, f"{kind} in {option}:")
+    values, named = [], {}
+    for word in rest.split(",") if rest else []:
+        key, equals, value = word.partition("=")
+        if equals:
+            named[key.strip()] = _value(value)
+        else:
+            values.append(_value(word))
+    try:
+        inspect.signature(make).bind(*values, **named)
+    except TypeError as error:
+        takes = ", ".join(inspect.signature(make).parameters)
+        raise ValueError(
+            f"{option}: {text!r} does not fit {name}, which takes: {takes} ({error})."
+        ) from None
+    return make(*values, **named)
+
+
+def _name(text: str) -> str:
+    return text.partition(":")[0].strip()
+
+
+def _value(word: str) -> Any:
+    """Return a number, or the word itself."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(word.strip().lower(), word.strip())
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def as_record(settings: Settings) -> dict[str, Any]:
+    """Return the settings as JSON has them."""
+    return {**asdict(settings), "alpha": check_alphas(settings.alpha)}

@@ -1,0 +1,206 @@
+"""`skout predict`, `skout rank` and `skout evaluate`: what a model in a file says of a table."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .. import load
+from .._arrays import n_rows, take
+from .._streams import join
+from .._validation import check_number
+from ..metrics import (
+    example_f1,
+    hamming_loss,
+    kendall_tau,
+    kernel_similarity,
+    subset_accuracy,
+)
+from ..persistence import describe
+from .columns import OUTPUTS, Inputs, Outputs, Spread
+from .fitting import progress
+from .settings import MODULES
+from .tables import Table, open_table, select
+
+__all__ = ["Saved", "evaluate_table", "open_model", "predict_table", "rank_table"]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model of `skout fit`, and what its columns are."""
+
+    model: Any
+    inputs: Inputs
+    outputs: Outputs
+
+    def candidates(self, path: Path | None) -> Any:
+        """Return the candidates of a table, embedded; None for the training outputs."""
+        if self.outputs.kind == "numbers":
+            if path is None:
+                return None
+            raise ValueError("The model predicts numbers, which are not chosen from candidates.")
+        if path is None:
+            return None
+        table, outputs = open_table(path), self.outputs
+        parts = table.parts(outputs.numbers, outputs.texts)
+        return self.model.embed(join([outputs.candidates(table, part) for part in parts]))
+
+
+def open_model(path: Path) -> Saved:
+    """Load a model that `skout fit` saved."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}.")
+    record = describe(path)["about"].get("metadata", {}).get("command_line")
+    if not isinstance(record, dict):
+        raise ValueError(
+            f"{path} does not say which columns it takes: it was saved from Python, not by "
+            "`skout fit`. Use it with skout.load."
+        )
+    try:
+        inputs = Inputs(**record["inputs"])
+        fields = dict(record["outputs"])
+        kind = fields["kind"]
+        if OUTPUTS[kind].kind == kind:  # which is no field of these
+            del fields["kind"]
+        outputs = OUTPUTS[kind](**fields)
+        if not all(isinstance(name, str) for name in (*inputs.columns, *outputs.columns)):
+            raise TypeError("columns have names that are no text")
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
+    return Saved(load(path, modules=MODULES), inputs, outputs)
+
+
+def predict_table(
+    saved: Saved, table: Table, candidates: Any = None, keep: str | None = None
+) -> Iterator[dict[str, list[Any]]]:
+    """Yield columns of predictions, with some of the table's own before them."""
+    inputs, outputs = saved.inputs, saved.outputs
+    copied = select(keep, table.names, "--keep") if keep else []
+    clash = [name for name in copied if name in outputs.columns]
+    if clash:
+        raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
+    pool = {} if candidates is None else {"candidates": candidates}
+    for part in progress(table.parts(inputs.numbers, [*inputs.texts, *copied]), "predicting"):
+        found = saved.model.predict(inputs.read(table, part), **pool)
+        yield {**{name: part.texts[name] for name in copied}, **outputs.cells(found)}
+
+
+def rank_table(
+    saved: Saved, table: Table, candidates: Any, k: int
+) -> Iterator[dict[str, list[Any]]]:
+    """Yield columns query, rank, candidate and score: one row a query and rank."""
+    check_number(k, "-k", low=1, integer=True)
+    if saved.outputs.kind == "numbers":
+        raise ValueError("The model predicts numbers: there is nothing to rank. Use predict.")
+    inputs, model = saved.inputs, saved.model
+    for part in progress(table.parts(inputs.numbers, inputs.texts), "ranking"):
+        k = min(k, _n_candidates(model, candidates))
+        indices, scores = model.rank(inputs.read(table, part), candidates, k=k)
+        pool = model.decoder_.pool_ if candidates is None else candidates.objects
+        found, place = np.unique(indices, return_inverse=True)
+        words = saved.outputs.words(take(pool, found))
+        n, width = indices.shape
+        yield {
+            "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
+            "rank": np.tile(np.arange(1, width + 1), n).tolist(),
+            "candidate": [words[j] for j in np.ravel(place)],
+            "score": np.ravel(scores).tolist(),
+        }
+
+
+def _n_candidates(model: Any, candidates: Any) -> int:
+    if candidates is not None:
+        return n_rows(candidates.objects)
+    pool = getattr(model.decoder_, "pool_", None)  # others say themselves that they have none
+    return 1 if pool is None else n_rows(pool)
+
+
+def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
+    """Return the number of rows, and the metrics of the model's kind of output."""
+    inputs, outputs = saved.inputs, saved.outputs
+    wanted = [*inputs.numbers, *outputs.numbers], [*inputs.texts, *outputs.texts]
+    score = _NumberScore() if outputs.kind == "numbers" else _MeanScore(_metrics(saved))
+    pool = {} if candidates is None else {"candidates": candidates}
+    for part in progress(table.parts(*wanted), "evaluating"):
+        truth = outputs.read(table, part)
+        found = saved.model.predict(inputs.read(table, part), **pool)
+        score.add(truth, found)
+    return {"rows": score.n, "output": outputs.kind, "metrics": score.result()}
+
+
+Metric = Callable[[Any, Any], float]
+
+
+def _metrics(saved: Saved) -> dict[str, Metric]:
+    """Return the metrics of a kind of objects: means over rows."""
+    if saved.outputs.kind == "label-set":
+        return {
+            "example_f1": _padded(example_f1),
+            "hamming_loss": _padded(hamming_loss),
+            "exact_matches": _padded(subset_accuracy),
+        }
+    if saved.outputs.kind == "ranking":
+        return {"kendall_tau": kendall_tau, "exact_matches": _same_rows}
+    kernel = saved.model.output_basis_.kernel_
+    return {
+        "exact_matches": lambda truth, found: float(
+            np.mean([a == b for a, b in zip(truth, found, strict=True)])
+        ),
+        "kernel_similarity": lambda truth, found: kernel_similarity(kernel, truth, found),
+    }
+
+
+def _padded(metric: Metric) -> Metric:
+    """Return a metric for truths with labels that the model has never seen, and cannot find."""
+
+    def padded(truth: Any, found: Any) -> float:
+        found = sparse.csr_matrix(found)
+        found.resize(truth.shape)
+        return metric(truth, found)
+
+    return padded
+
+
+def _same_rows(truth: Any, found: Any) -> float:
+    return float(np.mean(np.all(np.asarray(truth) == np.asarray(found), axis=1)))
+
+
+class _MeanScore:
+    """Means over rows that come in blocks."""
+
+    def __init__(self, metrics: dict[str, Metric]) -> None:
+        self.n, self._metrics = 0, metrics
+        self._sums = dict.fromkeys(metrics, 0.0)
+
+    def add(self, truth: Any, found: Any) -> None:
+        n = n_rows(truth)
+        for name, metric in self._metrics.items():
+            self._sums[name] += n * metric(truth, found)
+        self.n += n
+
+    def result(self) -> dict[str, float]:
+        return {name: total / self.n for name, total in self._sums.items()}
+
+
+class _NumberScore:
+    """Root mean squared error over all numbers, and the mean over columns of R2."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._errors: Any = 0.0
+        self._spread = Spread()
+
+    def add(self, truth: np.ndarray, found: np.ndarray) -> None:
+        errors = truth - np.reshape(found, truth.shape)
+        self._errors = self._errors + (errors**2).sum(axis=0)
+        self._spread.add(truth)
+        self.n += len(truth)
+
+    def result(self) -> dict[str, float | None]:
+        errors, variance = self._errors / self.n, self._spread.variance
+        has_r2 = bool((variance > 0.0).all())  # a constant column has none
+        r2 = float(np.mean(1.0 - errors / np.where(variance > 0.0, variance, 1.0)))
+        return {"rmse": float(np.sqrt(errors.mean())), "r2": r2 if has_r2 else None}
