@@ -343,7 +343,7 @@ def figure_5_5() -> None:
     """Perfect h on ChEBI-20."""
     results = read_record("figure_5_5")["results"]
     sizes = sorted({row["m_y"] for row in results})
-    print("\n### Figures 5.5 and C.7: MRR of perfect h on ChEBI-20, sub-sampling, three draws\n")
+    print("\n### Figures 5.5 and C.7: MRR of perfect h on ChEBI-20, sub-sampling, two draws\n")
     rows = []
     for kernel in dict.fromkeys(row["kernel"] for row in results):
         own = [r for r in results if r["kernel"] == kernel and r["sketch"] == "sub-sampling"]
