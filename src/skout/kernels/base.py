@@ -407,7 +407,13 @@ class PairwiseFunction(Kernel):
     def against(self, B: Any) -> Block:
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = self.function(A, B)
-            K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=float_dtype(A))
+            K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+            if K.dtype.kind not in "fiub":
+                raise TypeError(
+                    "The kernel function must return a matrix of real numbers. "
+                    f"Got {K.dtype} of shape {K.shape} instead."
+                )
+            K = K.astype(float_dtype(A), copy=False)
             expected = (n_rows(A), n_rows(B))
             if K.shape != expected:
                 raise ValueError(
