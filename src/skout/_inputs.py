@@ -31,10 +31,14 @@ def numbers_in(objects: Any, name: str) -> Iterator[None]:
         ):  # what is too large becomes infinite, which is reported
             yield
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, NotFittedError) or re.search(rf"\b{name}\b", str(error)):
+        if isinstance(error, NotFittedError) or _says(name, str(error)):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
+
+
+def _says(name: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
 def _refuse_misread(objects: Any, name: str) -> None:
@@ -75,7 +79,7 @@ def named(name: str) -> Iterator[None]:
         raise
     except (TypeError, ValueError) as error:
         text = _INNER.sub(name, str(error))
-        if not re.search(rf"\b{name}\b", text):
+        if not _says(name, text):
             text = f"{name}: {text}"
         if text == str(error):
             raise
@@ -85,6 +89,8 @@ def named(name: str) -> Iterator[None]:
 def check_squares(rows: Any, name: str) -> None:
     """Raise where distances and products of rows would overflow."""
     values = rows.data if sparse.issparse(rows) else rows
+    if values.size == 0:
+        return
     with np.errstate(over="ignore", invalid="ignore"):
         flat = values.ravel(order="K")
         if np.isfinite(np.vdot(flat, flat)):  # the sum over all rows is finite: so are all parts

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from ._arrays import Rows
-from ._inputs import check_squares, named, numbers_in
+from ._inputs import named, numbers_in
 from ._lazy import LazyRows, is_on_disk
 
 __all__ = [
@@ -135,8 +135,6 @@ def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
             ensure_min_samples=0,
             input_name="objects",
         )
-    if rows.shape[0]:
-        check_squares(rows, "objects")
     if sparse.issparse(rows) and not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._arrays import RightOperand, float_dtype, n_rows
+from .._inputs import check_squares
 from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
@@ -22,7 +23,9 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Any) -> Any:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        return check_matrix(objects)
+        rows = check_matrix(objects)
+        check_squares(rows, "objects")
+        return rows
 
 
 class Linear(VectorKernel):
