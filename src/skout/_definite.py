@@ -10,6 +10,8 @@ __all__ = ["check_remainder", "check_spectrum"]
 _ROUNDING = 1e-6
 # Vectors that a remainder is tried with.
 _PROBES = 3
+# Numbers that have lost digits.
+_UNDERFLOW = 1e-290
 
 
 def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
@@ -17,6 +19,8 @@ def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
     if len(values) == 0:
         return
     lowest, largest = float(np.min(values)), float(np.max(np.abs(values)))
+    if largest < _UNDERFLOW:
+        return
     if lowest < -max(10.0 * tol, len(values) * _ROUNDING * largest):
         _refuse(lowest, largest)
 
@@ -38,7 +42,7 @@ def check_remainder(K: np.ndarray, factor: np.ndarray, order: np.ndarray, tol: f
     """
     rest, L21 = order[factor.shape[1] :], factor[factor.shape[1] :]
     scale = float(np.max(np.abs(np.diagonal(K)), initial=0.0)) or 1.0
-    if len(rest) == 0:
+    if len(rest) == 0 or scale < _UNDERFLOW:
         return
     v = np.zeros((len(K), _PROBES))
     v[rest] = np.cos(np.outer(np.arange(len(rest)), np.arange(_PROBES))) / np.sqrt(len(rest))

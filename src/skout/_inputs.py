@@ -86,7 +86,10 @@ def named(name: str) -> Iterator[None]:
         raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error
 
 
-def check_squares(rows: Any, name: str) -> None:
+_SCALE = "Scale the features, for instance with scikit-learn's StandardScaler."
+
+
+def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
     """Raise where distances and products of rows would overflow."""
     values = rows.data if sparse.issparse(rows) else rows
     if values.size == 0:
@@ -96,11 +99,11 @@ def check_squares(rows: Any, name: str) -> None:
         if np.isfinite(np.vdot(flat, flat)):  # the sum over all rows is finite: so are all parts
             return
     largest = max(float(values.max()), -float(values.min()))
-    limit = float(np.sqrt(np.finfo(values.dtype).max / (4.0 * max(1, rows.shape[1]))))
+    limit = float(np.sqrt(np.finfo(values.dtype).max / (4.0 * max(1, *rows.shape))))
     if largest > limit:
         raise ValueError(
             f"{name} holds numbers up to {largest:.3g}, whose squares overflow {values.dtype}. "
-            "Scale the features, for instance with scikit-learn's StandardScaler."
+            f"{advice}"
         )
 
 

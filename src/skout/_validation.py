@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from ._arrays import Rows
-from ._inputs import named, numbers_in
+from ._inputs import check_squares, named, numbers_in
 from ._lazy import LazyRows, is_on_disk
 
 __all__ = [
@@ -216,7 +216,9 @@ def check_targets(y: Any, n: int) -> Any:
 
 def _finite_targets(y: Any) -> np.ndarray:
     with numbers_in(y, "y"):
-        return check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        check_squares(y, "y", "Scale the targets.")
+        return y
 
 
 def as_columns(y: Any) -> Any:

@@ -37,6 +37,10 @@ from .splits import splits_of
 __all__ = ["KernelMachineBase"]
 
 
+# Targets below this leave the solver, which smooths losses, without digits.
+_SMALLEST = 1e-130
+
+
 class KernelMachineBase(BaseEstimator):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
 
@@ -66,7 +70,14 @@ class KernelMachineBase(BaseEstimator):
 
     def _targets(self, y: Any, n: int) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        return in_memory(check_targets(here(y, "y"), n))
+        targets = in_memory(check_targets(here(y, "y"), n))
+        largest = float(np.abs(targets).max())
+        if 0.0 < largest < _SMALLEST:
+            raise ValueError(
+                f"y holds numbers of at most {largest:.3g}, whose squares underflow. "
+                "Scale the targets."
+            )
+        return targets
 
     def _learn(
         self,
