@@ -107,9 +107,9 @@ def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
         )
 
 
-def check_memory(rows: int, columns: int, what: str, advice: str) -> None:
-    """Raise where float64 numbers take more memory than the machine has, before they are made."""
-    needed, there = 8 * rows * columns, _total_memory()
+def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
+    """Raise where a matrix takes more memory than the machine has, before it is made."""
+    needed, there = itemsize * rows * columns, _total_memory()
     if there and needed > there:
         raise MemoryError(
             f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "

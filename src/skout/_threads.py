@@ -48,7 +48,8 @@ def n_threads(n_jobs: int | None) -> int:
                 "n_jobs must be None, a number of threads, or -1 for all cores. "
                 f"Got {n_jobs!r} instead."
             )
-        return joblib.effective_n_jobs(n_jobs)
+        # joblib's own count is of processes, which a child process may not have
+        return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
     if _SINGLE.get():
         return 1
     if _BLAS_HOLDER.locked() and _free_threads:
