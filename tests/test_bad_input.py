@@ -52,8 +52,17 @@ from skout.kernels import (
     WeisfeilerLehman,
 )
 from skout.losses import EpsilonInsensitive, Huber, Pinball
+from skout.molecules import fingerprints, parse_smiles
 
-pl = pytest.importorskip("polars")
+pytest.importorskip("polars")
+pytest.importorskip("torch")
+pytest.importorskip("rdkit")
+pytest.importorskip("pyarrow")
+
+import polars as pl
+import torch
+
+from skout.deep import MLP, NeuralRegressor, Training
 
 N = 12
 X = np.round(np.random.default_rng(0).standard_normal((N, 3)), 2)
@@ -61,7 +70,7 @@ y = X[:, 0] + 1.0
 LABELS = np.arange(N) % 2
 SETS = (np.arange(3 * N).reshape(N, 3) % 5 < 2).astype(int)
 RANKS = np.argsort(np.argsort(X, axis=1), axis=1)
-WORDS = ["abc", "abd", "xyz", "yzx"] * 3
+WORDS = ["abc", "abe", "xyz", "yzx"] * 3
 DATES = np.full((N, 3), np.datetime64("2020-01-01"))
 GRAPH = ([(0, 1)], ["C", "O"], None)
 PEAKS = ([100.0, 150.0], [1.0, 2.0])
@@ -174,7 +183,7 @@ GOOD_ROWS = {
     "pandas": pd.DataFrame(X, columns=list("abc")),
     "pandas_nullable": pd.DataFrame(X).astype("Float64"),
     "polars": pl.DataFrame(X),
-    "coo": sparse.coo_matrix(X),
+    "triples": sparse.coo_matrix(X),
     "dok": sparse.dok_matrix(X),
     "csr_array": sparse.csr_array(X),
 }
@@ -232,7 +241,7 @@ CASES += refused(
     NAMED.predict,
     ValueError,
     "feature names should match",
-    other_names=pd.DataFrame(X, columns=list("abd")),
+    other_names=pd.DataFrame(X, columns=list("abe")),
     other_order=pd.DataFrame(X, columns=list("cba")),
 )
 
@@ -458,7 +467,7 @@ PARAMETERS = {
     "fit_intercept": ["a", None, 2],
     "tol": [0, -1, "a", np.nan],
     "max_iter": [0, 1.5, "a"],
-    "kernel": ["gausian", None, 3, Gaussian, [], {}, b"gaussian", ["gaussian"]],
+    "kernel": ["gauss", None, 3, Gaussian, [], {}, b"gaussian", ["gaussian"]],
     "sketch": ["subsampl", 3, sketches.SubSample, []],
     "loss": ["hubr", 3, None, "hinge"],
     "task_matrix": [np.eye(3), [[-1.0]], "a", [[np.nan]], 3, DATES[:1, :1]],
@@ -541,7 +550,7 @@ for name, make, wrong in [
     ("tau", lambda v: KernelMachine(loss=Pinball(v)), [2, 0, "a", [0.1, 0.2], []]),
     ("whiten", lambda v: KernelBasis(whiten=v), ["x", None]),
     ("rank", lambda v: KernelBasis(whiten="eigh", rank=v), [0, 1.5, "a"]),
-    ("decoder", lambda v: iokr(decoder=v), ["lables", 3, []]),
+    ("decoder", lambda v: iokr(decoder=v), ["labels", 3, []]),
 ]:
     for i, value in enumerate(wrong):
         CASES += refused(
@@ -872,6 +881,145 @@ CASES += refused(
     word="a",
     fraction=1.5,
 )
+
+
+# Molecules, files, networks -------------------------------------------------------------------
+
+
+SMILES = {
+    "none": None,
+    "one_word": "CCO",
+    "missing": ["CCO", None],
+    "number": [3],
+    "invalid": ["CCO", "xyz("],
+    "unicode": ["é😀"],
+    "half_a_letter": ["\ud800"],
+    "zero_byte": ["C\x00C"],
+    "bytes": [b"CCO"],
+    "nan": [np.nan],
+    "two_axes": np.array([["CCO"]]),
+}
+CASES += refused("smiles", parse_smiles, (TypeError, ValueError), "smiles|SMILES", **SMILES)
+CASES += refused("fingerprints", fingerprints, (TypeError, ValueError), "smiles|SMILES", **SMILES)
+CASES += works(
+    "fingerprints",
+    lambda smiles: fingerprints(smiles, n_bits=64).unpack(),
+    ["CCO", "CCN"],
+    array=np.array(["CCO", "CCN"]),
+    pandas=pd.Series(["CCO", "CCN"]),
+    polars=pl.Series(["CCO", "CCN"]),
+)
+for name, wrong in [
+    ("kind", ["x", [], 3]),
+    ("n_bits", [0, -1, 1.5, 10**12]),
+    ("radius", [-1, "a", 10**30]),
+]:
+    for i, value in enumerate(wrong):
+        CASES += refused(
+            f"fingerprints:{name}:{i}",
+            lambda v, name=name: fingerprints(["CCO"], **{name: v}),
+            (TypeError, ValueError),
+            name,
+            given=value,
+        )
+
+
+def network(X, Y):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)  # of the first weights
+    model = NeuralRegressor(
+        MLP(2, hidden=(4,)), training=Training(max_epochs=1), device="cpu", random_state=0
+    )
+    return model.fit(X, Y).predict(X)
+
+
+SMALL = X.astype(np.float32)
+CASES += refused(
+    "network:X",
+    lambda X: network(X, SMALL[:, :2]),
+    (TypeError, ValueError),
+    r"\bX\b",
+    nan=with_entry(np.nan),
+    inf=with_entry(np.inf),
+    none=None,
+    number=3,
+    dates=DATES,
+    masked=np.ma.masked_array(X, mask=X > 1),
+    words=np.array([["a", "b"]] * N),
+    complex=X + 1j,
+    empty=X[:0],
+)
+CASES += refused(
+    "network:y",
+    lambda Y: network(SMALL, Y),
+    (TypeError, ValueError),
+    r"\by\b",
+    nan=np.full((N, 2), np.nan),
+    none=None,
+    short=X[:3, :2],
+    dates=DATES[:, :2],
+    masked=np.ma.masked_array(X[:, :2], mask=X[:, :2] > 1),
+    words=np.array([["a", "b"]] * N),
+)
+CASES += works(
+    "network:X",
+    lambda X: network(X, SMALL[:, :2]),
+    SMALL,
+    fortran=np.asfortranarray(SMALL),
+    read_only=read_only(SMALL),
+    double=SMALL.astype(float),
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"x": ["zz"]}, "no column 'zz'"),
+        ({"x": []}, "x must name"),
+        ({"x": None}, "x must be names"),
+        ({"x": 3}, "x must be names"),
+        ({"y": None}, "y must be names"),
+        ({"y": "zz"}, "no column 'zz'"),
+        ({"weight": "zz"}, "no column 'zz'"),
+        ({"rows": 0}, "rows must be"),
+        ({"rows": "a"}, "rows must be"),
+        ({"files": None}, "files must be"),
+        ({"files": []}, "files must name"),
+        ({"x": ["words"]}, "X, of type"),
+        ({"x": ["missing"]}, "of X.*NaN"),
+        ({"y": "missing"}, "of y.*NaN"),
+        ({"y": "words"}, "y, of type"),
+        ({"weight": "negative"}, "sample_weight"),
+        ({"x": ["dates"]}, "X must hold numbers"),
+    ],
+    ids=str,
+)
+def test_parquet(arguments, match, tmp_path):
+    table = frame(
+        b=y, words=["x"] * N, missing=[None] + [1.0] * 11, negative=-(y**2), dates=DATES[:, 0]
+    )
+    table.to_parquet(tmp_path / "table.parquet")
+    given = {"files": tmp_path / "table.parquet", "x": ["a"], "y": "b", **arguments}
+    with pytest.raises((TypeError, ValueError), match=match):
+        KernelRidge(sketch=sketches.SubSample(3), random_state=0).fit(sources.open_parquet(**given))
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
+    (tmp_path / "junk.parquet").write_text("junk")
+    with pytest.raises(ValueError, match=r"junk\.parquet is no parquet file"):
+        sources.open_parquet(tmp_path / "junk.parquet", ["a"], "b")
+    with pytest.raises(FileNotFoundError, match="There is no parquet file"):
+        sources.open_parquet(tmp_path / "none.parquet", ["a"], "b")
+
+
+@pytest.mark.parametrize("name", ["basis", "ridge", "machine", "iokr"])
+def test_memory_maps_are_read_and_left_alone(name, tmp_path):
+    np.save(tmp_path / "rows.npy", X)
+    content = (tmp_path / "rows.npy").read_bytes()
+    for mode in ("r", "c", "r+"):
+        rows = np.load(tmp_path / "rows.npy", mmap_mode=mode)
+        assert_same_result(ESTIMATORS[name](rows), ESTIMATORS[name](X))
+    assert (tmp_path / "rows.npy").read_bytes() == content
 
 
 def snapshot(value):

@@ -112,7 +112,7 @@ def fingerprints(
            [0.33, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    names = list(kind) if isinstance(kind, list | tuple) else [kind]
+    names = list(kind) if isinstance(kind, list | tuple) else [str(kind)]
     makers = _makers(names, n_bits, radius, counts, effective_n_jobs(n_jobs or 1))
     items = _as_list(smiles)
     if not items:

@@ -76,7 +76,7 @@ class SquaredDistances:
     def snap_if(self, scale: float) -> None:
         """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
         largest = float(np.max(self.norms, initial=0.0))
-        self.snap = self.snap or 32.0 * np.finfo(np.float64).eps * largest * scale > 0.01
+        self.snap |= bool(32.0 * np.finfo(np.float64).eps * largest * scale > 0.01)
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
