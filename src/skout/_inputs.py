@@ -95,8 +95,13 @@ def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
     if values.size == 0:
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        flat = values.ravel(order="K")
-        if np.isfinite(np.vdot(flat, flat)):  # the sum over all rows is finite: so are all parts
+        if values.flags.forc:
+            flat = values.ravel(order="K")
+            total = np.vdot(flat, flat)
+        else:  # without a copy
+            axes = "ij"[: values.ndim]
+            total = np.einsum(f"{axes},{axes}->", values, values)
+        if np.isfinite(total):  # then all parts of the sum are, too
             return
     largest = max(float(values.max()), -float(values.min()))
     limit = float(np.sqrt(np.finfo(values.dtype).max / (4.0 * max(1, *rows.shape))))
