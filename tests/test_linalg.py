@@ -96,7 +96,7 @@ def test_pivoted_cholesky_leaves_its_input_alone():
         assert_array_equal(K, copy)
 
 
-@pytest.mark.parametrize("K", [np.zeros((3, 3)), np.zeros((1, 1)), np.zeros((0, 0)), -np.eye(2)])
+@pytest.mark.parametrize("K", [np.zeros((3, 3)), np.zeros((1, 1)), np.zeros((0, 0))])
 @pytest.mark.parametrize("factorise", [pivoted_cholesky, eigen_whitening])
 def test_zero_matrix(factorise, K):
     with pytest.raises(ValueError, match=r"kernel matrix of the landmarks is zero.*another kernel"):

@@ -100,7 +100,7 @@ def test_kendall_says_how_to_allow_ties():
 
 @each_kernel
 def test_rows_of_other_kinds(kernel):
-    with pytest.raises(TypeError, match="Sparse data was passed, but dense data is required"):
+    with pytest.raises(TypeError, match="Sparse data was passed for objects, but dense data"):
         kernel(sparse.csr_matrix(rankings(4, 3)))
     with pytest.raises(ValueError, match="NaN"):
         kernel([[0.0, np.nan]])

@@ -21,6 +21,7 @@ __all__ = [
     "as_objects",
     "astype",
     "float_dtype",
+    "has_rows",
     "match",
     "n_rows",
     "row_keys",
@@ -174,16 +175,27 @@ def stack(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
+def has_rows(objects: Any) -> bool:
+    """Whether `n_rows` has an answer."""
+    if hasattr(objects, "shape"):
+        return len(objects.shape) > 0
+    if isinstance(objects, Mapping):
+        return all(has_rows(column) for column in objects.values())
+    return hasattr(objects, "__len__")
+
+
 def n_rows(rows: Any) -> int:
     """Return the number of rows, for sparse matrices and dicts of columns too."""
+    if hasattr(rows, "shape"):  # first: some sparse matrices are dicts
+        return rows.shape[0]
     if isinstance(rows, Mapping):
         return n_rows(next(iter(rows.values()))) if rows else 0
-    return rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    return len(rows)
 
 
 def take(objects: Any, index: Any) -> Any:
     """Return objects[index] for arrays, sparse matrices, data frames, dicts and plain lists."""
-    if isinstance(objects, Mapping):
+    if isinstance(objects, Mapping) and not hasattr(objects, "shape"):
         return {name: take(column, index) for name, column in objects.items()}
     if hasattr(objects, "iloc"):
         return objects.iloc[index]
@@ -198,7 +210,7 @@ def as_objects(objects: Any) -> np.ndarray:
     """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...)."""
     if isinstance(objects, np.ndarray) and objects.ndim == 1:
         return objects
-    if isinstance(objects, str) or not hasattr(objects, "__len__"):
+    if isinstance(objects, str | set | Mapping) or not hasattr(objects, "__len__"):
         raise TypeError(
             f"Expected a list or array of objects. Got {type(objects).__name__} instead."
         )

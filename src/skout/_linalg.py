@@ -22,8 +22,11 @@ from scipy.linalg import (
     svd,
 )
 
+from ._definite import check_remainder, check_spectrum
+
 __all__ = [
     "PartlyWhitened",
+    "check_definite",
     "congruence",
     "eigen_whitening",
     "inverse_gram_product",
@@ -95,6 +98,7 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
     m = K.shape[0]
     floor = m * EPS * float(np.max(np.diagonal(K), initial=0.0))
     factor, order, rank, _ = lapack.dpstrf(K, lower=1, tol=max(tol, floor))
+    check_remainder(K, factor[:, :rank], order - 1, max(tol, floor))
     if rank == 0 or not np.any(factor[0, 0]):
         raise ValueError(
             "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
@@ -106,6 +110,7 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
 def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return (D^(-1/2) U', D) of K = U D U', largest first, cut at tol and m * eps * largest."""
     values, vectors = eigh(K, driver="evd")
+    check_spectrum(values, tol)
     keep = values > max(tol, K.shape[0] * EPS * values.max(initial=0.0))
     if not keep.any():
         raise ValueError(
@@ -114,6 +119,12 @@ def eigen_whitening(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nda
         )
     values, vectors = values[keep][::-1], vectors[:, keep][:, ::-1]
     return (vectors / np.sqrt(values)).T, values
+
+
+def check_definite(K: np.ndarray, rows: int = 128) -> None:
+    """Raise where some rows of K show that it is not positive semi-definite."""
+    some = slice(None, None, max(1, len(K) // rows))
+    check_spectrum(eigh(K[some, some], eigvals_only=True))
 
 
 def symmetric_eigenvalues(K: np.ndarray) -> np.ndarray:
@@ -332,6 +343,7 @@ def _apply_reflectors(reflectors: np.ndarray, tau: np.ndarray, B: np.ndarray, tr
 def _eigen_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndarray]:
     """Solve (A + s I) x = B for each s by one eigendecomposition of A."""
     values, vectors = eigh(A, driver="evd", check_finite=False)
+    check_spectrum(values)
     noise = A.shape[0] * EPS * max(values[-1], 0.0)
     values = np.maximum(values, 0.0)
     rotated = vectors.T @ B

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, TypeVar
 
 import joblib
@@ -41,7 +42,14 @@ _SINGLE: contextvars.ContextVar[bool] = contextvars.ContextVar("single", default
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads: for None as many as BLAS would use."""
     if n_jobs is not None:
-        return joblib.effective_n_jobs(n_jobs)
+        if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+            kind = ValueError if n_jobs == 0 and not isinstance(n_jobs, bool) else TypeError
+            raise kind(
+                "n_jobs must be None, a number of threads, or -1 for all cores. "
+                f"Got {n_jobs!r} instead."
+            )
+        # joblib's own count is of processes, which a child process may not have
+        return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
     if _SINGLE.get():
         return 1
     if _BLAS_HOLDER.locked() and _free_threads:

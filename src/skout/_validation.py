@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from ._arrays import Rows
+from ._inputs import check_squares, named, numbers_in
 from ._lazy import LazyRows, is_on_disk
 
 __all__ = [
@@ -69,9 +70,16 @@ def check_number(
         value = operator.index(value)  # an object that stands for an integer
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(message)
-    if not np.isfinite(float(value)) or value < low or (strict and value == low):
+    if not _is_finite(value) or value < low or (strict and value == low):
         raise ValueError(message)
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
@@ -85,7 +93,8 @@ def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
 
 def check_task_matrix(M: Any, d: int) -> np.ndarray:
     """Return a symmetric positive semi-definite matrix of shape (d, d)."""
-    M = check_array(M, dtype=np.float64, input_name="task_matrix")
+    with numbers_in(M, "task_matrix"):
+        M = check_array(M, dtype=np.float64, input_name="task_matrix")
     if M.shape != (d, d):
         raise ValueError(
             f"task_matrix must have one row and column for each of the {d} outputs. "
@@ -118,12 +127,14 @@ def check_size(size: Any, n: int, name: str) -> int:
 
 def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
     """Return a finite dense or canonical CSR matrix of float32 or float64."""
-    rows = check_array(
-        objects,
-        accept_sparse="csr" if accept_sparse else False,
-        dtype=[np.float64, np.float32],
-        ensure_min_samples=0,
-    )
+    with numbers_in(objects, "objects"):
+        rows = check_array(
+            objects,
+            accept_sparse="csr" if accept_sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=0,
+            input_name="objects",
+        )
     if sparse.issparse(rows) and not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
@@ -149,10 +160,11 @@ def check_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
     if is_on_disk(X):
         return _lazy_rows(estimator, kernel, X, reset)
     if checked:
-        X = validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-    with config_context(assume_finite=checked):  # looked at already
+        with numbers_in(X, "X"):
+            X = validate_data(
+                estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+    with config_context(assume_finite=checked), named("X"):  # looked at already
         rows = kernel.encode(X)
     if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
         _check_n_features(estimator, rows, reset=reset)
@@ -168,9 +180,10 @@ def _lazy_rows(estimator: Any, kernel: Any, X: Any, reset: bool) -> LazyRows:
         _check_n_features(estimator, X, reset=reset)
 
     def encode(block: Any) -> Any:
-        block = check_matrix(block) if kernel.takes_vectors else block
-        with config_context(assume_finite=kernel.takes_vectors):  # looked at already
-            return kernel.encode(block)
+        with named("X"):
+            block = check_matrix(block) if kernel.takes_vectors else block
+            with config_context(assume_finite=kernel.takes_vectors):  # looked at already
+                return kernel.encode(block)
 
     return LazyRows(X, encode)
 
@@ -202,7 +215,10 @@ def check_targets(y: Any, n: int) -> Any:
 
 
 def _finite_targets(y: Any) -> np.ndarray:
-    return check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+    with numbers_in(y, "y"):
+        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        check_squares(y, "y", "Scale the targets.")
+        return y
 
 
 def as_columns(y: Any) -> Any:
@@ -214,9 +230,10 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """Return non-negative float64 weights with a positive sum, or None."""
     if sample_weight is None:
         return None
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
-    )
+    with numbers_in(sample_weight, "sample_weight"):
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+        )
     if weights.sum() <= 0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
     return weights

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_n_features, check_array
 
-from ._arrays import float_dtype, n_rows
+from ._arrays import float_dtype, has_rows, n_rows
+from ._inputs import numbers_in
 from ._lazy import in_memory
 from ._validation import as_columns, check_rows, check_targets, check_weights
 from .accuracy import Plan
@@ -70,6 +71,9 @@ def check_pair(X: Any, Y: Any) -> tuple[Any, Any]:
     else:
         X = chunked(X)
         Y = _check_aligned(Y, X, "Y") if on_cluster(Y) else Y
+    for values, name in ((X, "X"), (Y, "Y")):
+        if not has_rows(values):
+            raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
     if n_rows(X) != n_rows(Y):
         raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
     return X, Y
@@ -96,7 +100,8 @@ def _weights(sample_weight: Any, rows: Chunks) -> Any:
 
 
 def _as_weights(block: Any) -> np.ndarray:
-    weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    with numbers_in(block, "sample_weight"):
+        weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1 or weights.min() < 0.0:
         raise ValueError("sample_weight must be non-negative numbers, one a row.")
     return weights

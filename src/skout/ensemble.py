@@ -8,7 +8,7 @@ candidate, 2 <f(x), z(c)> - k(c, c), an estimate of k(c, c) - ||h(x) - psi(c)||^
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,8 @@ class Ensemble(BaseEstimator):
         -------
         ensemble : Ensemble
         """
+        if not isinstance(models, Iterable):
+            raise TypeError(f"models must be a list of predictors. Got {models!r} instead.")
         models = list(models)
         if not models:
             raise ValueError("models is empty: give at least one fitted StructuredPredictor.")

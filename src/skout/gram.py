@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._inputs import check_memory
 from ._lazy import is_streamed
 from ._threads import map_blocks
 from ._validation import check_number
@@ -45,6 +46,7 @@ _MIXED_ROWS = 256
 _TILE = 768
 # Blocks of a large projection, at least, for threads to share; and numbers that make it large.
 _BLOCKS, _LARGE = 4, 2**21
+_ADVICE = "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows."
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 
@@ -183,6 +185,7 @@ class KernelMatrix:
         """Return K in float64: a triangle of blocks, and the same again across the diagonal."""
         rows = astype(self.rows, np.float64)
         n = n_rows(rows)
+        check_memory(n, n, "The kernel matrix of all rows", _ADVICE)
         K = np.empty((n, n))
         parts = list(row_slices(n, _TILE))
         columns = [LandmarkFeatures(self.kernel, take(rows, part)) for part in parts]

@@ -19,6 +19,8 @@ __all__ = ["fingerprints", "parse_smiles"]
 
 # Molecules that are held at a time: an RDKit molecule takes far more memory than its fingerprint.
 _AT_ONCE = 4096
+# RDKit takes numbers of 32 bits.
+_MOST = 2**31 - 1
 _KINDS = ("morgan", "rdkit", "maccs")
 
 
@@ -110,7 +112,7 @@ def fingerprints(
            [0.33, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    names = [kind] if isinstance(kind, str) else list(kind)
+    names = list(kind) if isinstance(kind, list | tuple) else [str(kind)]
     makers = _makers(names, n_bits, radius, counts, effective_n_jobs(n_jobs or 1))
     items = _as_list(smiles)
     if not items:
@@ -148,6 +150,9 @@ def _makers(names: list[str], n_bits: int, radius: int, counts: bool, threads: i
     """Return for each kind the function from molecules to rows."""
     check_number(n_bits, "n_bits", low=1, integer=True)
     check_number(radius, "radius", integer=True)
+    for name, value in (("n_bits", n_bits), ("radius", radius)):
+        if value > _MOST:
+            raise ValueError(f"{name} must be at most {_MOST}. Got {value} instead.")
     if not names:
         raise ValueError("kind must be a fingerprint or a list of some. Got none.")
     for name in names:

@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
+from ._inputs import named
 from ._lazy import is_on_disk
 from ._validation import resolve
 from .basis import KernelBasis
@@ -114,7 +115,9 @@ class StructuredPredictor(BaseEstimator):
                 'cluster, use decoder="candidates".'
             )
         basis = self.output_basis_ = self._basis()
-        T = fitted_coordinates(basis, Y, lazy=getattr(self.regressor, "takes_lazy_targets", False))
+        lazy = getattr(self.regressor, "takes_lazy_targets", False)
+        with named("Y"):
+            T = fitted_coordinates(basis, Y, lazy=lazy)
         is_here = isinstance(T, np.ndarray)
         targets = T[:, 0] if is_here and T.shape[1] == 1 else T  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
@@ -167,6 +170,10 @@ class StructuredPredictor(BaseEstimator):
             return CandidateDecoder()
         if isinstance(self.decoder, str):
             return resolve(self.decoder, DECODERS, "decoder")()
+        if not hasattr(self.decoder, "decode"):
+            raise TypeError(
+                f"decoder must be a decoder, a name or None. Got {self.decoder!r} instead."
+            )
         return clone(self.decoder)
 
     def get_metadata_routing(self) -> MetadataRouter:

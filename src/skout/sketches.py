@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ._inputs import numbers_in
 from ._linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
 from ._validation import check_choice, check_number, check_size, resolve
 
@@ -149,12 +150,14 @@ class SubSample(Sketch):
             check_choice(self.probabilities, "probabilities", ("leverage",))
             scores = _pilot_leverage(_need(gram, self), n, m, rng)
             return scores / scores.sum()
-        p = np.asarray(self.probabilities, dtype=np.float64)
-        if p.shape != (n,) or not np.isfinite(p).all() or p.min() < 0 or p.sum() <= 0:
+        with numbers_in(self.probabilities, "probabilities"):
+            p = np.asarray(self.probabilities, dtype=np.float64)
+        if p.shape != (n,) or not np.isfinite(p).all() or p.min() < 0 or p.max() <= 0:
             raise ValueError(
                 f"probabilities must be {n} non-negative numbers, one a row, with a positive sum. "
                 f"Got an array of shape {p.shape}."
             )
+        p = p / p.max()  # so that their sum is finite
         return p / p.sum()
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import match, n_rows, row_slices, take, unique
+from .._arrays import has_rows, match, n_rows, row_slices, take, unique
+from .._inputs import named
 from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
@@ -206,7 +207,7 @@ class CandidateDecoder(Decoder):
             used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
             return self._embedded(candidates, candidates.pool, used, path)
-        if not hasattr(candidates, "shape") and not hasattr(candidates, "__len__"):
+        if not has_rows(candidates):
             raise TypeError(
                 "candidates must be a list or array of objects, CandidateSets or a list of lists. "
                 f"Got {candidates!r} instead."
@@ -235,11 +236,12 @@ class CandidateDecoder(Decoder):
         position = np.arange(n_rows(pool))[used][first]
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
-    def _encoded(self, objects: Any) -> Any:
+    def _encoded(self, objects: Any, name: str = "candidates") -> Any:
         """Encode objects, which must be of the kind of the training outputs."""
         if n_rows(objects) == 0:  # none at all are of any kind
             return take(self.basis_.landmarks_, slice(0))
-        rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
+        with named(name):
+            rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
         check_kinds(kinds(rows), self._kinds)
         return rows
 
@@ -429,7 +431,7 @@ class CandidateDecoder(Decoder):
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
         distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
-        truth = match(*comparable(in_memory(self._encoded(Y)), distinct))
+        truth = match(*comparable(in_memory(self._encoded(Y, "Y")), distinct))
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of

@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._arrays import row_slices
+from .._inputs import numbers_in
 from .._threads import held_blas, map_blocks
 from .._validation import check_number
 from ..basis import KernelBasis
@@ -168,9 +169,15 @@ def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndar
     array([2, 0, 1])
     """
     check_number(max_exact, "max_exact", integer=True)
-    P = check_array(
-        P, allow_nd=True, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="P"
-    )
+    with numbers_in(P, "P"):
+        P = check_array(
+            P,
+            allow_nd=True,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_min_samples=0,
+            input_name="P",
+        )
     if P.ndim not in (2, 3) or P.shape[-1] != P.shape[-2] or P.shape[-1] == 0:
         raise ValueError(f"P must have shape (d, d) or (n, d, d). Got {P.shape} instead.")
     stack = P if P.ndim == 3 else P[None]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, n_rows, row_slices, stack, take
+from .._arrays import Rows, has_rows, n_rows, row_slices, stack, take
 from .._threads import map_blocks
 from .search import Found
 
@@ -57,6 +57,8 @@ class CandidateSets:
                 f"indptr must increase from 0 to len(indices)={len(self.indices)}. "
                 f"Got {len(self.indptr)} numbers from {ends[0]} to {ends[1]} instead."
             )
+        if not has_rows(pool):
+            raise TypeError(f"pool must be a list or array of objects. Got {pool!r} instead.")
         outside = (self.indices < 0) | (self.indices >= n_rows(pool))
         if outside.any():
             raise ValueError(

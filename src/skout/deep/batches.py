@@ -12,6 +12,8 @@ from scipy import sparse
 from torch import Tensor
 from torch.utils.data import default_collate
 
+from .._inputs import numbers_in
+
 __all__ = ["Source", "as_source", "call"]
 
 # Numbers of a matrix that are put on the device as a whole.
@@ -93,7 +95,8 @@ class _Array(Source):
 
 def _tensor(X: Any) -> Tensor:
     """Return numbers as a tensor: floats in float32, integers as they are."""
-    array = np.asarray(X)
+    with numbers_in(X, "X"):
+        array = np.asarray(X)
     if array.dtype.kind not in "fiub":
         raise TypeError(
             "X must be numbers, a list of strings for a module that has `tokenize`, a dict of "

@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._arrays import n_rows, take
+from .._arrays import has_rows, n_rows, take
+from .._inputs import numbers_in
 from .._validation import check_number, check_rng
 from ..losses import Squared, as_loss
 from .batches import as_source, call
@@ -176,7 +177,10 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return F[:, 0] if self._is_vector else F
 
     def _targets(self, X: Any, y: Any) -> np.ndarray:
-        y = np.asarray(y, dtype=np.float32)
+        if not has_rows(X):
+            raise TypeError(f"X must be a list or array, one row an object. Got {X!r}.")
+        with numbers_in(y, "y"):
+            y = np.asarray(y, dtype=np.float32)
         self._is_vector = y.ndim == 1
         y = y[:, None] if y.ndim == 1 else y
         if y.ndim != 2 or not np.isfinite(y).all():
@@ -290,7 +294,8 @@ def _column(values: Any, name: str, n: int) -> np.ndarray | None:
     """Return one non-negative number a row in float32."""
     if values is None:
         return None
-    values = np.asarray(values, dtype=np.float32)
+    with numbers_in(values, name):
+        values = np.asarray(values, dtype=np.float32)
     if values.shape != (n,) or not np.isfinite(values).all() or values.min(initial=0.0) < 0.0:
         raise ValueError(f"{name} must be {n} finite numbers >= 0. Got shape {values.shape}.")
     return values

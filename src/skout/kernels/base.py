@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
+from .._inputs import check_memory
 from .._threads import map_blocks, spare_threads
 from .._validation import check_matrix, check_number, resolve
 
@@ -39,6 +40,7 @@ Block = Callable[..., np.ndarray]
 _PAIRED_ROWS = 128
 # Kernel values from which threads share a Gram matrix, and rows that one takes at a time.
 _SHARED, _SHARED_ROWS = 2**20, 256
+_ADVICE = "Give fewer rows at a time, or fit an estimator with a sketch, which never holds it."
 
 #: Names accepted wherever a kernel is, filled in `skout.kernels`.
 KERNELS: dict[str, type[Kernel]] = {}
@@ -123,6 +125,7 @@ class Kernel(ABC, BaseEstimator):
         A = self.encode(A)
         B = A if B is None else self.encode(B)
         self._check_columns(A, B)
+        check_memory(n_rows(A), n_rows(B), "The kernel matrix", _ADVICE, float_dtype(A).itemsize)
         block = self.against(B)
         threads = spare_threads() if n_rows(A) * n_rows(B) >= _SHARED else 1
         if threads == 1:
@@ -407,7 +410,13 @@ class PairwiseFunction(Kernel):
     def against(self, B: Any) -> Block:
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = self.function(A, B)
-            K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=float_dtype(A))
+            K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+            if K.dtype.kind not in "fiub":
+                raise TypeError(
+                    "The kernel function must return a matrix of real numbers. "
+                    f"Got {K.dtype} of shape {K.shape} instead."
+                )
+            K = K.astype(float_dtype(A), copy=False)
             expected = (n_rows(A), n_rows(B))
             if K.shape != expected:
                 raise ValueError(

@@ -27,6 +27,10 @@ def squared_norms(A: Any) -> np.ndarray:
     return np.einsum("ij,ij->i", A, A)
 
 
+# Rows that a median is taken of, and squared distances of the mean that make it a bad centre.
+_MEDIAN_ROWS, _FAR = 31, 100.0
+
+
 class SquaredDistances:
     """Squared Euclidean distances to fixed rows B, times a factor, by one matrix product.
 
@@ -48,9 +52,11 @@ class SquaredDistances:
             self.norms = squared_norms(B)
             return
         B = B.astype(np.float64)
-        mean = B.mean(axis=0) if len(B) else np.zeros(B.shape[1])
+        centre = _centre(B) if len(B) else np.zeros(B.shape[1])
         # a number of both precisions, so that blocks of either subtract the same
-        self.centre = mean.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):
+            rounded = centre.astype(np.float32).astype(np.float64)
+        self.centre = np.where(np.isfinite(rounded), rounded, centre)
         B = B - self.centre
         self.norms = squared_norms(B)
         columns = [-2.0 * B, np.ones((len(B), 1)), self.norms[:, None]]
@@ -66,6 +72,11 @@ class SquaredDistances:
             noise = 32.0 * np.finfo(out.dtype).eps * np.add.outer(norms, self.norms)
             out[np.abs(out) <= abs(self.factor) * noise] = 0.0
         return out
+
+    def snap_if(self, scale: float) -> None:
+        """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
+        largest = float(np.max(self.norms, initial=0.0))
+        self.snap |= bool(32.0 * np.finfo(np.float64).eps * largest * scale > 0.01)
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
@@ -101,6 +112,18 @@ class SquaredDistances:
                 right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
             self._cast[dtype] = (self.centre.astype(dtype), right)
         return self._cast[dtype]
+
+
+def _centre(B: np.ndarray) -> np.ndarray:
+    """Return the mean of the rows, or the median of some where a few far rows pull the mean away.
+
+    Away from most rows, their distances would drown in the rounding of their norms.
+    """
+    mean = B.mean(axis=0)
+    some = B[:: max(1, len(B) // _MEDIAN_ROWS)]
+    middle = np.median(some, axis=0)
+    spread = np.median(squared_norms(some - middle))
+    return middle if (mean - middle) @ (mean - middle) > _FAR * spread else mean
 
 
 def manhattan(A: Any, B: Any) -> np.ndarray:

@@ -105,6 +105,9 @@ def _from_triple(item: Any, i: int) -> _Triple:
         _check_pairs(edges, i)
         edge_labels = [_look_up(edge_labels, pair, i) for pair in edges]
     elif edge_labels is not None:
+        if not hasattr(edge_labels, "__len__"):
+            kind = type(edge_labels).__name__
+            raise TypeError(f"edge_labels must be a list, a dict or None. Graph {i} has a {kind}.")
         edge_labels = _as_list(edge_labels)
         if len(edge_labels) != len(edges):
             raise ValueError(
@@ -225,6 +228,8 @@ def _ends(triples: list[_Triple], n_edges: np.ndarray, sizes: np.ndarray) -> np.
     if pairs and set(map(type, pairs)) <= {tuple, list} and set(map(len, pairs)) == {2}:
         flat = list(chain.from_iterable(pairs))
         if all(issubclass(kind, Integral) for kind in set(map(type, flat))):
+            # no graph is as large as that, but the number must fit to be reported
+            flat = [min(max(end, -(2**62)), 2**62) for end in flat]
             return _checked(np.array(flat, dtype=np.int64).reshape(-1, 2), n_edges, sizes)
     for i, (edges, _, _) in enumerate(triples):
         _check_pairs(edges, i)

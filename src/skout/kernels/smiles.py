@@ -38,9 +38,16 @@ def molecules(items: Iterable[Any]) -> Iterator[Any]:
     Chem = chemistry()
     with _silence():
         for item in items:
-            found = Chem.MolFromSmiles(item) if isinstance(item, str) else item
+            found = _molecule(Chem, item) if isinstance(item, str) else item
             empty = isinstance(found, Chem.Mol) and found.GetNumAtoms() == 0
             yield None if empty else found
+
+
+def _molecule(Chem: Any, smiles: str) -> Any:
+    try:
+        return Chem.MolFromSmiles(smiles)
+    except UnicodeEncodeError:  # half of a character
+        return None
 
 
 def refuse(invalid: list[int], items: list[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Ragged, as_objects
+from .._inputs import numbers_in
 
 __all__ = ["Spectra", "read_spectra"]
 
@@ -111,7 +112,8 @@ def _precursor(metadata: Any) -> Any:
 
 def _numbers(values: Any, what: str, i: int) -> np.ndarray:
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        with numbers_in(values, f"The {what} of spectrum {i}"):
+            numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"The {what} of spectrum {i} are not all numbers. Got {values!r}."

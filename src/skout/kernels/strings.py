@@ -135,7 +135,7 @@ def string_of(codes: np.ndarray, kind: type = str) -> Any:
 
 def _as_strings(objects: Any) -> list[Any]:
     """Return a list of str, or of bytes."""
-    if isinstance(objects, str | bytes) or not hasattr(objects, "__len__"):
+    if isinstance(objects, str | bytes | set | dict) or not hasattr(objects, "__len__"):
         raise TypeError(
             f"NGram takes a list or array of strings. Got {type(objects).__name__} instead; for a "
             "single string give a list of one."

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._arrays import RightOperand, float_dtype, n_rows
+from .._inputs import check_squares
 from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
@@ -22,7 +23,9 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Any) -> Any:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        return check_matrix(objects)
+        rows = check_matrix(objects)
+        check_squares(rows, "objects")
+        return rows
 
 
 class Linear(VectorKernel):
@@ -125,7 +128,10 @@ class Gaussian(_Distance):
         self.gamma = gamma
 
     def against(self, B: Any) -> Block:
-        exponent = SquaredDistances(B, factor=-self._width(), over=True)
+        # beyond the limit no two rows are alike, and products would overflow
+        width = min(self._width(), 1e300 / max(1.0, float(np.max(squared_norms(B), initial=0.0))))
+        exponent = SquaredDistances(B, factor=-width, over=True)
+        exponent.snap_if(width)  # or rows would not even be like themselves
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = exponent(A, out)
@@ -196,7 +202,10 @@ class Matern(_Distance):
 
     def against(self, B: Any) -> Block:
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        squared = SquaredDistances(B, factor=2.0 * self.nu * self._width() ** 2, snap=True)
+        # beyond the limit no two rows are alike, and products would overflow
+        largest = float(np.sqrt(np.max(squared_norms(B), initial=0.0)))
+        width = min(self._width(), 1e153, 1e150 / max(largest, 1e-150))
+        squared = SquaredDistances(B, factor=2.0 * self.nu * width**2, snap=True)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             U = squared(A, out)

@@ -39,6 +39,7 @@ class WithGamma(Kernel):
                 length = _scale(self.unit, rows.shape[1], _variance(rows, weights))
             else:
                 length = _median(self.unit, some_rows(rows, rng, weights))
+            _check_underflow(rows, length if self.unit != "euclidean" else length**2)
             # constant data: every width gives the same kernel
             resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
         resolved._width()
@@ -51,6 +52,18 @@ class WithGamma(Kernel):
                 "call kernel.resolve(X, rng) first."
             )
         return float(check_number(self.gamma, "gamma"))
+
+
+def _check_underflow(rows: Any, length: float) -> None:
+    """Raise where rows differ, and squares of their differences are too small for float64."""
+    if length >= np.finfo(np.float64).tiny or not isinstance(rows, np.ndarray):
+        return
+    spread = float(np.max(rows.max(axis=0) - rows.min(axis=0), initial=0.0))
+    if spread > 0.0:
+        raise ValueError(
+            f"X holds features that differ by no more than {spread:.3g}, whose squares "
+            "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
+        )
 
 
 def _variance(rows: Any, weights: np.ndarray | None) -> float:

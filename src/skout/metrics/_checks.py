@@ -18,6 +18,8 @@ __all__ = [
 
 def as_real(values: Any, expected: str) -> np.ndarray:
     """Return an array of real numbers, or raise with `expected`, a sentence, what was given."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{expected} Got masked entries, which are missing values, instead.")
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "fiubO":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import n_rows
+from .._inputs import named
 from ..kernels import as_kernel
 
 __all__ = ["kernel_loss", "kernel_similarity"]
@@ -17,7 +18,10 @@ def _three_kernels(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return k(y, y'), k(y, y) and k(y', y') for each pair."""
     kernel = as_kernel(kernel)
-    true, pred = kernel.encode(Y_true), kernel.encode(Y_pred)
+    with named("Y_true"):
+        true = kernel.encode(Y_true)
+    with named("Y_pred"):
+        pred = kernel.encode(Y_pred)
     if n_rows(true) == 0:
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
     return kernel.paired(true, pred), kernel.diag(true), kernel.diag(pred)

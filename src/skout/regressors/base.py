@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
@@ -18,6 +17,7 @@ from .._lazy import in_memory, subset
 from .._linalg import square_root
 from .._validation import (
     check_alphas,
+    check_choice,
     check_number,
     check_rng,
     check_rows,
@@ -32,8 +32,13 @@ from ..gram import project
 from ..kernels import as_kernel
 from ..losses import Loss
 from ..solvers import Problem, Solution, solve_convex
+from .splits import splits_of
 
 __all__ = ["KernelMachineBase"]
+
+
+# Targets below this leave the solver, which smooths losses, without digits.
+_SMALLEST = 1e-130
 
 
 class KernelMachineBase(BaseEstimator):
@@ -55,6 +60,7 @@ class KernelMachineBase(BaseEstimator):
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
+        check_choice(self.fit_intercept, "fit_intercept", (True, False))
         rows = rows_of(self, as_kernel(self.kernel), X, reset=True)
         if n_rows(rows) < 2:
             raise ValueError(
@@ -64,7 +70,14 @@ class KernelMachineBase(BaseEstimator):
 
     def _targets(self, y: Any, n: int) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        return in_memory(check_targets(here(y, "y"), n))
+        targets = in_memory(check_targets(here(y, "y"), n))
+        largest = float(np.abs(targets).max())
+        if 0.0 < largest < _SMALLEST:
+            raise ValueError(
+                f"y holds numbers of at most {largest:.3g}, whose squares underflow. "
+                "Scale the targets."
+            )
+        return targets
 
     def _learn(
         self,
@@ -123,8 +136,7 @@ class KernelMachineBase(BaseEstimator):
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""
         order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
-        cv = check_cv(self.cv, labels, classifier=labels is not None)
-        splits = list(cv.split(np.zeros((len(problem.Y), 1)), labels))
+        splits = splits_of(self.cv, len(problem.Y), labels, stratified=labels is not None)
         splits = [
             split for split in splits if all(problem.weights[part].sum() > 0.0 for part in split)
         ]

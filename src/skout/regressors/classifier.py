@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
+from .._inputs import named
 from ..chunks import on_cluster
 from ..cluster import here, lazily
 from ..losses import Logistic, MarginLoss, as_loss
@@ -138,7 +139,14 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             totals = np.bincount(codes, weights)
             totals[totals == 0.0] = np.inf
             return weights * (weights.sum() / len(totals) / totals)[codes]
-        return weights * compute_sample_weight(self.class_weight, self.classes_[codes])
+        with named("class_weight"):
+            factors = compute_sample_weight(self.class_weight, self.classes_[codes])
+        if not np.all(np.isfinite(factors) & (factors >= 0.0)):
+            raise ValueError(
+                "class_weight must give each class a finite number >= 0. "
+                f"Got {self.class_weight!r} instead."
+            )
+        return weights * factors
 
     def _codes(self, y: Any, n: int) -> np.ndarray:
         """Find the classes, and return the number of each row's."""
@@ -146,8 +154,10 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             raise ValueError("requires y to be passed, but the target y is None.")
         if np.asarray(y).dtype.kind == "f":
             assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
+        with named("y"):
+            check_classification_targets(y)
+            _refuse_mixed(y)
+            y = column_or_1d(y, warn=True)
         if len(y) != n:
             raise ValueError(
                 "X and y must have the same number of rows: inconsistent numbers of samples, "
@@ -214,3 +224,11 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         p = expit(f)
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+
+
+def _refuse_mixed(y: Any) -> None:
+    """Raise where NumPy would turn the numbers of a list into strings."""
+    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
+        raise TypeError(
+            "y must hold labels of one kind. Got strings and others: make them all strings."
+        )

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory
-from .._linalg import large_matrices_on
+from .._linalg import check_definite, large_matrices_on
 from .._threads import map_blocks
 from .._validation import (
     as_columns,
     check_alphas,
+    check_choice,
     check_number,
     check_rng,
     check_weights,
@@ -37,7 +37,7 @@ from ..moments import Moments, Sample, sum_moments
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..sources.blocks import Blocks, Opened, check_no_targets
 from .exact import exact_errors, exact_ridge
-from .splits import TEST, TRAIN, groups_of_splits
+from .splits import TEST, TRAIN, groups_of_splits, splits_of
 
 __all__ = ["KernelRidge"]
 
@@ -175,6 +175,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        check_choice(self.fit_intercept, "fit_intercept", (True, False))
         self._check_landmarks(landmarks)
         checkpoint = open_checkpoint(self, X)
         pool, pool_weights = landmarks, None
@@ -387,7 +388,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.landmarks_ = self.basis_.landmarks_
 
     def _splits(self, n: int, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return list(check_cv(self.cv).split(np.zeros((n, 1)), targets))
+        return splits_of(self.cv, n, targets)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int
@@ -462,6 +463,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             sample.rows, check_rng(self.random_state), sample.weights
         )
         K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
+        check_definite(K)
         everything = np.arange(len(inverse))
         if splits:
             folds = tqdm(splits, desc="folds", disable=not self.verbose)

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from sklearn.model_selection import check_cv
 
 from .._arrays import row_slices
+from .._inputs import named
 
-__all__ = ["TEST", "TRAIN", "groups_of_splits"]
+__all__ = ["TEST", "TRAIN", "groups_of_splits", "splits_of"]
 
 #: The parts that a row may play; their sum where it plays both.
 TRAIN, TEST = 1, 2
 # A cross-validation whose rows play more different parts than this is refused.
 _MAX_GROUPS = 64
+
+
+def splits_of(
+    cv: Any, n: int, y: Any, *, stratified: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the training and test rows of each split of n rows."""
+    with named("cv"):
+        folds = check_cv(cv, y if stratified else None, classifier=stratified)
+        splits = list(folds.split(np.zeros((n, 1)), y))
+    if not splits:
+        raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
+    for part in (np.asarray(part) for split in splits for part in split):
+        if part.size == 0 or part.dtype.kind not in "biu":
+            raise ValueError("cv must give row numbers for training and for testing. Got none.")
+        if part.dtype.kind != "b" and (part.max() >= n or part.min() < -n):
+            raise ValueError(f"cv must give rows of X, 0 to {n - 1}. Got row {part.max()} instead.")
+    return splits
 
 
 def groups_of_splits(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from .._inputs import numbers_in
 from .._linalg import pseudo_inverse
 from .._validation import check_number
 
@@ -73,7 +74,8 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
     array([[1.333, 0.667],
            [0.667, 1.333]])
     """
-    W = check_array(adjacency, dtype=np.float64, input_name="adjacency")
+    with numbers_in(adjacency, "adjacency"):
+        W = check_array(adjacency, dtype=np.float64, input_name="adjacency")
     if W.shape[0] != W.shape[1] or not np.allclose(W, W.T):
         raise ValueError(f"adjacency must be a symmetric matrix. Got shape {W.shape} instead.")
     if np.any(W < 0.0):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import n_rows, row_slices, take
+from .._inputs import named
 from .._validation import check_number
 from ..basis import KernelBasis
 from ..kernels import Kernel, as_kernel
@@ -36,6 +37,8 @@ def count(value: Any, name: str) -> int:
 
 def trials(sizes: Iterable[Any], params: list[str]) -> list[tuple[int, ...]]:
     """Return distinct tuples, one size for each parameter, from small to large."""
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"sizes must be a list of sketch sizes. Got {sizes!r} instead.")
     found = set()
     for size in sizes:
         trial = (size,) * len(params) if isinstance(size, numbers.Number) else tuple(size)
@@ -48,12 +51,13 @@ def trials(sizes: Iterable[Any], params: list[str]) -> list[tuple[int, ...]]:
     return sorted(found, key=lambda trial: (sum(trial), trial))
 
 
-def encoded(kernel: Any, Z: Any, rng: np.random.Generator) -> tuple[Kernel, Any]:
-    """Return the kernel, its widths resolved on Z, and the rows of Z."""
+def encoded(kernel: Any, Z: Any, rng: np.random.Generator, name: str = "Z") -> tuple[Kernel, Any]:
+    """Return the kernel, its widths resolved on Z, and the rows of Z, which a caller names."""
     kernel = as_kernel(kernel)
-    rows = kernel.encode(Z)
-    if n_rows(rows) == 0:
-        raise ValueError("Found array with 0 sample(s): there must be at least one object.")
+    with named(name):
+        rows = kernel.encode(Z)
+        if n_rows(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): there must be at least one object.")
     return kernel.resolve(rows, rng), rows
 
 

@@ -145,4 +145,4 @@ def _outputs(kernel: Any, Y: Any, Y_val: Any, rng: np.random.Generator) -> tuple
         train, held = take(train, np.sort(order[n_val:])), take(train, np.sort(order[:n_val]))
     if 0 in (n_rows(train), n_rows(held)):
         raise ValueError("There must be at least one training and one validation output.")
-    return *encoded(kernel, train, rng), held
+    return *encoded(kernel, train, rng, "Y"), held

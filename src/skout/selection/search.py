@@ -13,6 +13,7 @@ from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
 from tqdm.auto import tqdm
 
 from .._arrays import n_rows
+from .._inputs import named
 from .._validation import check_number, check_rng
 from ..sketches import Sketch, as_sketch
 from .common import axes, trials
@@ -106,13 +107,16 @@ def sketch_size_search(
     SubSample(size=40)
     """
     budget = np.inf if budget_seconds is None else check_number(budget_seconds, "budget_seconds")
+    if not hasattr(model, "get_params"):
+        raise TypeError(f"model must be an estimator with a sketch. Got {model!r} instead.")
     sketches = _sketches(model)
     planned = trials(sizes, list(sketches))
     if cv is None:
         seed = int(check_rng(random_state).integers(2**31))
         cv = ShuffleSplit(1, test_size=0.2, random_state=seed)
-    cv = check_cv(cv, Y, classifier=is_classifier(model))
-    splits = list(cv.split(np.zeros((n_rows(X), 1)), Y))
+    with named("cv"):
+        cv = check_cv(cv, Y, classifier=is_classifier(model))
+        splits = list(cv.split(np.zeros((n_rows(X), 1)), Y))
     model = clone(model).set_params(**sketches)
     found: dict[tuple[int, ...], dict[str, Any]] = {}
     for trial in tqdm(planned, disable=not verbose):

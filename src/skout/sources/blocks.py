@@ -102,6 +102,8 @@ class Blocks:
         """Yield the blocks that have rows, checked: (X, y) or (X, y, weight)."""
         first: tuple[Any, ...] | None = None
         made = self.make() if callable(self.make) else self.make
+        if not isinstance(made, Iterable):
+            raise TypeError(f"make must return an iterable of blocks. It returned {made!r}.")
         for number, given in enumerate(made):
             block = _checked(given, number)
             if first is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from .._inputs import numbers_in
 
 __all__ = ["DiskCSR", "open_csr", "save_csr"]
 
@@ -60,11 +63,12 @@ def save_csr(folder: Any, X: Any) -> None:
     --------
     See `open_csr`.
     """
-    X = sparse.csr_matrix(X)
+    folder = _folder(folder)
+    with numbers_in(X, "X"):
+        X = sparse.csr_matrix(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shape = np.array(X.shape, dtype=np.int64)
     parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
@@ -96,7 +100,7 @@ def open_csr(folder: Any) -> DiskCSR:
     array([[0., 1., 0., 0.],
            [0., 0., 1., 0.]])
     """
-    folder = Path(folder)
+    folder = _folder(folder)
     parts = []
     for name in ("data", "indices", "indptr", "shape"):
         path = folder / f"{name}.npy"
@@ -109,3 +113,9 @@ def open_csr(folder: Any) -> DiskCSR:
     if not fits or indptr[0] != 0 or indptr[n] != len(data):
         raise ValueError(f"The files of {folder} do not belong together: save the matrix again.")
     return DiskCSR(data, indices, indptr, d)
+
+
+def _folder(folder: Any) -> Path:
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"folder must be a path. Got {folder!r} instead.")
+    return Path(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,11 @@ def open_parquet(
     parquet = _pyarrow_parquet()
     check_number(rows, "rows", low=1, integer=True)
     paths = _parquet_paths(files)
-    x, targets = [x] if isinstance(x, str) else list(x), [y] if isinstance(y, str) else list(y)
+    x, targets = _columns(x, "x"), _columns(y, "y")
     wanted = [*x, *targets, *([] if weight is None else [weight])]
     n = 0
     for path in paths:
-        with parquet.ParquetFile(path) as file:
+        with _opened(parquet, path) as file:
             names = file.schema_arrow.names
             missing = [name for name in wanted if name not in names]
             if missing:
@@ -69,6 +69,23 @@ def open_parquet(
     return Blocks(make, n or None)
 
 
+def _columns(names: Any, argument: str) -> list[str]:
+    """Return the names of one or several columns."""
+    found = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    if not all(isinstance(name, str) for name in found):
+        raise TypeError(f"{argument} must be names of columns. Got {names!r} instead.")
+    if not found:
+        raise ValueError(f"{argument} must name at least one column. Got {names!r} instead.")
+    return found
+
+
+def _opened(parquet: Any, path: Path) -> Any:
+    try:
+        return parquet.ParquetFile(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are these
+        raise ValueError(f"files: {path} is no parquet file. {error}") from error
+
+
 def _pyarrow_parquet() -> Any:
     try:
         import pyarrow.parquet as parquet
@@ -80,6 +97,8 @@ def _pyarrow_parquet() -> Any:
 
 
 def _parquet_paths(files: Any) -> list[Path]:
+    if not isinstance(files, str | Path | Iterable):
+        raise TypeError(f"files must be a path or a list of paths. Got {files!r} instead.")
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
     if len(paths) == 1 and paths[0].is_dir():
         paths = sorted(paths[0].glob("*.parquet"))

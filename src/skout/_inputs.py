@@ -1,0 +1,130 @@
+"""What users give: data that would be misread are refused, and errors name the argument."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+__all__ = ["check_memory", "check_squares", "named", "numbers_in"]
+
+# Words that a message may have for what the caller calls by another name.
+_INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
+
+
+@contextmanager
+def numbers_in(objects: Any, name: str) -> Iterator[None]:
+    """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
+
+    Dates become counts of days, and masked entries what lies under the mask.
+    """
+    _refuse_misread(objects, name)
+    try:
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what is too large becomes infinite, which is reported
+            yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, NotFittedError) or _says(name, str(error)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
+
+
+def _says(name: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _refuse_misread(objects: Any, name: str) -> None:
+    if _kind(objects) in ("m", "M"):
+        raise TypeError(
+            f"{name} must hold numbers. Got dates or times: say in which unit, for instance "
+            "values.astype('datetime64[D]').astype(float) for days."
+        )
+    if np.ma.is_masked(objects):
+        raise ValueError(
+            f"{name} has masked entries, which are missing values: fill them or leave the rows out."
+        )
+    columns = list(getattr(objects, "columns", ()))
+    twice = [column for column in columns if columns.count(column) > 1] if columns else []
+    if twice:
+        raise ValueError(
+            f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
+        )
+
+
+def _kind(objects: Any) -> str:
+    """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
+    dtype = getattr(objects, "dtype", None)
+    if dtype is None and (isinstance(objects, list | tuple) or hasattr(objects, "columns")):
+        try:
+            dtype = np.asarray(objects[:1]).dtype
+        except (TypeError, ValueError):  # rows of different lengths, columns of different kinds
+            return ""
+    return getattr(dtype, "kind", "")
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Within the block, errors say `name` for what is called X or objects further down."""
+    try:
+        yield
+    except NotFittedError:
+        raise
+    except (TypeError, ValueError) as error:
+        text = _INNER.sub(name, str(error))
+        if not _says(name, text):
+            text = f"{name}: {text}"
+        if text == str(error):
+            raise
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error
+
+
+_SCALE = "Scale the features, for instance with scikit-learn's StandardScaler."
+
+
+def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
+    """Raise where distances and products of rows would overflow."""
+    values = rows.data if sparse.issparse(rows) else rows
+    if values.size == 0:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.flags.forc:
+            flat = values.ravel(order="K")
+            total = np.vdot(flat, flat)
+        else:  # without a copy
+            axes = "ij"[: values.ndim]
+            total = np.einsum(f"{axes},{axes}->", values, values)
+        if np.isfinite(total):  # then all parts of the sum are, too
+            return
+    largest = max(float(values.max()), -float(values.min()))
+    limit = float(np.sqrt(np.finfo(values.dtype).max / (4.0 * max(1, *rows.shape))))
+    if largest > limit:
+        raise ValueError(
+            f"{name} holds numbers up to {largest:.3g}, whose squares overflow {values.dtype}. "
+            f"{advice}"
+        )
+
+
+def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
+    """Raise where a matrix takes more memory than the machine has, before it is made."""
+    needed, there = itemsize * rows * columns, _total_memory()
+    if there and needed > there:
+        raise MemoryError(
+            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
+            f"has {there / 2**30:,.0f} GiB in all. {advice}"
+        )
+
+
+def _total_memory() -> int:
+    """Return the bytes of memory of this machine, 0 where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0
