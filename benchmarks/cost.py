@@ -27,11 +27,11 @@ from skout.kernels import Gaussian
 from skout.sketches import SubSample
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-BASE = {"n": 80_000, "m": 800, "d": 50}
+BASE = {"n": 200_000, "m": 600, "d": 50}
 GRIDS = {
-    "n": [20_000, 40_000, 80_000, 160_000],
-    "m": [200, 400, 800, 1600],
-    "d": [10, 50, 250, 1000],
+    "n": [100_000, 200_000, 400_000, 800_000],
+    "m": [300, 600, 1200, 2400],
+    "d": [10, 50, 250, 500],
 }
 SIZES = (10**6, 10**7, 10**8, 10**9)
 

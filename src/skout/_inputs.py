@@ -25,16 +25,39 @@ def numbers_in(objects: Any, name: str) -> Iterator[None]:
     Dates become counts of days, and masked entries what lies under the mask.
     """
     _refuse_misread(objects, name)
+    _refuse_names(objects, name)
     try:
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # what is too large becomes infinite, which is reported
+        # what is too large becomes infinite, which is reported
+        with np.errstate(over="ignore", invalid="ignore"):
             yield
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, NotFittedError) or _says(name, str(error)):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
+
+
+def _refuse_names(objects: Any, name: str) -> None:
+    """Raise where sets of labels are given by name, not as 0/1 rows."""
+    if not isinstance(objects, list | tuple) or len(objects) == 0:
+        return
+    first = objects[0]
+    is_list = isinstance(first, list | tuple) and len(first) > 0
+    if isinstance(first, set | frozenset) or (is_list and _is_word(first[0])):
+        raise TypeError(
+            f"{name} must be rows of numbers; for label sets 0 and 1, one column a label. Got "
+            f"{first!r} first: scikit-learn's MultiLabelBinarizer makes rows of names."
+        )
+
+
+def _is_word(item: Any) -> bool:
+    if not isinstance(item, str):
+        return False
+    try:
+        float(item)
+    except ValueError:
+        return True
+    return False
 
 
 def _says(name: str, text: str) -> bool:
