@@ -473,7 +473,7 @@ PARAMETERS = {
     "task_matrix": [np.eye(3), [[-1.0]], "a", [[np.nan]], 3, DATES[:1, :1]],
 }
 for model in (KernelRidge(), KernelMachine()):
-    for name in PARAMETERS.keys() & model.get_params().keys():
+    for name in sorted(PARAMETERS.keys() & model.get_params().keys()):
         several = {"alpha": [1.0, 2.0]} if name == "cv" else {}
         for i, value in enumerate(PARAMETERS[name]):
 
