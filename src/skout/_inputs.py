@@ -42,22 +42,19 @@ def _refuse_names(objects: Any, name: str) -> None:
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return
     first = objects[0]
-    is_list = isinstance(first, list | tuple) and len(first) > 0
-    if isinstance(first, set | frozenset) or (is_list and _is_word(first[0])):
+    if isinstance(first, set | frozenset) or _are_lists_of_words(objects):
         raise TypeError(
             f"{name} must be rows of numbers; for label sets 0 and 1, one column a label. Got "
             f"{first!r} first: scikit-learn's MultiLabelBinarizer makes rows of names."
         )
 
 
-def _is_word(item: Any) -> bool:
-    if not isinstance(item, str):
+def _are_lists_of_words(objects: Any) -> bool:
+    """Whether these are lists of different lengths, as no matrix is, that begin with a word."""
+    if not all(isinstance(item, list | tuple) for item in objects):
         return False
-    try:
-        float(item)
-    except ValueError:
-        return True
-    return False
+    words = [item[0] for item in objects if len(item) > 0]
+    return len({len(item) for item in objects}) > 1 and isinstance(words[0], str)
 
 
 def _says(name: str, text: str) -> bool:
