@@ -216,8 +216,8 @@ the moments, m x m + m x q numbers. So the cost is the arithmetic,
 
 for n rows of d columns, m landmarks and q outputs. The rate is a good part of the rate at which the
 machine multiplies matrices. The parameters of the first line below come from a run of 500,000 rows.
-Those of the second come from fits of 1,000,000 and 10,000,000 rows on the card, and are compared
-with a fit of rows that lie on the host.
+Those of the second come from fits of 1,000,000 and 10,000,000 rows on the card; they are compared
+with a fit of the same rows from the host, which is a check of the streaming, not of the model.
 
 {CHECK}
 

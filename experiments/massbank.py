@@ -180,8 +180,6 @@ def input_kernel() -> Any:
 def model(name: str, gamma: float, alpha: float, seed: int = 0) -> Any:
     kernels = (input_kernel(), GaussianTanimoto(gamma))
     x, y = SubSample(M_X), SubSample(M_Y)
-    if name == "forest":
-        return None
     sketches = {
         "IOKR": (None, None), "SIOKR": (x, None), "ISOKR": (None, y), "SISOKR": (x, y)
     }[name]  # fmt: skip
@@ -251,7 +249,7 @@ def nearest_spectrum(problem: Problem, train: np.ndarray, some: np.ndarray) -> n
     return np.array(out)
 
 
-def forest(problem: Problem, gamma: float, train: np.ndarray) -> StructuredPredictor:
+def forest(gamma: float) -> StructuredPredictor:
     from sklearn.ensemble import RandomForestRegressor
 
     basis = KernelBasis(
@@ -300,7 +298,7 @@ def run(quick: bool) -> None:
             ranks = ranks_of(problem, predictor, problem.spectra[test], test)
         loss = kernel_loss(problem, predictor, problem.spectra[test], test)
         add(name, len(part), fit.seconds, spent.seconds, ranks, loss)
-    trees = forest(problem, gamma, small)
+    trees = forest(gamma)
     with clock() as fit:
         trees.fit(binned(problem, small), problem.pool[problem.place[small]])
     with clock() as spent:

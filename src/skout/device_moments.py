@@ -56,10 +56,9 @@ def device_moments(
         Z, T = prepare(phi(part)), T - origin
         if weights:
             root = weights[0].sqrt()[:, None]
+            Z, T = Z * root.to(kind), T * root
         else:
             root = torch.ones((len(T), 1), dtype=torch.float64, device=rows.device)
-        if weights:
-            Z, T = Z * root.to(kind), T * root
         if sample.groups is None:
             sums[0].add(Z, T, root)
             continue
