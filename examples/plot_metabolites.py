@@ -1,0 +1,268 @@
+"""
+From a spectrum to molecules
+============================
+
+A mass spectrometer has broken an unknown molecule and weighed the pieces. Its formula is known, the
+molecule is not. This page goes all the way: spectra of MassBank, kernels that compare them,
+candidates of the right formula ranked and drawn, and for each spectrum a short list that holds the
+truth nine times in ten. The last part is about your own spectra.
+
+It needs ``pip install skout[chem,disk,plot]`` and two files of data, which skout does not ship:
+``load_massbank`` says which, and where to get them. A page without numbers was built without them.
+"""
+
+# %%
+# Spectra of known molecules
+# --------------------------
+# A spectrum is a list of peaks, each a mass and an intensity, with the mass of the unbroken ion,
+# the precursor. Some molecules have more than a hundred spectra, so we draw one for each molecule:
+# then rows are molecules, no molecule is on both sides of the split, and "nine in ten" below is a
+# promise about a *new molecule*. The first 14 letters of an InChIKey, its skeleton, tell molecules
+# apart; mirror images count as one, and no spectrum could tell them.
+
+import io
+
+import matplotlib.pyplot as plt
+import numpy as np
+from rdkit import Chem
+from rdkit.Chem.Draw import rdMolDraw2D
+
+from skout import CandidateSets, ConformalSets, sisokr
+from skout.datasets import load_massbank
+from skout.kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
+from skout.molecules import fingerprints
+from skout.sketches import SubSample
+
+data = load_massbank()
+skeleton = np.array([key[:14] for key in data.extra["inchikey"]])
+complete = np.flatnonzero(~np.isnan(data.extra["precursor_mz"]))
+rng = np.random.default_rng(0)
+order = rng.permutation(complete)
+one_each = rng.permutation(order[np.unique(skeleton[order], return_index=True)[1]])
+
+# where the formula has one candidate, there is nothing to find
+several = data.candidates.sizes[one_each] > 1
+n = len(one_each)
+train = one_each[: 6 * n // 10]
+held = one_each[6 * n // 10 : 8 * n // 10][several[6 * n // 10 : 8 * n // 10]]
+test = one_each[8 * n // 10 :][several[8 * n // 10 :]]
+print(f"{len(data)} spectra of {n} molecules")
+print(f"{len(train)} to train, {len(held)} to calibrate, {len(test)} to test, one a molecule")
+
+# %%
+# Molecules are compared by fingerprints, bits that say which small parts a molecule has. A
+# candidate is any known molecule of the same formula.
+
+
+def candidates_of(some):
+    """Return the candidates of some spectra, as SMILES and as fingerprints."""
+    sets = CandidateSets.from_lists([list(data.candidates[i]) for i in some])
+    return sets, CandidateSets(fingerprints(sets.pool), sets.indptr, sets.indices)
+
+
+X, Y = data.X[train], fingerprints(data.Y[train])
+X_held, Y_held = data.X[held], fingerprints(data.Y[held])
+X_test, Y_test = data.X[test], fingerprints(data.Y[test])
+_, held_sets = candidates_of(held)
+smiles, test_sets = candidates_of(test)
+sizes = test_sets.sizes
+print(f"candidates of a test spectrum: median {np.median(sizes):.0f}, most {sizes.max()}")
+
+# %%
+# When are two spectra alike?
+# ---------------------------
+# When pieces weigh the same (``ProbabilityProduct``), when what was *lost* weighs the same
+# (``neutral_loss``), or when their strong peaks agree (``PeakCosine``). Which of them should count,
+# and how much? ``align`` (ALIGNF) gives weights such that spectra are alike when their molecules
+# are; it looks at training data only.
+
+likeness = GaussianTanimoto(0.5)
+fragments = Normalized(ProbabilityProduct())
+losses = Normalized(ProbabilityProduct(neutral_loss=True))
+cosine = PeakCosine()
+wide = Normalized(ProbabilityProduct(sigma_mass=0.02))  # a coarser instrument
+parts = [fragments, losses, cosine, wide]
+combined = align(parts, X, Y, output_kernel=likeness, random_state=0)
+print(combined)
+
+# %%
+# A model maps spectra to the space of the output kernel; ``rank`` and ``truth_ranks`` then order
+# the candidates. Sketches keep it small. Alpha comes from five-fold cross-validation.
+
+
+def fit(kernel):
+    sketches = {"input_sketch": SubSample(1000), "output_sketch": SubSample(600)}
+    alphas = [1e-6, 1e-5, 1e-4, 1e-3]
+    return sisokr(kernel, likeness, alpha=alphas, random_state=0, **sketches).fit(X, Y)
+
+
+kernels = {"fragments": fragments, "losses": losses, "cosine": cosine, "combined": combined}
+models = {name: fit(kernel) for name, kernel in kernels.items()}
+print("truth among the first    1      5     10")
+for name, model in models.items():
+    ranks = model.truth_ranks(X_test, Y_test, test_sets)
+    print(f"{name:20s}" + "".join(f"{np.mean(ranks <= k):7.0%}" for k in (1, 5, 10)))
+guess = [np.mean(np.minimum(1, k / sizes)) for k in (1, 5, 10)]
+print(f"{'a guess':20s}" + "".join(f"{share:7.0%}" for share in guess))
+
+# %%
+# Spectra beside candidates
+# -------------------------
+# Three test spectra and their first candidates, the truth in a green frame. One is found, one comes
+# second, one is far down the list, and its place is shown. Palatinose is two sugars tied together,
+# and so are those ahead of it: there a spectrum says little.
+
+model = models["combined"]
+pool = model.embed(test_sets)  # encoded once, for all calls below
+ranks = model.truth_ranks(X_test, Y_test, pool)
+first, _ = model.rank(X_test, pool, k=3)
+
+
+def picture(text):
+    """Return the drawing of a molecule."""
+    canvas = rdMolDraw2D.MolDraw2DCairo(400, 300)
+    canvas.drawOptions().bondLineWidth = 3
+    canvas.drawOptions().minFontSize = 20
+    rdMolDraw2D.PrepareAndDrawMolecule(canvas, Chem.MolFromSmiles(text))
+    canvas.FinishDrawing()
+    return plt.imread(io.BytesIO(canvas.GetDrawingText()), format="png")
+
+
+def draw_molecule(ax, text, title, frame):
+    ax.imshow(picture(text))
+    ax.set(title=title, xticks=[], yticks=[])
+    ax.spines[:].set(color=frame, linewidth=2.5)
+
+
+def draw_spectrum(ax, mz, intensity, title):
+    ax.vlines(mz, 0.0, 100.0 * intensity / intensity.max(), color="C0", linewidth=1.5)
+    ax.axhline(0.0, color="k", linewidth=0.8)
+    ax.set(title=title, xlabel="m/z", yticks=[], ylim=(0, 105))
+    ax.spines[["left", "top", "right"]].set_visible(False)
+
+
+def flat(text):
+    """Return a SMILES as the candidates have it, without stereo."""
+    return Chem.MolToSmiles(Chem.MolFromSmiles(text), isomericSmiles=False)
+
+
+peaks = data.X.lengths[test]
+rich = (sizes >= 8) & (peaks >= 8)  # something to see, and something to choose from
+shown = [np.flatnonzero(rich & wanted)[0] for wanted in (ranks == 1, ranks == 2, ranks > 5)]
+fig, axes = plt.subplots(3, 4, figsize=(9, 6.2), layout="constrained", width_ratios=[1.5, 1, 1, 1])
+for q, row in zip(shown, axes, strict=True):
+    spectrum, truth = X_test[q : q + 1], flat(data.Y[test[q]])
+    draw_spectrum(row[0], spectrum.mz, spectrum.intensity, data.extra["name"][test[q]])
+    drawn = dict(enumerate((smiles[q][j] for j in first[q]), start=1))
+    if truth not in drawn.values():
+        del drawn[3]
+        drawn[round(ranks[q])] = truth
+    for (place, candidate), ax in zip(drawn.items(), row[1:], strict=True):
+        hit = candidate == truth
+        title = f"{place} of {sizes[q]}" + (", the truth" if hit else "")
+        draw_molecule(ax, candidate, title, "tab:green" if hit else "0.85")
+plt.show()
+
+# %%
+# A list with a promise
+# ---------------------
+# How many candidates should one look at? ``ConformalSets`` measures on the held-out molecules by
+# how much the truth falls short of the best candidate. Sets made with that gap hold the truth with
+# the probability asked for, whatever the model is worth; a better model has smaller sets.
+
+sets = ConformalSets(model).calibrate(X_held, Y_held, held_sets)
+levels = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
+results = [sets.evaluate(X_test, Y_test, pool, level) for level in levels]
+print("wanted  covered  median size  sets of one")
+for level, result in zip(levels, results, strict=True):
+    print(
+        f"{level:6.0%}{result['coverage']:9.1%}{result['median_size']:13.0f}"
+        f"{result['share_of_one']:13.0%}"
+    )
+
+# %%
+# On the left, coverage of new molecules against what was asked for. Calibration and test draw some
+# 500 molecules each, and the band is what such draws vary by, two standard deviations. On the
+# right, for each test spectrum, how many candidates there were and how many are left at 90 %: on
+# the diagonal nothing is ruled out, at the bottom one molecule is left.
+
+kept = sets.predict(X_test, pool, coverage=0.9).sizes
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
+grid = np.linspace(0.45, 1.0, 100)
+spread = np.sqrt(grid * (1 - grid) * (1 / len(held) + 1 / len(test)))
+left.fill_between(grid, grid - 2 * spread, grid + 2 * spread, color="0.9")
+left.plot(grid, grid, color="0.7")
+left.plot(levels, [result["coverage"] for result in results], "o")
+left.set(xlabel="wanted", ylabel="covered")
+jitter = np.exp(rng.uniform(-0.1, 0.1, (2, len(kept))))
+right.loglog(sizes * jitter[0], kept * jitter[1], ".", alpha=0.4)
+right.plot([1, sizes.max()], [1, sizes.max()], color="0.7", zorder=0)
+right.set(xlabel="candidates", ylabel="left at 90 %")
+plt.show()
+
+# %%
+# Your own spectra
+# ----------------
+# skout takes a list of spectra, each ``(mz, intensity, precursor)`` with masses that increase, a
+# dict with ``"mz"``, ``"intensity"`` and ``"precursor_mz"``, or a spectrum of matchms. A file in
+# the format MGF is read in a few lines; for other formats, ``matchms.importing`` has readers whose
+# spectra go in as they are.
+
+mgf = """
+BEGIN IONS
+TITLE=an unknown from black pepper
+PEPMASS=286.1438
+CHARGE=1+
+112.0757 60
+115.0542 250
+135.0441 120
+143.0491 180
+171.0441 160
+201.0546 999
+286.1438 400
+END IONS
+"""
+
+
+def read_mgf(text):
+    """Return the spectra of an MGF file."""
+    spectra = []
+    for line in text.splitlines():
+        if line.startswith("BEGIN IONS"):
+            peaks, precursor = [], None
+        elif line.startswith("PEPMASS="):
+            precursor = float(line[8:].split()[0])
+        elif line[:1].isdigit():
+            peaks.append([float(number) for number in line.split()[:2]])
+        elif line.startswith("END IONS"):
+            mz, intensity = np.array(sorted(peaks)).T
+            spectra.append((mz, intensity, precursor))
+    return spectra
+
+
+# %%
+# Candidates are SMILES of its formula, from a database of yours; here, what comes with MassBank.
+# Make fingerprints, ask for a set, draw it: in blue frames the set, in green the one of pepper,
+# piperine, whose spectra the model has not seen. Candidates of many spectra are a list of such
+# lists.
+#
+# Two cautions. The promise is about spectra *like those of the calibration*: with another
+# instrument, or candidates from a larger database, call ``calibrate`` with some hundred spectra and
+# candidate lists of your own. And a molecule that no database has is in no set.
+
+unknown = read_mgf(mgf)
+database = list(data.candidates[np.flatnonzero(data.extra["formula"] == "C17H19NO3")[0]])
+bits = fingerprints(database)
+in_set = sets.predict(unknown, [bits], coverage=0.9).sizes[0]
+place, scores = model.rank(unknown, [bits], k=4)
+print(f"{len(database)} candidates, {in_set} in the set; the first are")
+for j, score in zip(place[0], scores[0], strict=True):
+    print(f"{score:6.3f}  {database[j]}")
+
+piperine = flat("O=C(/C=C/C=C/c1ccc2OCOc2c1)N1CCCCC1")
+fig, axes = plt.subplots(1, 4, figsize=(9, 2.2), layout="constrained", width_ratios=[1.5, 1, 1, 1])
+draw_spectrum(axes[0], *unknown[0][:2], "unknown")
+for i, (j, ax) in enumerate(zip(place[0], axes[1:], strict=False)):
+    frame = "tab:green" if database[j] == piperine else "tab:blue" if i < in_set else "0.85"
+    draw_molecule(ax, database[j], f"{i + 1} of {len(database)}", frame)
+plt.show()
