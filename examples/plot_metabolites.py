@@ -210,16 +210,18 @@ plt.show()
 
 mgf = """
 BEGIN IONS
-TITLE=an unknown from black pepper
-PEPMASS=286.1438
+TITLE=unknown of formula C9H11NO2
+PEPMASS=166.0863
 CHARGE=1+
-112.0757 60
-115.0542 250
-135.0441 120
-143.0491 180
-171.0441 160
-201.0546 999
-286.1438 400
+77.0386 15
+79.0542 60
+91.0542 20
+93.0699 30
+103.0542 180
+120.0808 999
+131.0491 40
+149.0597 10
+166.0863 120
 END IONS
 """
 
@@ -242,27 +244,28 @@ def read_mgf(text):
 
 # %%
 # Candidates are SMILES of its formula, from a database of yours; here, what comes with MassBank.
-# Make fingerprints, ask for a set, draw it: in blue frames the set, in green the one of pepper,
-# piperine, whose spectra the model has not seen. Candidates of many spectra are a list of such
-# lists.
+# Write each molecule in one way, lest it be there twice, make fingerprints, ask for a set. The
+# truth, in green again, is phenylalanine, of which the model has seen no spectrum; a blue frame
+# would be another member of the set. For several spectra, give a list of such candidates.
 #
 # Two cautions. The promise is about spectra *like those of the calibration*: with another
 # instrument, or candidates from a larger database, call ``calibrate`` with some hundred spectra and
 # candidate lists of your own. And a molecule that no database has is in no set.
 
 unknown = read_mgf(mgf)
-database = list(data.candidates[np.flatnonzero(data.extra["formula"] == "C17H19NO3")[0]])
+known = data.candidates[np.flatnonzero(data.extra["formula"] == "C9H11NO2")[0]]
+database = sorted({flat(text) for text in known})
 bits = fingerprints(database)
 in_set = sets.predict(unknown, [bits], coverage=0.9).sizes[0]
-place, scores = model.rank(unknown, [bits], k=4)
+place, scores = model.rank(unknown, [bits], k=3)
 print(f"{len(database)} candidates, {in_set} in the set; the first are")
 for j, score in zip(place[0], scores[0], strict=True):
     print(f"{score:6.3f}  {database[j]}")
 
-piperine = flat("O=C(/C=C/C=C/c1ccc2OCOc2c1)N1CCCCC1")
+truth = flat("N[C@@H](Cc1ccccc1)C(=O)O")
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.2), layout="constrained", width_ratios=[1.5, 1, 1, 1])
 draw_spectrum(axes[0], *unknown[0][:2], "unknown")
-for i, (j, ax) in enumerate(zip(place[0], axes[1:], strict=False)):
-    frame = "tab:green" if database[j] == piperine else "tab:blue" if i < in_set else "0.85"
+for i, (j, ax) in enumerate(zip(place[0], axes[1:], strict=True)):
+    frame = "tab:green" if database[j] == truth else "tab:blue" if i < in_set else "0.85"
     draw_molecule(ax, database[j], f"{i + 1} of {len(database)}", frame)
 plt.show()

@@ -23,21 +23,28 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 3
 
 
-NEEDS = {"plot_nearest_molecules": "rdkit", "plot_deep_digits": "torch"}
+NEEDS = {
+    "plot_nearest_molecules": ["rdkit"],
+    "plot_deep_digits": ["torch"],
+    "plot_metabolites": ["rdkit", "pyarrow"],
+}
 
 
 @needs_matplotlib
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path, tmp_path):
-    if importlib.util.find_spec(NEEDS.get(path.stem, "numpy")) is None:
-        pytest.skip(f"it needs {NEEDS[path.stem]}")
+    for package in NEEDS.get(path.stem, []):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"it needs {package}")
+    if path.stem == "plot_metabolites" and not os.environ.get("SKOUT_DATA"):
+        pytest.skip("it needs MassBank: SKOUT_DATA names no folder of data files")
     environment = {**os.environ, "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(tmp_path)}
     environment["OPENBLAS_NUM_THREADS"] = "1"  # other tests run beside this one
     run = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         cwd=tmp_path,
         env=environment,
