@@ -40,32 +40,36 @@ rng = np.random.default_rng(0)
 order = rng.permutation(complete)
 one_each = rng.permutation(order[np.unique(skeleton[order], return_index=True)[1]])
 
-# where the formula has one candidate, there is nothing to find
-several = data.candidates.sizes[one_each] > 1
 n = len(one_each)
-train = one_each[: 6 * n // 10]
-held = one_each[6 * n // 10 : 8 * n // 10][several[6 * n // 10 : 8 * n // 10]]
-test = one_each[8 * n // 10 :][several[8 * n // 10 :]]
-print(f"{len(data)} spectra of {n} molecules")
-print(f"{len(train)} to train, {len(held)} to calibrate, {len(test)} to test, one a molecule")
+train, held, test = np.split(one_each, [6 * n // 10, 8 * n // 10])
+print(f"{len(data)} spectra of {n} molecules, {len(train)} to train")
 
 # %%
 # Molecules are compared by fingerprints, bits that say which small parts a molecule has. A
-# candidate is any known molecule of the same formula.
+# candidate is any known molecule of the same formula. Of those that share a fingerprint one stays,
+# and where one candidate is left there is nothing to find.
 
 
 def candidates_of(some):
-    """Return the candidates of some spectra, as SMILES and as fingerprints."""
+    """Return the spectra with several candidates, and these as SMILES and as fingerprints."""
     sets = CandidateSets.from_lists([list(data.candidates[i]) for i in some])
-    return sets, CandidateSets(fingerprints(sets.pool), sets.indptr, sets.indices)
+    bits = fingerprints(sets.pool)
+    _, look = np.unique(bits.words, axis=0, return_inverse=True)
+    places = [sets.positions(i) for i in range(len(sets))]
+    places = [own[np.unique(look[own], return_index=True)[1]] for own in places]
+    several = [i for i, own in enumerate(places) if len(own) > 1]
+    indices = np.concatenate([places[i] for i in several])
+    indptr = np.cumsum([0, *(len(places[i]) for i in several)])
+    return some[several], *(CandidateSets(pool, indptr, indices) for pool in (sets.pool, bits))
 
 
+held, _, held_sets = candidates_of(held)
+test, smiles, test_sets = candidates_of(test)
 X, Y = data.X[train], fingerprints(data.Y[train])
 X_held, Y_held = data.X[held], fingerprints(data.Y[held])
 X_test, Y_test = data.X[test], fingerprints(data.Y[test])
-_, held_sets = candidates_of(held)
-smiles, test_sets = candidates_of(test)
 sizes = test_sets.sizes
+print(f"{len(held)} to calibrate, {len(test)} to test")
 print(f"candidates of a test spectrum: median {np.median(sizes):.0f}, most {sizes.max()}")
 
 # %%
@@ -122,7 +126,7 @@ def picture(text):
     """Return the drawing of a molecule."""
     canvas = rdMolDraw2D.MolDraw2DCairo(400, 300)
     canvas.drawOptions().bondLineWidth = 3
-    canvas.drawOptions().minFontSize = 20
+    canvas.drawOptions().minFontSize = 22
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, Chem.MolFromSmiles(text))
     canvas.FinishDrawing()
     return plt.imread(io.BytesIO(canvas.GetDrawingText()), format="png")
@@ -149,18 +153,17 @@ def flat(text):
 peaks = data.X.lengths[test]
 rich = (sizes >= 8) & (peaks >= 8)  # something to see, and something to choose from
 shown = [np.flatnonzero(rich & wanted)[0] for wanted in (ranks == 1, ranks == 2, ranks > 5)]
-fig, axes = plt.subplots(3, 4, figsize=(9, 6.2), layout="constrained", width_ratios=[1.5, 1, 1, 1])
+fig, axes = plt.subplots(3, 4, figsize=(7.5, 6), layout="constrained", width_ratios=[1.3, 1, 1, 1])
 for q, row in zip(shown, axes, strict=True):
     spectrum, truth = X_test[q : q + 1], flat(data.Y[test[q]])
     draw_spectrum(row[0], spectrum.mz, spectrum.intensity, data.extra["name"][test[q]])
-    drawn = dict(enumerate((smiles[q][j] for j in first[q]), start=1))
-    if truth not in drawn.values():
+    drawn = {place: smiles[q][j] for place, j in enumerate(first[q], start=1)}
+    if ranks[q] > 3:
         del drawn[3]
-        drawn[round(ranks[q])] = truth
-    for (place, candidate), ax in zip(drawn.items(), row[1:], strict=True):
-        hit = candidate == truth
+    for place, candidate in (drawn | {round(ranks[q]): truth}).items():
+        hit = place == ranks[q]
         title = f"{place} of {sizes[q]}" + (", the truth" if hit else "")
-        draw_molecule(ax, candidate, title, "tab:green" if hit else "0.85")
+        draw_molecule(row[min(place, 3)], candidate, title, "tab:green" if hit else "0.85")
 plt.show()
 
 # %%
@@ -187,7 +190,7 @@ for level, result in zip(levels, results, strict=True):
 # the diagonal nothing is ruled out, at the bottom one molecule is left.
 
 kept = sets.predict(X_test, pool, coverage=0.9).sizes
-fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.6), layout="constrained")
 grid = np.linspace(0.45, 1.0, 100)
 spread = np.sqrt(grid * (1 - grid) * (1 / len(held) + 1 / len(test)))
 left.fill_between(grid, grid - 2 * spread, grid + 2 * spread, color="0.9")
@@ -245,8 +248,8 @@ def read_mgf(text):
 # %%
 # Candidates are SMILES of its formula, from a database of yours; here, what comes with MassBank.
 # Write each molecule in one way, lest it be there twice, make fingerprints, ask for a set. The
-# truth, in green again, is phenylalanine, of which the model has seen no spectrum; a blue frame
-# would be another member of the set. For several spectra, give a list of such candidates.
+# truth, in green again, is phenylalanine, of which the model has seen no spectrum; in blue is what
+# else is in the set. For several spectra, give a list of such candidates.
 #
 # Two cautions. The promise is about spectra *like those of the calibration*: with another
 # instrument, or candidates from a larger database, call ``calibrate`` with some hundred spectra and
@@ -256,16 +259,18 @@ unknown = read_mgf(mgf)
 known = data.candidates[np.flatnonzero(data.extra["formula"] == "C9H11NO2")[0]]
 database = sorted({flat(text) for text in known})
 bits = fingerprints(database)
-in_set = sets.predict(unknown, [bits], coverage=0.9).sizes[0]
+chosen = sets.predict(unknown, [bits], coverage=0.9).positions(0)
 place, scores = model.rank(unknown, [bits], k=3)
-print(f"{len(database)} candidates, {in_set} in the set; the first are")
+print(f"{len(database)} candidates, {len(chosen)} in the set; the first are")
 for j, score in zip(place[0], scores[0], strict=True):
     print(f"{score:6.3f}  {database[j]}")
 
 truth = flat("N[C@@H](Cc1ccccc1)C(=O)O")
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.2), layout="constrained", width_ratios=[1.5, 1, 1, 1])
+fig, axes = plt.subplots(
+    1, 4, figsize=(7.5, 2.1), layout="constrained", width_ratios=[1.3, 1, 1, 1]
+)
 draw_spectrum(axes[0], *unknown[0][:2], "unknown")
 for i, (j, ax) in enumerate(zip(place[0], axes[1:], strict=True)):
-    frame = "tab:green" if database[j] == truth else "tab:blue" if i < in_set else "0.85"
+    frame = "tab:green" if database[j] == truth else "tab:blue" if j in chosen else "0.85"
     draw_molecule(ax, database[j], f"{i + 1} of {len(database)}", frame)
 plt.show()

@@ -2,6 +2,9 @@
 
     python experiments/massbank.py prepare [--moses WHEEL]     candidates and fingerprints; RDKit
     python experiments/massbank.py run [--quick]               all methods, record
+    python experiments/massbank.py alignf landmarks [--quick]  further rows, added to the record
+    python experiments/massbank.py draws [--quick]             ten draws of three sketches
+    python experiments/massbank.py table                       that record, as markdown
 
 44,054 spectra of 3,833 molecules. A tenth of the molecules, by InChIKey skeleton, is the test part,
 another tenth is for validation: none of them is seen in training. Candidates of a spectrum are the
@@ -13,12 +16,20 @@ data and larger candidate sets (median 292), so only the order compares.
 Inputs: the probability product kernels of peaks and of neutral losses, added. Outputs: the
 Gaussian Tanimoto kernel of Morgan fingerprints. Widths and alpha are chosen on the validation part
 with the sketched model, for all methods; once for 7,000 spectra and once for all.
+
+Parts beside `run`, whose rows they leave as they are:
+
+alignf     Weights of six kernels on spectra by ALIGNF, learnt on the 7,000 training spectra.
+landmarks  All spectra, with landmarks drawn by molecule: a molecule of 100 spectra is as likely to
+           be a landmark as one of a single spectrum.
+draws      How much of the differences is the draw of the landmarks: ten seeds.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import re
 import zipfile
 from collections import Counter
@@ -26,10 +37,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import HERE, clock, print_table, write_record
+from common import (
+    HERE,
+    RECORDS,
+    clock,
+    mean_sd,
+    print_table,
+    read_record,
+    surroundings,
+    write_record,
+)
 from tqdm import tqdm
 
-from skout import CandidateSets, KernelBasis, StructuredPredictor, iokr, sisokr
+from skout import CandidateSets, KernelBasis, StructuredPredictor, iokr
 from skout.datasets import load_massbank
 from skout.kernels import (
     GaussianTanimoto,
@@ -38,11 +58,13 @@ from skout.kernels import (
     PeakCosine,
     ProbabilityProduct,
     Tanimoto,
+    align,
 )
 from skout.sketches import SubSample
 
 CACHE = HERE / "cache"
 N_EXACT, M_X, M_Y = 7000, 1500, 800
+N_DRAWS = 10
 GAMMAS, ALPHAS = (0.5, 1.0, 2.0), (1e-6, 1e-5, 1e-4)
 FILES = ("train.csv.gz", "test.csv.gz", "test_scaffolds.csv.gz")
 THESIS = {  # kernel loss, top-1, 5, 10 in %
@@ -177,15 +199,32 @@ def input_kernel() -> Any:
     return Normalized(ProbabilityProduct()) + Normalized(ProbabilityProduct(neutral_loss=True))
 
 
-def model(name: str, gamma: float, alpha: float, seed: int = 0) -> Any:
-    kernels = (input_kernel(), GaussianTanimoto(gamma))
-    x, y = SubSample(M_X), SubSample(M_Y)
+def spectrum_kernels() -> list[Any]:
+    """Return what ALIGNF combines: fragments and losses at two accuracies, and two cosines."""
+    widths = {"sigma_mass": 0.005}, {"sigma_mass": 0.02}
+    return [
+        *(Normalized(ProbabilityProduct(**w)) for w in widths),
+        *(Normalized(ProbabilityProduct(**w, neutral_loss=True)) for w in widths),
+        *(PeakCosine(intensity_power=power) for power in (0.5, 0.25)),
+    ]
+
+
+def model(
+    name: str,
+    gamma: float,
+    alpha: float,
+    seed: int = 0,
+    kernel: Any = None,
+    probabilities: np.ndarray | None = None,
+) -> Any:
+    """Return a method of the thesis; landmarks are drawn with these probabilities."""
+    x, y = (SubSample(m, probabilities) for m in (M_X, M_Y))
     sketches = {
         "IOKR": (None, None), "SIOKR": (x, None), "ISOKR": (None, y), "SISOKR": (x, y)
     }[name]  # fmt: skip
     return iokr(
-        *kernels, input_sketch=sketches[0], output_sketch=sketches[1], alpha=alpha,
-        random_state=seed,
+        input_kernel() if kernel is None else kernel, GaussianTanimoto(gamma),
+        input_sketch=sketches[0], output_sketch=sketches[1], alpha=alpha, random_state=seed,
     )  # fmt: skip
 
 
@@ -213,15 +252,14 @@ def kernel_loss(problem: Problem, predictor: Any, X: Any, some: np.ndarray) -> f
     return float(1.0 - kernel.paired(problem.pool[found], truth).mean())
 
 
-def choose(problem: Problem, train: np.ndarray, val: np.ndarray) -> tuple[float, float]:
+def choose(
+    problem: Problem, train: np.ndarray, val: np.ndarray, **options: Any
+) -> tuple[float, float]:
     """Return the width and alpha of the largest mean reciprocal rank on the validation part."""
     best = (-1.0, 0.0, 0.0)
     for gamma in GAMMAS:
         for alpha in ALPHAS:
-            predictor = sisokr(
-                input_kernel(), GaussianTanimoto(gamma), input_sketch=SubSample(M_X),
-                output_sketch=SubSample(M_Y), alpha=alpha, random_state=0,
-            )  # fmt: skip
+            predictor = model("SISOKR", gamma, alpha, **options)
             predictor.fit(problem.spectra[train], problem.pool[problem.place[train]])
             ranks = ranks_of(problem, predictor, problem.spectra[val], val)
             row = judge(problem, ranks, val)
@@ -271,13 +309,18 @@ def binned(problem: Problem, some: np.ndarray) -> np.ndarray:
     return out
 
 
+def parts_of(problem: Problem, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the training spectra of the exact models, validation and test spectra."""
+    rng = np.random.default_rng(0)
+    small = np.sort(rng.permutation(problem.train)[: 1000 if quick else N_EXACT])
+    val = np.sort(rng.permutation(problem.val)[: 200 if quick else 1000])
+    return small, val, problem.test[:200] if quick else problem.test
+
+
 def run(quick: bool) -> None:
     problem = Problem()
-    rng = np.random.default_rng(0)
     train = problem.train
-    small = np.sort(rng.permutation(train)[: 1000 if quick else N_EXACT])
-    val = np.sort(rng.permutation(problem.val)[: 200 if quick else 1000])
-    test = problem.test[:200] if quick else problem.test
+    small, val, test = parts_of(problem, quick)
     chosen = {len(part): choose(problem, part, val) for part in (small, train)}
     gamma = chosen[len(small)][0]
     rows = []
@@ -326,16 +369,124 @@ def run(quick: bool) -> None:
         write_record("massbank", settings, rows)
 
 
+# Parts beside the run --------------------------------------------------------------------------
+
+
+def by_molecule(problem: Problem, some: np.ndarray) -> np.ndarray:
+    """Return probabilities of rows such that each molecule has the same."""
+    _, number, counts = np.unique(problem.keys[some], return_inverse=True, return_counts=True)
+    return 1.0 / counts[number] / len(counts)
+
+
+def fitted_row(
+    problem: Problem, name: str, predictor: Any, some: np.ndarray, test: np.ndarray
+) -> dict[str, Any]:
+    """Return a row of the record; the machine need not be quiet, so it has no seconds."""
+    predictor.fit(problem.spectra[some], problem.pool[problem.place[some]])
+    ranks = ranks_of(problem, predictor, problem.spectra[test], test)
+    loss = kernel_loss(problem, predictor, problem.spectra[test], test)
+    row = {"method": name, "n": len(some), "fit seconds": None, "predict seconds": None}
+    return row | {"kernel loss": loss} | judge(problem, ranks, test)
+
+
+def alignf(problem: Problem, quick: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    small, val, test = parts_of(problem, quick)
+    kernel = align(
+        spectrum_kernels(), problem.spectra[small], problem.pool[problem.place[small]],
+        output_kernel=GaussianTanimoto(GAMMAS[0]), random_state=0,
+    )  # fmt: skip
+    gamma, alpha = choose(problem, small, val, kernel=kernel)
+    rows = [
+        fitted_row(
+            problem, f"{name}, ALIGNF", model(name, gamma, alpha, kernel=kernel), small, test
+        )
+        for name in ("IOKR", "SISOKR")
+    ]
+    return rows, {"kernel": repr(kernel), "chosen (gamma, alpha)": [gamma, alpha]}
+
+
+def landmarks(problem: Problem, quick: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    some, val, test = problem.train, *parts_of(problem, quick)[1:]
+    options = {"probabilities": by_molecule(problem, some)}
+    gamma, alpha = choose(problem, some, val, **options)
+    predictor = model("SISOKR", gamma, alpha, **options)
+    row = fitted_row(problem, "SISOKR, landmarks by molecule", predictor, some, test)
+    return [row], {"chosen (gamma, alpha)": [gamma, alpha]}
+
+
+def extend(part: str, rows: list[dict[str, Any]], settings: dict[str, Any]) -> None:
+    """Add rows to the record of `run`, in place of those of an earlier run of the part."""
+    record = read_record("massbank")
+    new = {row["method"] for row in rows}
+    record["results"] = [row for row in record["results"] if row["method"] not in new] + rows
+    record.setdefault("parts", {})[part] = surroundings() | {"settings": settings}
+    (RECORDS / "massbank.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def draws(quick: bool) -> None:
+    """Judge three ways to draw landmarks, each with ten seeds, at the settings of the record."""
+    problem = Problem()
+    small, _, test = parts_of(problem, quick)
+    _, number, counts = np.unique(problem.keys[test], return_inverse=True, return_counts=True)
+    rows = []
+    for name, some, probabilities in (
+        ("a fifth of the spectra", small, None),
+        ("all spectra", problem.train, None),
+        ("all, landmarks by molecule", problem.train, by_molecule(problem, problem.train)),
+    ):
+        found, errors, distinct = [], [], []
+        for seed in tqdm(range(2 if quick else N_DRAWS), desc=name):
+            predictor = model("SISOKR", 0.5, 1e-5, seed, probabilities=probabilities)
+            predictor.fit(problem.spectra[some], problem.pool[problem.place[some]])
+            ranks = ranks_of(problem, predictor, problem.spectra[test], test)
+            found.append(judge(problem, ranks, test))
+            hits = np.bincount(number, ranks <= 1) / counts
+            errors.append(100.0 * hits.std(ddof=1) / np.sqrt(len(hits)))
+            distinct.append(predictor.output_basis_.rank_)
+        row = {"landmarks": name, "n": len(some), "molecules": len(np.unique(problem.keys[some]))}
+        row |= {key: mean_sd(one[key] for one in found) for key in found[0]}
+        row |= {"standard error of top-1 over molecules": mean_sd(errors)}
+        rows.append(row | {"output coordinates": mean_sd(distinct)})
+        print(rows[-1], flush=True)
+    settings = {"m_x": M_X, "m_y": M_Y, "gamma": 0.5, "alpha": 1e-5, "n_draws": N_DRAWS}
+    if not quick:
+        write_record("massbank_draws", settings, rows)
+
+
+def draws_table() -> str:
+    """Return the record of `draws` as markdown."""
+    columns = ["top-1 %", "top-5 %", "top-10 %", "MRR"]
+    lines = ["| training spectra | of molecules | landmarks | " + " | ".join(columns) + " |"]
+    lines.append("|---:|---:|---|" + "---:|" * len(columns))
+    for row in read_record("massbank_draws")["results"]:
+        cells = [
+            f"{row[c][0]:.{n}f} ± {row[c][1]:.{n}f}"
+            for c, n in zip(columns, (1, 1, 1, 3), strict=True)
+        ]
+        how = "by molecule" if "by molecule" in row["landmarks"] else "by spectrum"
+        lines.append(f"| {row['n']:,} | {row['molecules']:,} | {how} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
+    more = {"alignf": alignf, "landmarks": landmarks}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare", "run"))
+    parser.add_argument("part", nargs="+", choices=("prepare", "run", *more, "draws", "table"))
     parser.add_argument("--moses", type=Path, help="the wheel of molsets 0.3.1")
     parser.add_argument("--quick", action="store_true", help="few spectra, no record")
     options = parser.parse_args()
-    if options.part == "prepare":
-        prepare(options.moses)
-    else:
-        run(options.quick)
+    for part in options.part:
+        if part in more:
+            rows, settings = more[part](Problem(), options.quick)
+            print_table(rows, list(rows[0]))
+            if not options.quick:
+                extend(part, rows, settings)
+        elif part == "prepare":
+            prepare(options.moses)
+        elif part == "table":
+            print(draws_table())
+        else:
+            {"run": run, "draws": draws}[part](options.quick)
 
 
 if __name__ == "__main__":

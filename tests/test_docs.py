@@ -94,6 +94,13 @@ def test_the_table_of_the_readme_is_that_of_the_records():
     assert summary.with_table(text) == text, "run: python benchmarks/summary.py --write"
 
 
+def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "experiments")
+    beyond = script(ROOT / "experiments" / "beyond.py")
+    text = (DOCS / "beyond.md").read_text(encoding="utf-8")
+    assert beyond.page_text() == text, "run: python experiments/beyond.py page"
+
+
 def test_links_of_a_site(tmp_path):
     links = script(DOCS / "links.py")
     (tmp_path / "a.html").write_text(

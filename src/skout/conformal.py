@@ -92,7 +92,8 @@ class ConformalSets(BaseEstimator):
         Returns
         -------
         sets : CandidateSets
-            `sets[i]` are the objects of row i, `sets.sizes` how many they are.
+            `sets[i]` are the objects of row i, `sets.sizes` how many they are. Candidates that the
+            kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         gap = self.threshold(coverage)
         F = self.model.predict_coordinates(X)
