@@ -455,14 +455,11 @@ def draws(quick: bool) -> None:
 
 def draws_table() -> str:
     """Return the record of `draws` as markdown."""
-    columns = ["top-1 %", "top-5 %", "top-10 %", "MRR"]
+    columns = ["top-1 %", "top-5 %", "top-10 %", "top-1 % of spectra"]
     head = "| training spectra | of molecules | landmarks | output coordinates |"
     lines = [head + f" {' | '.join(columns)} |", "|---:|---:|---|---:|" + "---:|" * len(columns)]
     for row in read_record("massbank_draws")["results"]:
-        cells = [
-            f"{row[c][0]:.{n}f} ± {row[c][1]:.{n}f}"
-            for c, n in zip(columns, (1, 1, 1, 3), strict=True)
-        ]
+        cells = [f"{row[c][0]:.1f} ± {row[c][1]:.1f}" for c in columns]
         how = "by molecule" if "by molecule" in row["landmarks"] else "by spectrum"
         first = f"| {row['n']:,} | {row['molecules']:,} | {how} |"
         lines.append(f"{first} {row['output coordinates'][0]:.0f} | {' | '.join(cells)} |")
