@@ -42,7 +42,7 @@ one_each = rng.permutation(order[np.unique(skeleton[order], return_index=True)[1
 
 n = len(one_each)
 train, held, test = np.split(one_each, [6 * n // 10, 8 * n // 10])
-print(f"{len(data)} spectra of {n} molecules, {len(train)} to train")
+print(f"{len(complete)} spectra of {n} molecules, {len(train)} to train")
 
 # %%
 # Molecules are compared by fingerprints, bits that say which small parts a molecule has. A
@@ -78,7 +78,7 @@ print(f"candidates of a test spectrum: median {np.median(sizes):.0f}, most {size
 # When pieces weigh the same (``ProbabilityProduct``), when what was *lost* weighs the same
 # (``neutral_loss``), or when their strong peaks agree (``PeakCosine``). Which of them should count,
 # and how much? ``align`` (ALIGNF) gives weights such that spectra are alike when their molecules
-# are; it looks at training data only.
+# are; it looks at training data only. Kernels that add nothing get no weight: here, the coarse one.
 
 likeness = GaussianTanimoto(0.5)
 fragments = Normalized(ProbabilityProduct())
