@@ -251,6 +251,9 @@ def read_mgf(text):
 # truth, in green again, is phenylalanine, of which the model has seen no spectrum; in blue is what
 # else is in the set. For several spectra, give a list of such candidates.
 #
+# The example was picked for its small set, which holds the truth. Of eight other well-known
+# molecules that were tried, two sets missed it and two ruled nothing out.
+#
 # Two cautions. The promise is about spectra *like those of the calibration*: with another
 # instrument, or candidates from a larger database, call ``calibrate`` with some hundred spectra and
 # candidate lists of your own. And a molecule that no database has is in no set.
