@@ -70,6 +70,16 @@ FACTORISATIONS = {
     *("lu_factor", "pinv", "pinvh", "qr", "schur", "solve", "splu", "svd", "svds"),
 }
 
+# What can run code that a file or a user brings; a pickle may be written, to compare objects.
+RUNS_CODE = {
+    *("pickle", "cloudpickle", "dill", "marshal", "shelve", "subprocess", "eval", "exec"),
+    *("compile", "__import__", "os.system", "os.popen", "joblib.load", "yaml"),
+    *("pandas.read_pickle", "builtins.eval", "builtins.exec"),
+}
+HARMLESS = {"pickle", "pickle.dumps"}
+# What a call must be given to load plain data only.
+LOADERS = {"numpy.load": "allow_pickle=False", "torch.load": "weights_only=True"}
+
 
 @dataclass(frozen=True)
 class Module:
@@ -136,21 +146,29 @@ def functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [n for n in module.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def dotted_names(module: Module) -> Iterator[tuple[str, int]]:
-    """Every dotted name in the code, import aliases undone: np.linalg.svd is numpy.linalg.svd."""
-    aliases = {}
+def aliases(module: Module) -> dict[str, str]:
+    """What names in the code stand for, by imports from outside: np is numpy."""
+    found = {}
     for node in module.nodes:
         if isinstance(node, ast.Import):
-            aliases |= {a.asname: a.name for a in node.names if a.asname}
+            found |= {a.asname: a.name for a in node.names if a.asname}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                aliases[alias.asname or alias.name] = full
-                yield full, node.lineno
+            found |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    return found
+
+
+def dotted_names(module: Module) -> Iterator[tuple[str, int]]:
+    """Every dotted name in the code, import aliases undone: np.linalg.svd is numpy.linalg.svd."""
+    known = aliases(module)
     for node in module.nodes:
-        parts = attribute_chain(node)
-        if parts:
-            yield ".".join([aliases.get(parts[0], parts[0]), *parts[1:]]), node.lineno
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        else:
+            parts = attribute_chain(node)
+            if parts:
+                yield ".".join([known.get(parts[0], parts[0]), *parts[1:]]), node.lineno
 
 
 def attribute_chain(node: ast.AST) -> list[str]:
@@ -252,6 +270,22 @@ def stray_factorisations(module: Module) -> list[str]:
     ]
 
 
+def code_from_data(module: Module) -> list[str]:
+    found = [
+        f"{module.name}:{line} uses {name}, which could run code of others"
+        for name, line in dotted_names(module)
+        if name not in HARMLESS and (name in RUNS_CODE or name.split(".")[0] in RUNS_CODE)
+    ]
+    known = aliases(module)
+    for call in (node for node in module.nodes if isinstance(node, ast.Call)):
+        parts = attribute_chain(call.func)
+        name = ".".join([known.get(parts[0], parts[0]), *parts[1:]]) if parts else ""
+        needed = LOADERS.get(name)
+        if needed is not None and needed not in {ast.unparse(one) for one in call.keywords}:
+            found.append(f"{module.name}:{call.lineno} calls {name} without {needed}")
+    return found
+
+
 RULES = [
     unknown_room,
     upward_imports,
@@ -261,6 +295,7 @@ RULES = [
     hidden_randomness,
     inverses,
     stray_factorisations,
+    code_from_data,
 ]
 
 
@@ -297,6 +332,19 @@ def test_no_import_cycle():
         (stray_factorisations, "skout.basis", "from scipy.linalg import cholesky as chol"),
         (stray_factorisations, "skout.basis", "from scipy.linalg.lapack import dpstrf"),
         (stray_factorisations, "skout.basis", "def f(xp, K):\n    return xp.linalg.qr(K)"),
+        (code_from_data, "skout.basis", "import pickle\npickle.loads(b)"),
+        (code_from_data, "skout.basis", "from pickle import load"),
+        (code_from_data, "skout.basis", "from pickle import Unpickler as U"),
+        (code_from_data, "skout.basis", "def f(x):\n    return eval(x)"),
+        (code_from_data, "skout.basis", "exec(open('f').read())"),
+        (code_from_data, "skout.basis", "import subprocess"),
+        (code_from_data, "skout.basis", "import os\nos.system('ls')"),
+        (code_from_data, "skout.basis", "import yaml"),
+        (code_from_data, "skout.basis", "import joblib\njoblib.load('f')"),
+        (code_from_data, "skout.basis", "import numpy as np\nnp.load('f')"),
+        (code_from_data, "skout.basis", "import numpy as np\nnp.load('f', allow_pickle=True)"),
+        (code_from_data, "skout.basis", "import torch\ntorch.load('f')"),
+        (code_from_data, "skout.basis", "from torch import load\nload('f', weights_only=False)"),
     ],
 )
 def test_rule_catches(rule, name, source):

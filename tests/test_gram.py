@@ -116,7 +116,7 @@ def problem(weights=None, n=60, groups=None, n_groups=1, seed=0, dtype=np.float6
 MIXES = {
     "none": None,
     "dense": np.random.default_rng(3).standard_normal((4, 5)),
-    "csr": sparse.random_array((7, 5), density=0.4, rng=0, format="csr"),
+    "csr": sparse.csr_array(np.random.default_rng(0).uniform(-1.5, 1, (7, 5)).clip(0)),
 }
 
 

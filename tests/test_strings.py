@@ -313,7 +313,7 @@ def test_nearest_trail_is_the_best_of_all(seed, n_edges, presence):
     rng = np.random.default_rng(seed)
     graph = draw_graph(rng, n_edges, presence=presence)
     g = rng.normal(0.4, 0.7, n_edges)
-    most = np.maximum(np.floor(g + 0.5), 0).clip(max=1 if presence else None).astype(int) + 1
+    most = np.clip(np.floor(g + 0.5), 0, 1 if presence else np.inf).astype(int) + 1
     every = [c for c in itertools.product(*(range(m + 1) for m in most)) if any(c)]
     values = {c: value(graph, g, np.array(c)) for c in every if has_trail(graph, c)}
     trail = nearest_trail(graph, g)

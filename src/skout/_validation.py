@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._arrays import Rows
+from ._arrays import Rows, n_rows
 from ._inputs import check_squares, named, numbers_in
 from ._lazy import LazyRows, is_on_disk
 
@@ -231,8 +231,10 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     with numbers_in(sample_weight, "sample_weight"):
+        # it looks at the number of rows, and newer versions at where they are
+        rows = np.empty((n_rows(X), 0))
         weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, ensure_same_device=False
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
     if weights.sum() <= 0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")

@@ -31,28 +31,41 @@ def _add_fit(app: "typer.Typer") -> None:
     def fit(
         data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz (X, Y).")],
         out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
-        target: Annotated[Text, Option(help='Columns to predict: "y", "a,b", "label_*".')] = None,
-        output: Annotated[
-            Text, Option(help="What they hold: label-set, ranking, string, smiles, numbers.")
+        target: Annotated[
+            Text, Option(help='Columns to predict: "y", "a,b", "tag_*". Needed but for npz.')
         ] = None,
-        inputs: Annotated[Text, Option(help="Input columns; all of numbers by default.")] = None,
-        drop: Annotated[Text, Option(help="Columns that are not inputs.")] = None,
-        input_kernel: Annotated[Text, Option(help='"gaussian:0.5", "ngram:4" ...')] = None,
+        output: Annotated[
+            Text,
+            Option(help="What they hold: label-set, ranking, string, smiles, numbers (default)."),
+        ] = None,
+        inputs: Annotated[Text, Option(help="Input columns; default all other numbers.")] = None,
+        drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
+        input_kernel: Annotated[
+            Text, Option(help='"gaussian:0.5", "ngram:4" ...: name:parameters.')
+        ] = None,
         output_kernel: Annotated[Text, Option(help='"tanimoto", "kendall" ...')] = None,
-        input_sketch: Annotated[Text, Option(help='"subsample:500", or "none": exact.')] = None,
-        output_sketch: Annotated[Text, Option(help='"p-sparsified:200", or "none".')] = None,
+        input_sketch: Annotated[
+            Text, Option(help='"subsample:500" (rows that are kept), or "none": exact.')
+        ] = None,
+        output_sketch: Annotated[
+            Text, Option(help='"p-sparsified:200" (output coordinates), or "none".')
+        ] = None,
         alpha: Annotated[
-            list[float] | None, Option(help="Penalty; of several the best is chosen.")
+            list[float] | None,
+            Option(help="Penalty, default 0.001; give it again for more, the best is chosen."),
         ] = None,
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
         decoder: Annotated[
             Text, Option(help="candidates, label_sets, rankings or strings.")
         ] = None,
         standardize: Annotated[Flag, Option(help="Centre and scale the inputs.")] = None,
-        separators: Annotated[Text, Option(help="Between labels of one cell: ; or |.")] = None,
-        seed: Annotated[int | None, Option(help="Seed of all draws.")] = None,
+        separators: Annotated[
+            Text, Option(help="Characters between labels of a cell, default ;|")
+        ] = None,
+        seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
         memory: Annotated[
-            float | None, Option(help="MB of a table that are held; larger ones are streamed.")
+            float | None,
+            Option(help="MB of the table to hold, default 256; larger ones are streamed."),
         ] = None,
         config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
         as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,

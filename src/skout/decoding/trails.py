@@ -217,7 +217,9 @@ class _Program:
             (np.full(v, v + 1), ends, ones),  # one end
         ]
         row, column, value = (np.concatenate(part) for part in zip(*cells, strict=True))
-        matrix = sparse.coo_array((value, (row, column)), shape=(v + 2, m + 2 * v)).tocsc()
+        # int32, which is all that milp of SciPy 1.12 takes
+        places = row.astype(np.int32), column.astype(np.int32)
+        matrix = sparse.coo_array((value, places), shape=(v + 2, m + 2 * v)).tocsc()
         right = np.concatenate([np.zeros(v), [1.0, 1.0]])
         return [LinearConstraint(matrix, right, right)]
 
@@ -245,7 +247,6 @@ class _Program:
         row[m : m + v][inside] = 1.0
         # one inequality for each copy of the piece: ways in + starts inside >= copy
         block = sparse.csr_array(np.tile(row, (len(piece), 1)))
-        copies = sparse.coo_array(
-            (np.ones(len(piece)), (np.arange(len(piece)), piece)), shape=block.shape
-        )
+        places = np.arange(len(piece), dtype=np.int32), piece.astype(np.int32)
+        copies = sparse.coo_array((np.ones(len(piece)), places), shape=block.shape)
         return LinearConstraint((block - copies).tocsc(), 0.0, np.inf)

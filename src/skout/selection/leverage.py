@@ -26,6 +26,8 @@ class LeverageScores:
     n_pilot: int
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is None:  # which NumPy 1 does not know
+            return np.asarray(self.scores, dtype=dtype)
         return np.array(self.scores, dtype=dtype, copy=copy)
 
     def __len__(self) -> int:
