@@ -304,9 +304,10 @@ ESTIMATORS = {
     "tree of rows": (NEIGHBOURS, set_state("_tree", 0, "KNeighborsRegressor"), "file can set"),
     "metric": (
         NEIGHBOURS,
-        set_state("effective_metric_", "pyfunc", "KNeighborsRegressor"),
-        "do not fit together",
+        set_state("effective_metric_", "haversine", "KNeighborsRegressor"),
+        "distance 'haversine' with {}, which is not checked",
     ),
+    "jobs": (FOREST, set_state("n_jobs", 10**5, FORESTS), "n_jobs=100000, which must be None"),
     "coefficients": (MACHINE, other_rows("_dual_coef_"), "arrays do not fit together"),
     "vectors": (MACHINE, other_rows("support_vectors_"), "arrays do not fit together"),
     "kernel": (MACHINE, set_state("kernel", "precomputed", "SVR"), "not dense with one of"),
@@ -324,6 +325,13 @@ def test_crafted_estimators_are_refused(name, tmp_path):
 def test_boosting_from_another_estimator_is_not_saved(tmp_path):
     model = GradientBoostingRegressor(n_estimators=1, init=Ridge()).fit(X, X[:, 0])
     with pytest.raises(TypeError, match=r"^\[0\] is scikit-learn's Grad.*init=None or 'zero'"):
+        skout.save([model], tmp_path / "model")
+
+
+def test_neighbours_by_a_distance_with_arrays_are_not_saved(tmp_path):
+    options = {"metric": "seuclidean", "metric_params": {"V": np.ones(3)}}
+    model = KNeighborsRegressor(algorithm="ball_tree", **options).fit(X, SETS)
+    with pytest.raises(TypeError, match=r"KNeighborsRegressor, and is not saved: .*'seuclidean'"):
         skout.save([model], tmp_path / "model")
 
 
@@ -363,3 +371,9 @@ def test_archives_are_strict_json(tmp_path):
         archive.writestr("schema.json", '{"__class__": 1, "__class__": 2}')
     with pytest.raises(FileError, match="same key twice"):
         skout.load(with_archive(out.getvalue(), "x", tmp_path))
+
+
+def test_a_pipeline_around_a_model(tmp_path):
+    model = make_pipeline(StandardScaler(), skout.iokr("gaussian", "tanimoto")).fit(X, SETS)
+    assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
+    assert describe(tmp_path / "model")["about"]["class"] == "sklearn.pipeline.Pipeline"

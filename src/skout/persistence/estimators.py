@@ -20,6 +20,12 @@ __all__ = ["READERS", "UNCHECKED", "node", "restored"]
 
 _INTEGERS = ("left_child", "right_child", "feature")
 _LEAF = -1
+# Distances that are sums over features and have no arrays of their own, whose size none checks.
+_DISTANCES = {
+    *("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine", "euclidean"),
+    *("hamming", "l1", "l2", "manhattan", "minkowski", "sqeuclidean"),
+}
+_MOST_JOBS = 1024  # joblib would start a file's million threads
 _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: What may not come in an archive of skops, which does not check it: compiled code, read blindly.
 UNCHECKED = (
@@ -109,6 +115,11 @@ def restored(name: str, state: dict[str, Any]) -> Any:
 
 
 def _made_again(kind: type, state: dict[str, Any], finish: Callable[[Any], None]) -> Any:
+    jobs = state.get("n_jobs")
+    _require(
+        jobs is None or (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS),
+        f"{kind.__name__} with n_jobs={jobs!r}, which must be None or at most {_MOST_JOBS}",
+    )
     item: Any = object.__new__(kind)
     vars(item).update(state)
     finish(item)
@@ -257,11 +268,16 @@ def _grow_neighbours(item: Any) -> None:
         and len(item._y) == rows.shape[0],
         "neighbours whose rows do not fit together",
     )
+    metric, options = item.effective_metric_, item.effective_metric_params_
+    if not callable(metric):
+        known = metric in _DISTANCES and options.keys() <= {"p"}
+        _require(
+            known, f"neighbours by the distance {metric!r} with {options}, which is not checked"
+        )
     item._tree = None
     if method != "brute":
         grow = {"kd_tree": KDTree, "ball_tree": BallTree}[method]
-        size, metric = item.leaf_size, item.effective_metric_
-        item._tree = grow(rows, size, metric=metric, **item.effective_metric_params_)
+        item._tree = grow(rows, item.leaf_size, metric=metric, **options)
 
 
 def _check_svm(item: Any) -> None:
