@@ -219,6 +219,11 @@ def set_features(value):
     return change
 
 
+def drop_field(nodes, arrays):
+    tree, _ = tree_arrays(nodes, arrays)
+    nodes[tree["nodes"]["ref"]]["items"].pop()
+
+
 AFTER = "not among the nodes after its parent"
 TREES = {
     "child beyond the end": (set_field("left_child", 0, 10**6), AFTER),
@@ -250,6 +255,7 @@ TREES = {
         "values do not fit its nodes",
     ),
     "few thresholds": (set_array("threshold", lambda a: a[:-1]), "'threshold' is not one value"),
+    "no field": (drop_field, "do not have the fields"),
     "matrix": (set_array("feature", lambda a: np.stack([a, a])), "'feature' is not one value"),
 }
 

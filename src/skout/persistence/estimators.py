@@ -171,8 +171,12 @@ def _read_tree(reader: Any, spec: dict[str, Any]) -> Any:
 
 def _nodes(fields: Any, dtype: np.dtype) -> np.ndarray:
     """Return the nodes of a tree in the layout of this version of scikit-learn."""
-    _require(isinstance(fields, dict), "a tree without nodes")
-    arrays = [fields.get(name) for name in dtype.names]  # type: ignore[union-attr]
+    names = set(dtype.names or ())
+    _require(
+        isinstance(fields, dict) and fields.keys() == names,
+        f"a tree whose nodes do not have the fields {sorted(names)} of this scikit-learn",
+    )
+    arrays = [fields[name] for name in dtype.names]  # type: ignore[union-attr]
     for name, array in zip(dtype.names, arrays, strict=True):  # type: ignore[arg-type]
         _require(
             isinstance(array, np.ndarray)
