@@ -32,7 +32,7 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import skout
-from skout.persistence import FileError, describe
+from skout.persistence import FileError, describe, values
 from skout.persistence.files import read_file, write_file
 
 N = 40
@@ -383,3 +383,42 @@ def test_a_pipeline_around_a_model(tmp_path):
     model = make_pipeline(StandardScaler(), skout.iokr("gaussian", "tanimoto")).fit(X, SETS)
     assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
     assert describe(tmp_path / "model")["about"]["class"] == "sklearn.pipeline.Pipeline"
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def repeated(kind, times):
+    """Let a list hold the same part many times, each made anew."""
+
+    def change(nodes, arrays):
+        node = next(one for one in nodes if one["kind"] == kind or kind in str(one.get("class")))
+        first = len(nodes)
+        nodes += [node] * times
+        nodes.append({"kind": "list", "items": [{"ref": first + i} for i in range(times)]})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [(FOREST, "tree"), (NEIGHBOURS, "KNeigh"), (Ridge().fit(X, SETS), "sklearn")],
+    ids=["trees", "neighbours", "archives"],
+)
+def test_many_copies_of_one_array_are_refused(model, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(values, "_SPARE", 0)
+    skout.load(rewritten(model, tmp_path, repeated(kind, 3)))
+    with pytest.raises(FileError, match="in so many parts that memory would end"):
+        skout.load(rewritten(model, tmp_path, repeated(kind, 5000)))
+
+
+def test_archives_have_each_array_once(tmp_path):
+    data = skops.io.dumps([np.zeros(3), np.ones(3)])
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w") as other:
+        first, second = (name for name in archive.namelist() if name.endswith(".npy"))
+        schema = archive.read("schema.json").decode().replace(second, first)
+        other.writestr(first, archive.read(first))
+        other.writestr("schema.json", schema)
+    with pytest.raises(FileError, match="two arrays are the same member"):
+        skout.load(with_archive(out.getvalue(), "builtins.list", tmp_path))

@@ -161,6 +161,7 @@ def _read_tree(reader: Any, spec: dict[str, Any]) -> Any:
         and values.shape[1] > 0,
         "a tree whose values do not fit its nodes",
     )
+    reader.charge(nodes.nbytes + values.nbytes)
     depth = _depth(nodes, n_features)
     n_outputs = values.shape[1]
     tree = _tree.Tree(n_features, np.ones(n_outputs, dtype=np.intp), n_outputs)

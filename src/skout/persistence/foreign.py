@@ -79,7 +79,9 @@ def _archive_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
 
 def _read_archive(reader: Any, spec: dict[str, Any]) -> Any:
     skops = _skops(f"The file has scikit-learn's {spec['class']}, and to load it")
-    data = reader.value(spec["archive"]).tobytes()
+    archive = reader.value(spec["archive"])
+    reader.charge(2 * archive.nbytes)
+    data = archive.tobytes()
     unchecked = _checked_names(data)  # before skops looks at it
     unknown = [*skops.get_untrusted_types(data=data), *unchecked]
     if unknown:
@@ -93,7 +95,8 @@ def _read_archive(reader: Any, spec: dict[str, Any]) -> Any:
 def _checked_names(data: bytes) -> list[str]:
     """Return the classes of an archive that skops trusts and skout does not; check its members.
 
-    A member could be larger than it seems only if it is compressed, or an archive itself.
+    A member could be larger than it seems only if it is compressed, an archive itself, or read
+    again and again.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
@@ -102,17 +105,24 @@ def _checked_names(data: bytes) -> list[str]:
             raise FileError("The file has a compressed archive, which could be of any size.")
         if not all(one.filename.endswith((".npy", "schema.json")) for one in members):
             raise FileError("The file has an archive with parts that are neither arrays nor JSON.")
-        schema = parse_json(archive.read("schema.json"))
-    return sorted({name for name in _names(schema) if name.startswith(estimators.UNCHECKED)})
+        parts = list(_parts(parse_json(archive.read("schema.json"))))
+    # skops reads an array once for each number that it goes by, and always where it has none
+    reads = {
+        (one["file"], one.get("__id__") or -1 - i) for i, one in enumerate(parts) if "file" in one
+    }
+    if len(reads) > len({file for file, _ in reads}):
+        raise FileError("The file has an archive in which two arrays are the same member.")
+    names = {f"{one.get('__module__')}.{one.get('__class__')}" for one in parts}
+    return sorted(name for name in names if name.startswith(estimators.UNCHECKED))
 
 
-def _names(schema: Any) -> Iterator[str]:
-    """Yield the names of all classes that an archive has."""
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in the JSON of an archive."""
     left = [schema]
     while left:
         one = left.pop()
         if isinstance(one, dict):
-            yield f"{one.get('__module__')}.{one.get('__class__')}"
+            yield one
         if isinstance(one, dict | list):
             left.extend(one.values() if isinstance(one, dict) else one)
 

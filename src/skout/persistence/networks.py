@@ -134,6 +134,7 @@ def _as_array(tensor: Any, path: str) -> np.ndarray:
 
 def _read_network(reader: Any, spec: dict[str, Any]) -> Any:
     weights = reader.value(spec["weights"])
+    reader.charge(sum(array.nbytes for array in (weights or {}).values()))
     if spec["class"] is not None:
         module = _built(spec["class"], reader.value(spec["config"]), weights)
     else:
