@@ -13,14 +13,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from measure import print_table
+from measure import print_table, write_record
 
 from skout import KernelRidge, sisokr
 from skout.sketches import SubSample
 
 
 def main() -> None:
-    """Predict in threads, and print how many answers differed."""
+    """Predict in threads, and record how many answers differed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=8)
@@ -55,6 +55,8 @@ def main() -> None:
         for name in questions
     ]
     print_table(rows, list(rows[0]))
+    settings = vars(given) | {"rows of a question": len(X)}
+    print(write_record("threads", settings, rows))
 
 
 if __name__ == "__main__":

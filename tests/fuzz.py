@@ -1,16 +1,21 @@
-"""Readers of SMILES, spectra, graphs and tables, fed with what no user means.
+"""Readers of SMILES, spectra, graphs, tables and saved models, fed with what no user means.
 
-    python tests/fuzz.py [--minutes 10] [--seed 0]
+    python tests/fuzz.py [--minutes 10] [--seed 0] [--record PATH]
 
-A reader may return rows or raise TypeError or ValueError; anything else is a crash. `test_fuzz.py`
-runs a few hundred examples of each.
+A reader may return rows or raise TypeError or ValueError; anything else is a crash. Memory is
+watched, and counts as a crash beyond a bound. `test_fuzz.py` runs some examples of each.
+`fuzz_files.py` says what is done to saved models.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import io
+import json
 import math
+import platform
+import resource
 import sys
 import tempfile
 import time
@@ -21,11 +26,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from fuzz_files import MODELS, WAYS, read_model, saved
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
-from skout import KernelRidge
+from skout import KernelRidge, __version__
 from skout.kernels import NGram, PeakCosine, ProbabilityProduct, WeisfeilerLehman
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import SubSample
@@ -49,6 +55,11 @@ SPECTRA = (
     | JUNK
 )
 CELLS = st.floats(-1e3, 1e3).map(repr) | st.sampled_from(["", "nan", "inf", "1e400", "x", "é", '"'])
+SEEDS = st.integers(0, 2**32 - 1)
+#: How many saved models were refused, predicted, or loaded without being able to predict.
+OUTCOMES: dict[str, int] = {}
+# Megabytes that no reader may add to what the process took before.
+MOST_MEMORY = 1000.0
 TABLES = st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=8)
 
 
@@ -115,6 +126,11 @@ def read_damaged_parquet(given: tuple[Any, int, int]) -> None:
         open_parquet(path, ["a", "b"], "c")
 
 
+def read_saved(given: tuple[str, str, int]) -> None:
+    outcome = read_model(given)
+    OUTCOMES[outcome] = OUTCOMES.get(outcome, 0) + 1
+
+
 def _number(cell: str) -> float:
     try:
         return float(cell)
@@ -133,6 +149,10 @@ TARGETS: dict[str, tuple[Any, Callable[[Any], None]]] = {
         st.tuples(TABLES, st.integers(0, 10**6), st.integers(1, 255)),
         read_damaged_parquet,
     ),
+    **{
+        f"saved: {way}": (st.tuples(st.sampled_from(list(MODELS)), st.just(way), SEEDS), read_saved)
+        for way in WAYS
+    },
 }
 
 
@@ -162,25 +182,58 @@ def run(name: str, examples: int, seed: int | None = None) -> int:
     return count
 
 
+def peak() -> float:
+    """Return the most memory that the process ever had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
 def main() -> int:
     """Run all readers in turn until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="where to write what was found, as JSON")
     arguments = parser.parse_args()
-    end, seed = time.monotonic() + 60.0 * arguments.minutes, arguments.seed
-    executions, crashes = dict.fromkeys(TARGETS, 0), dict.fromkeys(TARGETS, 0)
+    faulthandler.enable()
+    for name in MODELS:
+        saved(name)  # the memory that they take is not that of a reader
+    for name in TARGETS:
+        run(name, 20, arguments.seed)
+    start, end, seed = peak(), time.monotonic() + 60.0 * arguments.minutes, arguments.seed
+    OUTCOMES.clear()
+    rows = {name: {"executions": 0, "crashes": 0, "megabytes": 0.0} for name in TARGETS}
     while time.monotonic() < end:
-        for name in TARGETS:
+        for name, row in rows.items():
+            before = peak()
             try:
-                executions[name] += run(name, 200, seed)
+                row["executions"] += run(name, 200, seed)
             except Exception:
-                crashes[name] += 1
+                row["crashes"] += 1
                 traceback.print_exc()
+            row["megabytes"] = round(row["megabytes"] + peak() - before, 1)
         seed += 1
-    for name, count in executions.items():
-        print(f"{name:>16}  {count:>8} executions  {crashes[name]:>3} crashes")
-    return int(any(crashes.values()))
+    report(arguments, rows, peak() - start)
+    return int(any(row["crashes"] for row in rows.values()) or peak() - start > MOST_MEMORY)
+
+
+def report(arguments: argparse.Namespace, rows: dict[str, Any], megabytes: float) -> None:
+    """Print the counts, and write them where that is wanted."""
+    for name, row in rows.items():
+        print(f"{name:>20}", *(f"{row[key]:>10} {key}" for key in row))
+    print(f"saved models: {OUTCOMES}; memory above that at the start: {megabytes:.0f} MB")
+    if arguments.record is None:
+        return
+    record = {
+        "settings": {"minutes": arguments.minutes, "seed": arguments.seed},
+        "versions": {"python": platform.python_version(), "skout": __version__},
+        "date": time.strftime("%Y-%m-%d"),
+        "executions": sum(row["executions"] for row in rows.values()),
+        "crashes": sum(row["crashes"] for row in rows.values()),
+        "megabytes above the start": round(megabytes, 1),
+        "saved models": dict(sorted(OUTCOMES.items())),
+        "readers": rows,
+    }
+    arguments.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

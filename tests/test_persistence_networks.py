@@ -1,7 +1,9 @@
 """Networks in files: skout's own are built again, others are given."""
 
 import functools
+import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +14,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import skout  # noqa: E402
-from skout.deep import MLP, CharTransformer, NeuralRegressor, Training  # noqa: E402
+from skout.deep import (  # noqa: E402
+    MLP,
+    CharTransformer,
+    NeuralRegressor,
+    TextEncoder,
+    Training,
+    descriptions,
+)
 from skout.persistence import FileError, describe  # noqa: E402
 from skout.persistence.files import read_file, write_file  # noqa: E402
 
@@ -173,3 +182,103 @@ def test_card_is_not_needed_to_load(tmp_path, monkeypatch):
     assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="asks for a card"):
         again.fit(X, LABELS)
+
+
+# Text encoders ------------------------------------------------------------------------------------
+
+TEXTS = ["a red acid", "", "salt of a blue acid", "unheard of"] * 6
+
+
+@pytest.fixture(params=["bert", "distilbert", "roberta", "t5"])
+def hub(request, tmp_path):
+    """A folder with a tiny random model and a tokenizer of a few words."""
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "red", "blue", "acid", "of", "salt"]
+    small = {"vocab_size": 12, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
+    small |= {"num_attention_heads": 2, "max_position_embeddings": 40}
+    config = {
+        "bert": lambda: transformers.BertConfig(**small),
+        "roberta": lambda: transformers.RobertaConfig(**small, pad_token_id=0),
+        "distilbert": lambda: transformers.DistilBertConfig(
+            vocab_size=12, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=40
+        ),
+        "t5": lambda: transformers.T5Config(
+            vocab_size=12, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2
+        ),
+    }[request.param]()
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    folder = tmp_path / "hub"
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def text_regressor(folder, **options):
+    module = functools.partial(TextEncoder, model=folder, max_length=32, hidden=(5,), **options)
+    return NeuralRegressor(module, **OPTIONS).fit(TEXTS, LABELS)
+
+
+def test_text_encoder_needs_no_folder_to_load(hub, tmp_path):
+    model = text_regressor(hub)
+    expected = model.predict(TEXTS)
+    skout.save(model, tmp_path / "model")
+    shutil.rmtree(hub)
+    again = skout.load(tmp_path / "model")
+    assert_array_equal(again.predict(TEXTS), expected)
+    skout.save(again, tmp_path / "second")
+    assert_array_equal(skout.load(tmp_path / "second").predict(TEXTS), expected)
+    assert str(hub).encode() not in (tmp_path / "model").read_bytes()  # a file names no other file
+    with pytest.raises(TypeError, match="needs it again to be fitted"):
+        again.fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("hub", ["bert"], indirect=True)
+def test_text_encoder_as_an_instance(hub, tmp_path):
+    model = NeuralRegressor(TextEncoder(4, hub, max_length=32, freeze=True), **OPTIONS)
+    skout.save(model, tmp_path / "model")
+    shutil.rmtree(hub)
+    expected = model.fit(TEXTS, LABELS).predict(TEXTS)
+    again = skout.load(tmp_path / "model")
+    assert_array_equal(again.fit(TEXTS, LABELS).predict(TEXTS), expected)
+
+
+@pytest.mark.parametrize("hub", ["bert"], indirect=True)
+def test_unknown_text_encoders_are_given(hub, tmp_path, monkeypatch):
+    unfitted = NeuralRegressor(functools.partial(TextEncoder, model=hub), **OPTIONS)
+    skout.save(unfitted, tmp_path / "unfitted")
+    with pytest.raises(ValueError, match="needs TextEncoder"):
+        skout.load(tmp_path / "unfitted")
+    monkeypatch.setattr(descriptions, "_KINDS", ())
+    model = text_regressor(hub)
+    skout.save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="needs TextEncoder"):
+        skout.load(tmp_path / "model")
+    again = skout.load(tmp_path / "model", modules={"TextEncoder": model.module})
+    assert_array_equal(again.predict(TEXTS), model.predict(TEXTS))
+
+
+@pytest.mark.parametrize("hub", ["bert"], indirect=True)
+def test_crafted_text_encoders_are_refused(hub, tmp_path):
+    skout.save(text_regressor(hub), tmp_path / "model")
+    header, arrays = read_file(tmp_path / "model")
+    del header["format"]
+    structure = json.loads(arrays["structure"].tobytes())
+    for name, value, message in [
+        ("kind", "llama", "must be of one of the kinds"),
+        ("attention", "someone/kernel", "with attention of"),
+        ("num_hidden_layers", 10**7, "its weights cannot fill"),
+        ("vocab_size", 10**9, "its weights cannot fill"),
+        ("hidden_size", 32, "do not fit"),
+        ("auto_map", "someone/code", r"settings that a bert has not: \['auto_map'\]"),
+        ("_attn_implementation", "someone/kernel", "settings that a bert has not"),
+        ("tokenizer", "{}", "tokenizer that cannot be read"),
+    ]:
+        changed = json.loads(json.dumps(structure))
+        pairs = [node["items"] for node in changed["nodes"] if node["kind"] == "dict"]
+        wanted = "settings" if name in ("kind", "attention", "tokenizer") else "vocab_size"
+        (items,) = [one for one in pairs if any(key == wanted for key, _ in one)]
+        items[:] = [[key, old] for key, old in items if key != name] + [[name, value]]
+        text = np.frombuffer(json.dumps(changed).encode(), np.uint8)
+        write_file(tmp_path / "bad", {**arrays, "structure": text}, header)
+        with pytest.raises(FileError, match=message):
+            skout.load(tmp_path / "bad")

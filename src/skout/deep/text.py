@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .._arrays import row_slices
 from .._validation import check_choice, check_number
+from .descriptions import description, from_description, import_transformers
 from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
 
 __all__ = ["TextEncoder"]
@@ -25,9 +26,10 @@ class TextEncoder(nn.Module):
     ----------
     n_outputs : int
         Number of outputs.
-    model : str or path
+    model : str, path or dict
         A local folder, or the name of a model on the Hugging Face hub, that AutoModel and
-        AutoTokenizer can read. Of an encoder-decoder model the encoder is taken.
+        AutoTokenizer can read. Of an encoder-decoder model the encoder is taken. A dict, as in
+        `config`, makes a model of that kind with random weights.
     pooling : {"mean", "cls"}, default "mean"
         From the vectors of the tokens to one: their mean, or the vector of the first token.
     hidden : sequence of int, default ()
@@ -46,6 +48,9 @@ class TextEncoder(nn.Module):
     tokenizer : transformers.PreTrainedTokenizerBase
     pad_id : int
         The token that fills up a batch.
+    config : dict or None
+        The parameters, from which an equal module can be built without the folder. None where the
+        model or its tokenizer is of a kind that cannot be described so.
 
     Examples
     --------
@@ -63,7 +68,7 @@ class TextEncoder(nn.Module):
     def __init__(
         self,
         n_outputs: int,
-        model: str | os.PathLike[str],
+        model: str | os.PathLike[str] | Mapping[str, Any],
         *,
         pooling: str = "mean",
         hidden: Sequence[int] = (),
@@ -79,6 +84,7 @@ class TextEncoder(nn.Module):
         check_choice(freeze, "freeze", (True, False))
         check_dropout(dropout)
         hidden = check_widths(hidden)
+        self._options = {"n_outputs": n_outputs, "hidden": hidden, "dropout": dropout}
         self.pooling = pooling
         self.max_length = max_length
         self.freeze = freeze
@@ -90,6 +96,14 @@ class TextEncoder(nn.Module):
         width = self.encoder.config.hidden_size
         self.head = dense_layers(n_outputs, n_inputs=width, hidden=hidden, dropout=dropout)
         self.train()  # what was read is in evaluation mode
+
+    @property
+    def config(self) -> dict[str, Any] | None:
+        described = description(self.encoder, self.tokenizer)
+        if described is None:
+            return None
+        own = {name: getattr(self, name) for name in ("pooling", "max_length", "freeze")}
+        return {**self._options, **own, "model": described}
 
     def train(self, mode: bool = True) -> TextEncoder:
         """Set training mode; a frozen encoder stays in evaluation mode.
@@ -151,18 +165,24 @@ class TextEncoder(nn.Module):
 
 
 def _pretrained(model: Any) -> tuple[Any, Any]:
-    """Return the encoder, in float32, and the tokenizer of a folder or name."""
-    if not isinstance(model, str | os.PathLike):
+    """Return the encoder, in float32, and the tokenizer of a folder, a name or a description."""
+    if isinstance(model, Mapping):
+        encoder, tokenizer = from_description(model)
+    elif isinstance(model, str | os.PathLike):
+        transformers = import_transformers()
+        encoder = transformers.AutoModel.from_pretrained(os.fspath(model))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(os.fspath(model))
+    else:
         raise TypeError(
-            f"model must be a local folder or the name of a model. Got {model!r} instead."
+            f"model must be a local folder or the name of a model. Got {model!r} instead; a model "
+            "that was loaded from a file needs it again to be fitted."
         )
-    transformers = _transformers()
-    encoder = transformers.AutoModel.from_pretrained(os.fspath(model)).float()
+    encoder = encoder.float()
     if encoder.config.is_encoder_decoder:
         encoder = encoder.get_encoder()
     if isinstance(getattr(encoder, "pooler", None), nn.Module):
         encoder.pooler = nn.Identity()  # its weights would never get a gradient
-    return encoder, transformers.AutoTokenizer.from_pretrained(os.fspath(model))
+    return encoder, tokenizer
 
 
 def _check_reach(max_length: int, encoder: Any, tokenizer: Any) -> None:
@@ -182,11 +202,3 @@ def _pad_id(tokenizer: Any) -> int:
         if token is not None:
             return int(token)
     return 0
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError("TextEncoder needs transformers: pip install skout[text]") from error
-    return transformers

@@ -46,8 +46,9 @@ def save(
     Parameters
     ----------
     model : estimator, basis, kernel, decoder or candidates of skout
-        Regressors of scikit-learn in it need skops (`pip install skout[save]`), which must trust
-        them. Functions and networks of your own are not saved, only their names and weights: give
+        Of scikit-learn, trees, forests, boosting, neighbours, SVMs, perceptrons, Gaussian
+        processes, pipelines of them, and all that skops trusts (`pip install skout[save]`) may be
+        in it. Functions and networks of your own are not saved, only their names and weights: give
         them again to `load`.
     path : path
         Its folder must exist.

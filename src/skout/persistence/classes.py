@@ -26,7 +26,15 @@ from ..moments import KnownRows, Moments
 from ..regressors import KernelRidge
 from .files import FileError
 
-__all__ = ["CLASSES", "TYPES", "function_name", "name_of", "restored", "saved_state"]
+__all__ = [
+    "CLASSES",
+    "TYPES",
+    "function_name",
+    "name_of",
+    "new_parameters",
+    "restored",
+    "saved_state",
+]
 
 
 def name_of(kind: type) -> str:
@@ -132,13 +140,13 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
         if is_method or name.startswith("__"):
             raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
     item = object.__new__(kind)
-    vars(item).update(_new_parameters(kind) | state)
+    vars(item).update(new_parameters(kind) | state)
     if isinstance(item, Ragged):
         _check_ragged(item)
     return _REBUILT[kind](item) if kind in _REBUILT else item
 
 
-def _new_parameters(kind: type) -> dict[str, Any]:
+def new_parameters(kind: type) -> dict[str, Any]:
     """Return the parameters of an estimator with a default, which older files may not have."""
     if not issubclass(kind, BaseEstimator):
         return {}

@@ -59,7 +59,7 @@ class _Walk:
         if kind in ("list", "tuple"):
             refs = [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
             return refs
-        fields = ("data", "indices", "indptr", "archive", "config", "weights")
+        fields = ("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values")
         return [(name, node[name]) for name in fields if name in node]
 
 
@@ -79,6 +79,8 @@ def _what(node: dict[str, Any]) -> str:
         return f"network {node['class'] or node['given']}"
     if kind in ("given", "type", "dtype"):
         return f"{kind} {node['name']}"
+    if kind == "tree":
+        return f"tree on {node['n_features']} features"
     if kind == "generator":
         return "random generator"
     if "shape" in node:

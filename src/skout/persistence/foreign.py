@@ -1,23 +1,23 @@
 """Parts of a model that are not skout's: scikit-learn's estimators, functions, networks.
 
-scikit-learn's go through skops, which knows how to read them without running code, and refuses
-what it does not trust. Functions are not saved: the file has their names, and they are given again
-at load.
+scikit-learn's are in the list of `estimators`, or go through skops, which knows how to read them
+without running code and refuses what it does not trust. Functions are not saved: the file has
+their names, and they are given again at load.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from . import networks
+from . import estimators, networks
 from .classes import function_name, name_of
-from .files import FileError
+from .files import FileError, parse_json
 
 __all__ = ["READERS", "node", "own_type", "restored"]
 
@@ -40,7 +40,7 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any]:
         return found
     package = type(item).__module__.partition(".")[0]
     if package == "sklearn":
-        return _sklearn_node(writer, item, path)
+        return estimators.node(writer, item, path) or _archive_node(writer, item, path)
     if callable(item) and not isinstance(item, BaseEstimator):
         return writer.given(function_name(item, path), item, path)
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
@@ -60,45 +60,71 @@ def _read_given(reader: Any, spec: dict[str, Any]) -> Any:
 # scikit-learn -------------------------------------------------------------------------------------
 
 
-def _sklearn_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
-    skops = _skops(f"{path} is scikit-learn's {type(item).__name__}, and to save it")
+def _archive_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
+    what = f"{path} is scikit-learn's {type(item).__name__}"
+    skops = _skops(f"{what}, and to save it")
     try:
         data = skops.dumps(item)
-        unknown = skops.get_untrusted_types(data=data)
+        unknown = [*skops.get_untrusted_types(data=data), *_checked_names(data)]
     except Exception as error:
-        raise TypeError(
-            f"{path} is scikit-learn's {type(item).__name__}, and skops cannot save it: {error}"
-        ) from error
+        raise TypeError(f"{what}, and skops cannot save it: {error}") from error
     if unknown:
         raise TypeError(
-            f"{path} is scikit-learn's {type(item).__name__}, with parts that skops does not trust "
-            f"in a file: {', '.join(unknown)}. They could not be loaded again, so nothing is "
-            "saved. Use an estimator without them."
+            f"{what}, with parts that are not trusted in a file: {', '.join(unknown)}. They could "
+            "not be loaded again, so nothing is saved. Use an estimator without them."
         )
     array = writer.value(np.frombuffer(data, dtype=np.uint8), path)
     return {"kind": "sklearn", "class": name_of(type(item)), "archive": array}
 
 
-def _read_sklearn(reader: Any, spec: dict[str, Any]) -> Any:
+def _read_archive(reader: Any, spec: dict[str, Any]) -> Any:
     skops = _skops(f"The file has scikit-learn's {spec['class']}, and to load it")
-    data = reader.value(spec["archive"]).tobytes()
-    _check_archive(data)
-    unknown = skops.get_untrusted_types(data=data)
+    archive = reader.value(spec["archive"])
+    reader.charge(2 * archive.nbytes)
+    data = archive.tobytes()
+    unchecked = _checked_names(data)  # before skops looks at it
+    unknown = [*skops.get_untrusted_types(data=data), *unchecked]
     if unknown:
-        raise FileError(f"The file has types that skops does not trust: {', '.join(unknown)}.")
+        raise FileError(f"The file has types that are not trusted: {', '.join(unknown)}.")
     item = skops.loads(data, trusted=[])
     if name_of(type(item)) != spec["class"]:
         raise FileError(f"The file promises {spec['class']} and has {name_of(type(item))}.")
     return item
 
 
-def _check_archive(data: bytes) -> None:
-    """Raise where a zip archive would be larger than it is: skops does not compress."""
+def _checked_names(data: bytes) -> list[str]:
+    """Return the classes of an archive that skops trusts and skout does not; check its members.
+
+    A member could be larger than it seems only if it is compressed, an archive itself, or read
+    again and again.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-    is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
-    if not is_plain or sum(one.file_size for one in members) > len(data):
-        raise FileError("The file has a compressed archive, which could be of any size.")
+        is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
+        if not is_plain or sum(one.file_size for one in members) > len(data):
+            raise FileError("The file has a compressed archive, which could be of any size.")
+        if not all(one.filename.endswith((".npy", "schema.json")) for one in members):
+            raise FileError("The file has an archive with parts that are neither arrays nor JSON.")
+        parts = list(_parts(parse_json(archive.read("schema.json"))))
+    # skops reads an array once for each number that it goes by, and always where it has none
+    reads = {
+        (one["file"], one.get("__id__") or -1 - i) for i, one in enumerate(parts) if "file" in one
+    }
+    if len(reads) > len({file for file, _ in reads}):
+        raise FileError("The file has an archive in which two arrays are the same member.")
+    names = {f"{one.get('__module__')}.{one.get('__class__')}" for one in parts}
+    return sorted(name for name in names if name.startswith(estimators.UNCHECKED))
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in the JSON of an archive."""
+    left = [schema]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            yield one
+        if isinstance(one, dict | list):
+            left.extend(one.values() if isinstance(one, dict) else one)
 
 
 def _skops(purpose: str) -> Any:
@@ -111,13 +137,17 @@ def _skops(purpose: str) -> Any:
 
 READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "given": _read_given,
-    "sklearn": _read_sklearn,
+    "sklearn": _read_archive,
+    **estimators.READERS,
     **networks.READERS,
 }
 
 
 def restored(name: str, state: dict[str, Any]) -> Any:
-    """Return an object of a class of `skout.deep`; others are refused."""
+    """Return an object of a class of `skout.deep` or of scikit-learn; others are refused."""
+    estimator = estimators.restored(name, state)
+    if estimator is not None:
+        return estimator
     found = networks.classes().get(name) if name.startswith(networks.PACKAGE) else None
     if found is None:
         raise FileError(f"The file has an object of the class {name!r}, which is not skout's.")

@@ -1,13 +1,15 @@
 """Networks: weights as arrays, with what it takes to build the module again.
 
-Modules of skout that need no other file (`MLP`, `CharTransformer`) are built from their
-settings. Any other module is given at load by the name of its class; its weights are in the file.
+Modules of skout are built from their settings; a `TextEncoder` from the kind and sizes of its
+model and the JSON of its tokenizer, where these are of a known kind. Any other module is given at
+load by the name of its class; its weights are in the file.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,9 +28,10 @@ _SPARE = 2**24
 
 def classes() -> dict[str, type]:
     """Return the classes of `skout.deep` that a file may name; PyTorch is imported here."""
-    from ..deep import MLP, CharTransformer, NeuralRegressor, Training
+    from ..deep import MLP, CharTransformer, NeuralRegressor, TextEncoder, Training
 
-    return {name_of(kind): kind for kind in (MLP, CharTransformer, NeuralRegressor, Training)}
+    modules = (MLP, CharTransformer, TextEncoder)
+    return {name_of(kind): kind for kind in (*modules, NeuralRegressor, Training)}
 
 
 def _is_own(kind: Any) -> bool:
@@ -51,7 +54,8 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any] | None:
         return None
     function: Any = getattr(item, "func", None)
     if isinstance(item, functools.partial) and _is_own(function) and not item.args:
-        keywords = writer.value(item.keywords, path)
+        values = item.keywords | ({"model": None} if "model" in item.keywords else {})
+        keywords = writer.value(values, path)  # a file names no other file
         return {"kind": "partial", "class": name_of(function), "keywords": keywords}
     if _is_own(item):
         return {"kind": "type", "name": name_of(item)}
@@ -74,10 +78,10 @@ def _regressor(writer: Any, item: Any, path: str) -> dict[str, Any]:
     dot = f"{path}." if path else ""
     found = writer.object(name_of(type(item)), state, path)
     values = found["state"]
-    if _is_own(getattr(module, "func", module)) or _is_own(type(module)):
+    if _can_be_built(module, fitted):
         values["module"] = writer.value(module, f"{dot}module")
     else:
-        is_users = fitted is not None and not _is_own(type(fitted))
+        is_users = fitted is not None and not _is_described(fitted)
         name = type(fitted).__name__ if is_users else function_name(module, f"{dot}module")
         what = type(module) if hasattr(module, "state_dict") else module  # members copy instances
         values["module"] = writer.add(writer.given(name, what, f"{dot}module"))
@@ -87,6 +91,22 @@ def _regressor(writer: Any, item: Any, path: str) -> dict[str, Any]:
     return found
 
 
+def _is_described(module: Any) -> bool:
+    """Whether this is a module that can be built from its settings."""
+    return _is_own(type(module)) and module.config is not None
+
+
+def _can_be_built(module: Any, fitted: Any) -> bool:
+    """Whether the parameter `module` need not be given again at load."""
+    kind = getattr(module, "func", module)
+    if not _is_own(kind):
+        return _is_described(module)
+    # one that reads a folder can do without it only where it was read
+    return "model" not in inspect.signature(kind).parameters or (
+        fitted is not None and _is_described(fitted)
+    )
+
+
 def _network(writer: Any, module: Any, path: str) -> dict[str, Any]:
     from torch.nn.parameter import is_lazy
 
@@ -94,7 +114,7 @@ def _network(writer: Any, module: Any, path: str) -> dict[str, Any]:
     arrays = None
     if not any(is_lazy(tensor) for tensor in weights.values()):  # else they are not drawn yet
         arrays = {name: _as_array(tensor, f"{path}.{name}") for name, tensor in weights.items()}
-    own = _is_own(type(module))
+    own = _is_described(module)
     return {
         "kind": "network",
         "class": name_of(type(module)) if own else None,
@@ -114,6 +134,7 @@ def _as_array(tensor: Any, path: str) -> np.ndarray:
 
 def _read_network(reader: Any, spec: dict[str, Any]) -> Any:
     weights = reader.value(spec["weights"])
+    reader.charge(sum(array.nbytes for array in (weights or {}).values()))
     if spec["class"] is not None:
         module = _built(spec["class"], reader.value(spec["config"]), weights)
     else:
@@ -130,8 +151,10 @@ def _built(name: str, config: dict[str, Any], weights: Mapping[str, np.ndarray] 
 
     kind, arrays = _own(name), weights or {}
     most = max(len(arrays), 64)
+    settings = config.get("model", {}).get("settings", {})
     counts = [config.get("n_layers", 0), len(config.get("hidden", ()))]
-    if max(counts) <= most:
+    counts += [settings[name] for name in settings if "layers" in name or "group" in name]
+    if max(count or 0 for count in counts) <= most:
         with torch.device("meta"):  # takes no memory
             probe = kind(**config)
         tensors = [*probe.parameters(), *probe.buffers()]

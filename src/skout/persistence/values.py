@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..decoding import FaissIndex
 from . import foreign
 from .classes import CLASSES, TYPES, name_of, restored, saved_state
 from .files import DTYPES, FileError
@@ -27,6 +28,8 @@ __all__ = ["Reader", "Writer"]
 
 _MAX_DEPTH = 100
 _LARGE = 2**63
+# Bytes that parts may make beside the arrays of a file: so many, and this multiple of the arrays.
+_SPARE, _COPIES = 2**28, 32
 _CONTAINERS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 _SPARSE = {name: getattr(sparse, name) for name in ("csr_matrix", "csr_array", "csc_matrix")}
 _BIT_GENERATORS = {
@@ -191,6 +194,8 @@ class Reader:
         self.arrays = arrays
         self.given = given
         self._made: list[Any] = []
+        stored = sum(array.nbytes for name, array in arrays.items() if name != "structure")
+        self._left = _SPARE + _COPIES * stored
 
     def model(self, structure: dict[str, Any]) -> Any:
         """Return the model of a structure."""
@@ -215,6 +220,12 @@ class Reader:
         if tag not in _TAGS:
             raise FileError(f"The file has a value of the unknown kind {tag!r}.")
         return _TAGS[tag](content)
+
+    def charge(self, n_bytes: int) -> None:
+        """Raise where copies, each a line of the file, would take much more than its arrays."""
+        self._left -= n_bytes
+        if self._left < 0:
+            raise FileError("The file has the same arrays in so many parts that memory would end.")
 
     def values(self, specs: list[Any]) -> list[Any]:
         return [self.value(spec) for spec in specs]
@@ -350,9 +361,20 @@ def _read_generator(reader: Reader, node: dict[str, Any]) -> Any:
 def _read_object(reader: Reader, node: dict[str, Any]) -> Any:
     name = node["class"]
     state = {attribute: reader.value(spec) for attribute, spec in node["state"].items()}
+    reader.charge(_grown(name, state))
     if name in CLASSES:
         return restored(CLASSES[name], state)
     return foreign.restored(name, state)
+
+
+def _grown(name: str, state: dict[str, Any]) -> int:
+    """Return the bytes of the index that an object builds for its rows."""
+    if name == name_of(FaissIndex):
+        return getattr(state.get("embedding_"), "nbytes", 0)
+    n, *width = getattr(state.get("_fit_X"), "shape", (0,))  # of scikit-learn's neighbours
+    leaf = state.get("leaf_size")
+    n_leaves = n // max(leaf, 1) + 1 if isinstance(leaf, int) else n
+    return 16 * n + 32 * n_leaves * sum(width)
 
 
 def _read_type(reader: Reader, node: dict[str, Any]) -> type:
