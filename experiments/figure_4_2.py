@@ -56,9 +56,7 @@ def ridge_path(data: Any, there: np.ndarray) -> list[dict[str, np.ndarray]]:
     X, Y = data.part("train")
     moments = Moments.of_block(X @ there, Y, None)
     coefs = [there @ ridge(moments, alpha)[0] for alpha in ALPHAS]
-    return [
-        {part: data.part(part)[0] @ coef for part in ("validation", "test")} for coef in coefs
-    ]
+    return [{part: data.part(part)[0] @ coef for part in ("validation", "test")} for coef in coefs]
 
 
 def error(data: Any, part: str, predicted: np.ndarray) -> float:

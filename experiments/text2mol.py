@@ -124,6 +124,8 @@ class Problem:
     """
 
     def __init__(self, white: float) -> None:
+        if not (CACHE / "text2mol.npz").is_file():
+            prepare()
         with np.load(CACHE / "text2mol.npz") as file:
             z = {name: file[name] for name in file.files}
         counts = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
