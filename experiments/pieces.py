@@ -37,8 +37,8 @@ class Plan:
         All that the results depend on; other settings make all pieces stale.
     pieces : dict of str -> function
         Each is given the results of the pieces before it, and returns what JSON can hold.
-    rows : function
-        Makes the rows of the record of the results of all pieces.
+    rows : function, optional
+        Makes the rows of the record of the results of all pieces. None: a piece writes the record.
     draw : function, optional
         Draws the figure of the finished record.
     jobs : int, default 1
@@ -48,7 +48,7 @@ class Plan:
     record: str
     settings: dict[str, Any]
     pieces: dict[str, Callable[[Results], Any]]
-    rows: Callable[[Results], list[dict[str, Any]]]
+    rows: Callable[[Results], list[dict[str, Any]]] | None
     draw: Callable[[dict[str, Any]], Any] | None = None
     jobs: int = 1
     seed: int = 0
@@ -72,6 +72,8 @@ def carry_out(
     for name, piece in bar:
         write_piece(folder, name, plan, piece)
         found[name] = piece
+    if plan.rows is None:
+        return []
     rows = as_json(plan.rows({name: found[name]["results"] for name in plan.pieces}))
     seconds = round(sum(found[name]["seconds"] for name in plan.pieces), 1)
     if not quick and not _is_recorded(plan, rows):
