@@ -214,7 +214,7 @@ def _draw_4_2(mse: Any, times: Any, settings: dict[str, Any]) -> None:
         for pair, x in zip(pairs, total, strict=True):
             axes[2].annotate(
                 f"{pair[0]}", (x, mse[pair]["mse"][0] - exact), fontsize=7,
-                xytext=(3, 4), textcoords="offset points",
+                xytext=(3, -10 if pair[0] == 295 else 4), textcoords="offset points",
             )  # fmt: skip
     axes[2].axhline(0.0, color="grey", lw=0.8)
     axes[2].set(

@@ -82,7 +82,7 @@ def _section(config: Config, rows: list[Row]) -> str:
 def _word(row: Row, why: str) -> str:
     if row.reached is None:
         return "not run"
-    return "reached" if row.reached else f"**short**: {why}" if why else "**short**"
+    return "reached" if row.reached else f"**short**: {row.why or why or 'the reason is not known'}"
 
 
 def title(name: str) -> str:
