@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-newest pytest lint typecheck format bench docs clean
+.PHONY: help demo test test-oldest test-newest pytest lint typecheck format bench reproduce docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench: $(READY) ## speed and memory, against scikit-learn and plain NumPy
 	$(BIN)/python benchmarks/machines.py
 	$(BIN)/python benchmarks/structured.py --part pool sets
 	$(BIN)/python benchmarks/bits.py
+
+reproduce: $(READY) ## the papers' tables and figures on a CPU, an hour (ONLY=table-4.2 for some)
+	$(BIN)/python experiments/reproduce.py $(if $(ONLY),--only "$(ONLY)") $(REPRODUCE_ARGS)
 
 docs: $(SITE) ## the site, in docs/_build/html: warnings are errors, links are checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

@@ -24,6 +24,7 @@ __all__ = [
     "FIGURES",
     "RECORDS",
     "Scaler",
+    "as_json",
     "clock",
     "fastest",
     "load_boston",
@@ -32,6 +33,7 @@ __all__ = [
     "mean_sd",
     "print_table",
     "read_record",
+    "record_path",
     "write_record",
 ]
 
@@ -74,25 +76,41 @@ class Scaler:
 # Records ---------------------------------------------------------------------------------------
 
 
+def record_path(name: str) -> Path:
+    """Return where a record is, or will be."""
+    return RECORDS / f"{name}.json"
+
+
 def write_record(
-    name: str, settings: dict[str, Any], results: Sequence[dict[str, Any]], seed: int = 0
+    name: str,
+    settings: dict[str, Any],
+    results: Sequence[dict[str, Any]],
+    seed: int = 0,
+    wall_seconds: float | None = None,
 ) -> Path:
     """Write seed, versions, settings, hardware, date and results as JSON; return the path."""
     record = {"experiment": name, "seed": seed} | surroundings()
+    if wall_seconds is not None:
+        record["wall_seconds"] = wall_seconds
     record["hardware"]["gemm_gflops"] = round(gemm_rate(np.float64, 2048) / 1e9, 1)
     record |= {"settings": settings, "results": list(results)}
     RECORDS.mkdir(exist_ok=True)
-    path = RECORDS / f"{name}.json"
+    path = record_path(name)
     path.write_text(json.dumps(record, indent=1, default=_plain) + "\n")
     return path
 
 
 def read_record(name: str) -> dict[str, Any]:
     """Return a record, or stop with a message."""
-    path = RECORDS / f"{name}.json"
+    path = record_path(name)
     if not path.is_file():
         sys.exit(f"There is no record {name}.json yet: experiments/README.md says what writes it.")
     return json.loads(path.read_text())
+
+
+def as_json(value: Any) -> Any:
+    """Return what is left of a value that has been written and read again."""
+    return json.loads(json.dumps(value, default=_plain))
 
 
 def _plain(value: Any) -> Any:

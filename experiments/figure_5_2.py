@@ -18,10 +18,12 @@ of 1,000 rows, so that the network is of the same size.
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import Any
 
 import numpy as np
 from common import FIGURES, clock, mean_sd, print_table, read_record, write_record
+from pieces import Plan, alone, joined
 
 from skout import KernelBasis
 from skout.datasets import make_subspace_regression
@@ -135,6 +137,47 @@ def dsokr_row(
         "weights": weights,
         "seconds": spent_all / replicates,
     }
+
+
+@functools.cache
+def outputs(quick: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outputs of the training and the validation part."""
+    (_, known), (_, held), _ = problem(*((3000, 500, 10) if quick else (50_000, 5000, 10)))
+    return known, held
+
+
+def perfect(m: int, replicates: int, quick: bool) -> list[dict[str, Any]]:
+    """Return the validation MSE of perfect coefficients, over draws; no network is asked."""
+    known, held = outputs(quick)
+    rows = []
+    for large in (None, LARGE):
+        found = []
+        for seed in range(replicates):
+            basis = KernelBasis(
+                "linear", SubSample(large or m), whiten="eigh", rank=m, random_state=seed
+            ).fit(known)
+            back = basis.combine(basis.landmarks_)
+            found.append(mse(basis.transform(held) @ back, held))
+        method = "DSOKR" if large is None else "truncated"
+        rows.append({"method": method, "m_y": m, "perfect": mean_sd(found)})
+    return rows
+
+
+def leverage(quick: bool) -> list[dict[str, Any]]:
+    """Return the highest approximate leverage scores of the outputs."""
+    known = outputs(quick)[0].astype(np.float64)
+    scores = leverage_scores("linear", known, 1e-4, random_state=0).scores
+    return [{"method": "leverage", "scores": np.sort(scores)[::-1][:400].round(6).tolist()}]
+
+
+def plan(quick: bool) -> Plan:
+    """Return the part without networks: leverage scores and perfect h, ten draws."""
+    draws = 2 if quick else 10
+    sizes = SIZES[::4] if quick else SIZES
+    pieces = {"leverage": alone(leverage, quick)}
+    pieces |= {f"m_y {m}": alone(perfect, m, draws, quick) for m in sizes}
+    settings = {"sizes": sizes, "draws": draws, "large": LARGE, "quick": quick}
+    return Plan("figure_5_2_perfect", settings, pieces, joined)
 
 
 def draw(record: dict[str, Any]) -> None:

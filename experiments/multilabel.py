@@ -115,8 +115,8 @@ def predictions(
     """Yield each alpha and the coordinates predicted with it; the kernel is computed once."""
     if sketch is None:
         K, K_val = Gaussian(gamma)(X), Gaussian(gamma)(X_val, X)
-        for alpha in alphas:
-            yield alpha, K_val @ dual_ridge(K, T, np.ones(len(T)), alpha)[0]
+        for alpha in alphas:  # solved for the held-out rows, which are fewer than the targets
+            yield alpha, dual_ridge(K, K_val.T, np.ones(len(T)), alpha)[0].T @ T
         return
     basis = KernelBasis(Gaussian(gamma), sketch, random_state=SEED)
     Z, Z_val = basis.fit_transform(X), basis.transform(X_val)
@@ -134,11 +134,10 @@ class FoldOutputs:
 
     @classmethod
     def of(
-        cls, Y: np.ndarray, kernels: dict[Any, Any], sketch: Any, decoders: dict[str, Any]
+        cls, Y: np.ndarray, bases: dict[Any, KernelBasis], decoders: dict[str, Any]
     ) -> FoldOutputs:
         parts, ready, end = [], {}, 0
-        for name, kernel in kernels.items():
-            basis = KernelBasis(kernel, sketch, random_state=SEED)
+        for name, basis in bases.items():
             parts.append(basis.fit_transform(Y))
             columns = slice(end, end := end + basis.rank_)
             for decoder, blank in decoders.items():
@@ -172,7 +171,11 @@ def choose(
     def outputs(i: int, name: str | None) -> FoldOutputs:
         train = folds[i][0]
         sketch = None if name is None else OUTPUT_SKETCHES[name](min(m_y, len(train)))
-        return FoldOutputs.of(Y[train], OUTPUT_KERNELS, sketch, DECODERS)
+        bases = {
+            name: KernelBasis(kernel, sketch, random_state=SEED)
+            for name, kernel in OUTPUT_KERNELS.items()
+        }
+        return FoldOutputs.of(Y[train], bases, DECODERS)
 
     def add(rows: str, gamma: float, name: str | None) -> None:
         for i, fold in enumerate(folds):

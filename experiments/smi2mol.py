@@ -48,8 +48,11 @@ def prepare() -> None:
     np.savez_compressed(CACHE / "qm9.npz", **{name: getattr(graphs, name) for name in PARTS})
 
 
-def load_graphs(path: Path) -> Graphs:
-    with np.load(path) as file:
+def load_graphs() -> Graphs:
+    """Return the graphs of all molecules, of the file that `prepare` writes if need be."""
+    if not (CACHE / "qm9.npz").is_file():
+        prepare()
+    with np.load(CACHE / "qm9.npz") as file:
         return Graphs(*(file[name] for name in PARTS))
 
 
@@ -74,7 +77,7 @@ def network(n_outputs: int) -> Any:
 
 
 def train(seed: int, methods: list[str], device: str, epochs: int, out: Path) -> None:
-    smiles, graphs = load_smiles(), load_graphs(CACHE / "qm9.npz")
+    smiles, graphs = load_smiles(), load_graphs()
     part, val, test = split(graphs, seed)
     rows = KERNEL.encode(graphs)[part]  # once for all that follows
     basis = KernelBasis(KERNEL, SubSample(M_Y), whiten="eigh", random_state=seed)
@@ -120,7 +123,7 @@ def train(seed: int, methods: list[str], device: str, epochs: int, out: Path) ->
 def evaluate(folder: Path) -> None:
     from skout.metrics import graph_edit_distance
 
-    smiles, graphs = load_smiles(), load_graphs(CACHE / "qm9.npz")
+    smiles, graphs = load_smiles(), load_graphs()
     files = sorted(folder.glob("smi2mol_*.npz"))
     table: dict[str, dict[str, list[float]]] = {}
     shown: Any = None

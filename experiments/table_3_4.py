@@ -1,6 +1,6 @@
 """Table 3.4 and its appendix: river flow rf1, multi-output kernel ridge regression.
 
-    python experiments/table_3_4.py [--quick] [--part official folds]
+    python experiments/table_3_4.py [--quick] [--folds]
 
 Missing inputs get the training mean; inputs and targets are standardised by training statistics.
 Two protocols:
@@ -20,15 +20,15 @@ of its training mean; aRRMSE is the mean over the eight targets.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from typing import Any
 
 import numpy as np
-from common import Scaler, clock, load_rf1, mean_sd, print_table, write_record
+from common import Scaler, clock, load_rf1, mean_sd
 from paths import TargetRidge, fit_path, folds_of
+from pieces import Plan, alone, joined, run_script
 from sklearn.base import clone
 from sklearn.model_selection import KFold
-from tqdm import tqdm
 
 from skout import KernelRidge
 from skout.kernels import Gaussian, Laplacian, Matern
@@ -42,7 +42,7 @@ from skout.sketches import (
     SubSample,
 )
 
-SEED, SIZE = 0, 100
+SEED, SIZE, N_DRAWS = 0, 100, 30
 ALPHAS = np.logspace(-12, 0, 25)
 #: aRRMSE, its deviation and the training seconds printed in the thesis.
 PAPER = {
@@ -86,27 +86,21 @@ def cv_mse(model: KernelRidge) -> float:
     return float(model.cv_results_["mean_mse"].min())
 
 
-def official(quick: bool) -> list[dict[str, Any]]:
-    """Return one row for each sketch and family of kernels."""
+def official(name: str, quick: bool) -> list[dict[str, Any]]:
+    """Return the row of a sketch with a Gaussian kernel, and that with any kernel."""
     X, Y, n, names = load_rf1()
     X, T = Scaler(X[:n])(X), Scaler(Y[:n])(Y)
     split = (X[:n], T[:n], X[n:], T[n:])
-    draws = 3 if quick else 30
-    rows = []
-    for name, sketch in tqdm(SKETCHES.items(), desc="official"):
-        exact = sketch is None  # then one fold and one alpha cost n^3
-        if exact and quick:
-            continue
-        kernels = GAUSSIAN[::3] if exact or quick else GAUSSIAN
-        alphas = np.logspace(-8, -4, 5) if exact else ALPHAS
-        best = select(kernels, sketch, X[:n], T[:n], alphas=alphas)
-        rows.append(
-            {"sketch": name, "family": "gaussian"} | judge(best, 1 if exact else draws, split)
-        )
-        if not exact:
-            other = select(OTHERS[::3] if quick else OTHERS, sketch, X[:n], T[:n], alphas=alphas)
-            best = min(best, other, key=cv_mse)
-            rows.append({"sketch": name, "family": "any"} | judge(best, draws, split))
+    sketch, draws = SKETCHES[name], 3 if quick else N_DRAWS
+    exact = sketch is None  # then one fold and one alpha cost n^3
+    kernels = GAUSSIAN[::3] if exact or quick else GAUSSIAN
+    alphas = np.logspace(-8, -4, 5) if exact else ALPHAS
+    best = select(kernels, sketch, X[:n], T[:n], alphas=alphas)
+    rows = [{"sketch": name, "family": "gaussian"} | judge(best, 1 if exact else draws, split)]
+    if not exact:
+        other = select(OTHERS[::3] if quick else OTHERS, sketch, X[:n], T[:n], alphas=alphas)
+        best = min(best, other, key=cv_mse)
+        rows.append({"sketch": name, "family": "any"} | judge(best, draws, split))
     for row in rows:
         row["targets"] = dict(zip(names, row["targets"], strict=True))
     return rows
@@ -135,56 +129,55 @@ def judge(chosen: KernelRidge, draws: int, split: tuple[np.ndarray, ...]) -> dic
     }
 
 
-def folds(quick: bool) -> list[dict[str, Any]]:
-    """Return one row for each outer fold and sketch."""
+def fold(number: int, quick: bool) -> list[dict[str, Any]]:
+    """Return the row of one outer fold for each sketch."""
     X, Y, _, names = load_rf1()
-    splits = list(KFold(10, shuffle=True, random_state=SEED).split(X))
-    sketches = [SubSample(300)] if quick else [SubSample(1500), PivotedCholesky(1500)]
+    train, test = list(KFold(10, shuffle=True, random_state=SEED).split(X))[number]
+    scale_x, scale_y = Scaler(X[train]), Scaler(Y[train])
+    A, T = scale_x(X[train]), scale_y(Y[train])
+    inner = folds_of(len(A), 5, seed=number)
     rows = []
-    for number, (train, test) in enumerate(tqdm(splits[:2] if quick else splits, desc="folds")):
-        scale_x, scale_y = Scaler(X[train]), Scaler(Y[train])
-        A, T = scale_x(X[train]), scale_y(Y[train])
-        inner = folds_of(len(A), 5, seed=number)
-        for sketch in sketches:
-            kernels = WIDE[::3] if quick else WIDE
-            with clock() as watch:
-                paths = [fit_path(kernel, sketch, A, T, ALPHAS, inner, SEED) for kernel in kernels]
-                model = TargetRidge(paths)
-            F = model.predict(scale_x(X[test]))
-            errors = rrmse(scale_y(Y[test]), F, train_mean=np.zeros(len(names)))
-            rows.append(
-                {
-                    "fold": number,
-                    "sketch": type(sketch).__name__,
-                    "size": sketch.size,
-                    "chosen": dict(zip(names, model.settings(), strict=True)),
-                    "cv_rmse": float(np.sqrt(model.cv_mse).mean()),
-                    "arrmse": float(errors.mean()),
-                    "targets": dict(zip(names, errors.tolist(), strict=True)),
-                    "seconds": watch.seconds,
-                }
-            )
+    for sketch in [SubSample(300)] if quick else [SubSample(1500), PivotedCholesky(1500)]:
+        kernels = WIDE[::3] if quick else WIDE
+        with clock() as watch:
+            paths = [fit_path(kernel, sketch, A, T, ALPHAS, inner, SEED) for kernel in kernels]
+            model = TargetRidge(paths)
+        F = model.predict(scale_x(X[test]))
+        errors = rrmse(scale_y(Y[test]), F, train_mean=np.zeros(len(names)))
+        rows.append(
+            {
+                "fold": number,
+                "sketch": type(sketch).__name__,
+                "size": sketch.size,
+                "chosen": dict(zip(names, model.settings(), strict=True)),
+                "cv_rmse": float(np.sqrt(model.cv_mse).mean()),
+                "arrmse": float(errors.mean()),
+                "targets": dict(zip(names, errors.tolist(), strict=True)),
+                "seconds": watch.seconds,
+            }
+        )
     return rows
 
 
-def main() -> None:
-    parts = {"official": official, "folds": folds}
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small, no record")
-    parser.add_argument("--part", nargs="+", default=list(parts), choices=list(parts))
-    arguments = parser.parse_args()
-    columns = ["sketch", "family", "fold", "kernel", "alpha", "cv_rmse", "arrmse", "seconds"]
-    common = {"alphas": ALPHAS, "size": SIZE, "gaussian": GAUSSIAN, "others": OTHERS}
-    settings = {
-        "official": common | {"choice": "5 blocks of consecutive training rows"},
-        "folds": {"alphas": ALPHAS, "kernels": WIDE, "choice": "5 random folds, for each target"},
-    }
-    for part in arguments.part:
-        results = parts[part](arguments.quick)
-        print_table(results, columns)
-        if not arguments.quick:
-            print("record:", write_record(f"table_3_4_{part}", settings[part], results, SEED))
+def plan(quick: bool) -> Plan:
+    """Return the run of the official split."""
+    settings = {"alphas": ALPHAS, "size": SIZE, "gaussian": GAUSSIAN, "others": OTHERS}
+    settings |= {"choice": "5 blocks of consecutive training rows", "quick": quick}
+    settings["draws"] = N_DRAWS
+    names = [name for name, sketch in SKETCHES.items() if not (quick and sketch is None)]
+    pieces = {name: alone(official, name, quick) for name in names}
+    return Plan("table_3_4_official", settings, pieces, joined, seed=SEED)
+
+
+def plan_folds(quick: bool) -> Plan:
+    """Return the run of the random folds, ten minutes."""
+    settings = {"alphas": ALPHAS, "kernels": WIDE, "choice": "5 random folds, for each target"}
+    pieces = {f"fold {i}": alone(fold, i, quick) for i in range(2 if quick else 10)}
+    return Plan("table_3_4_folds", settings | {"quick": quick}, pieces, joined, seed=SEED)
 
 
 if __name__ == "__main__":
-    main()
+    columns = ["sketch", "family", "fold", "kernel", "alpha", "cv_rmse", "arrmse", "seconds"]
+    chosen = plan_folds if "--folds" in sys.argv else plan
+    sys.argv = [word for word in sys.argv if word != "--folds"]
+    run_script(__doc__, chosen, columns)

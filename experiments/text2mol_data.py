@@ -24,8 +24,14 @@ N_VAL = 500
 N_NAMES = 6  # of a molecule
 
 
-def prepare(wheel: Path) -> None:
-    """Write texts, substructure counts and skeletons, which `train` reads without RDKit."""
+def prepare(wheel: Path | None) -> None:
+    """Write texts, substructure counts and skeletons, which `train` reads without RDKit.
+
+    Parameters
+    ----------
+    wheel : path or None
+        Of the package chemicals, whose names are added.
+    """
     test_part = load_chebi20()
     pool = list(test_part.candidates)
     texts, smiles, source = [], [], []
@@ -37,7 +43,7 @@ def prepare(wheel: Path) -> None:
         texts += list(X)
         smiles += list(Y)
         source += [name] * len(X)
-    for text, molecule in names_of(wheel):
+    for text, molecule in names_of(wheel) if wheel else ():
         texts.append(text)
         smiles.append(molecule)
         source.append("names")
@@ -139,6 +145,8 @@ class Problem:
     """
 
     def __init__(self, white: float) -> None:
+        if not (CACHE / "text2mol.npz").is_file():
+            prepare(None)
         with np.load(CACHE / "text2mol.npz") as file:
             z = {name: file[name] for name in file.files}
         counts = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
