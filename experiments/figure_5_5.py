@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from common import FIGURES, mean_sd
 from pieces import Plan, alone, joined, run_script
-from text2mol_data import Problem
 from text2mol import ranks as ranks_of
+from text2mol_data import Problem
 
 from skout import KernelBasis
 from skout.kernels import Cosine, Gaussian

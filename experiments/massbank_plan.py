@@ -16,7 +16,11 @@ def run(quick: bool) -> list[dict[str, Any]]:
             f"There is no {path}: run massbank.py prepare, with --moses and the wheel of molsets "
             "for the candidates of the record."
         )
-    massbank.run(quick)
+    massbank.run(quick)  # writes a new record, to which the others add
+    for name, part in {"alignf": massbank.alignf, "landmarks": massbank.landmarks}.items():
+        rows, settings = part(massbank.Problem(), quick)
+        if not quick:
+            massbank.extend(name, rows, settings)
     return []
 
 
