@@ -30,7 +30,7 @@ from skout.sketches import SubSample
 
 WHITE, M_Y, RANK = 0.35, 1000, 300
 N_FOLDS, N_GRAMS, M_X = 5, 10000, 5000
-NAME_SHARE, EPOCHS, BATCH, LR, MAX_LENGTH = 0.5, 10, 512, 2.5e-4, 192
+NAME_SHARE, BATCH, LR, MAX_LENGTH = 0.5, 512, 2.5e-4, 192
 FASTER = 10.0  # what is not pretrained learns so many times as fast
 
 
@@ -59,7 +59,7 @@ def fit_draft() -> dict[str, Any]:
             print("draft", k, len(some), flush=True)
     np.savez(
         CACHE / "text2mol_draft.npz", coefficients=np.array(coefficients, dtype=np.float16),
-        grams=np.array(tfidf.get_feature_names_out()), idf=tfidf.idf_,
+        grams=tfidf.get_feature_names_out().astype(str), idf=tfidf.idf_,
     )  # fmt: skip
     found: dict[str, Any] = {"seconds": fit.seconds / (N_FOLDS + 1), "n_texts": len(texts)}
     for name, some in {"val": [problem.texts[i] for i in problem.val],
@@ -127,10 +127,10 @@ class Corrected(nn.Module):
         self.pad_id = self.text.pad_id
         self.gate = nn.Linear(RANK, n_outputs, bias=False)
         with torch.no_grad():
+            for parameter in self.text.head.parameters():  # the draft as it is, at first
+                parameter.zero_()
             if start is not None:
                 self.gate.weight.copy_(torch.as_tensor(start.T))
-                for parameter in self.text.head.parameters():  # the draft as it is, at first
-                    parameter.zero_()
 
     def tokenize(self, strings: list[str]) -> list[np.ndarray]:
         return self.text.tokenize(strings)
@@ -148,25 +148,29 @@ class Stages:
     """
 
     def __init__(self, problem: Problem, rows: int | None) -> None:
-        draft = Draft()
-        texts, at = problem.parts()
-        rng = np.random.default_rng(1)
-        names = problem.names[rng.random(len(problem.names)) < NAME_SHARE]
-        if rows is not None:
-            texts, at, names = texts[:rows], at[:rows], names[:rows]
-        every = texts + [problem.texts[i] for i in names]
-        at = np.concatenate([at, names])
-        drafts = draft(every, folds_of(problem.keys)[at])
-        n = len(texts)
-        self.parts = [
-            ({"texts": every, "draft": drafts}, problem.outputs[at]),
-            ({"texts": texts, "draft": drafts[:n]}, problem.outputs[at[:n]]),
-        ]
-        self.new = {}
-        for name, some in {"val": [problem.texts[i] for i in problem.val],
-                           "test": problem.test_texts}.items():  # fmt: skip
-            some = some[:rows]
-            self.new[name] = {"texts": some, "draft": draft(some, np.full(len(some), N_FOLDS))}
+        n, at, X, self.new = _inputs(rows)
+        captions = {"texts": X["texts"][:n], "draft": X["draft"][:n]}
+        self.parts = [(X, problem.outputs[at]), (captions, problem.outputs[at[:n]])]
+
+
+@functools.cache
+def _inputs(rows: int | None) -> tuple[int, np.ndarray, dict[str, Any], dict[str, Any]]:
+    """Return the number of captions, the rows of all training texts, these, and the new texts."""
+    problem, draft = Problem(WHITE), Draft()
+    texts, at = problem.parts()
+    rng = np.random.default_rng(1)
+    names = problem.names[rng.random(len(problem.names)) < NAME_SHARE]
+    if rows is not None:
+        texts, at, names = texts[:rows], at[:rows], names[:rows]
+    every = texts + [problem.texts[i] for i in names]
+    at = np.concatenate([at, names])
+    X = {"texts": every, "draft": draft(every, folds_of(problem.keys[at]))}
+    new = {}
+    for name, some in {"val": [problem.texts[i] for i in problem.val],
+                       "test": problem.test_texts}.items():  # fmt: skip
+        some = some[:rows]
+        new[name] = {"texts": some, "draft": draft(some, np.full(len(some), N_FOLDS))}
+    return len(texts), at, X, new
 
 
 def settings_of(epochs: int) -> list[Training]:

@@ -343,7 +343,9 @@ def _captions(columns: Sequence[str]) -> list[Row]:
     paper = record["settings"]["thesis"]
     places = ("Hits@1 %", "Hits@10 %", "MRR", "mean rank")
     rows = []
-    for method, name in (("shallow", "SISOKR"), ("regression", "regression"), ("dsokr", "DSOKR")):
+    ours_of = {"shallow": "SISOKR", "regression": "regression", "contrastive": "contrastive",
+               "dsokr": "DSOKR"}  # fmt: skip
+    for method, name in ours_of.items():
         runs = [row for row in record["results"] if row["method"] == method]
         for column in columns:
             theirs = (paper[name][places.index(column)], None)
