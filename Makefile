@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-newest pytest lint typecheck format bench reproduce docs clean
+.PHONY: help demo test test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,15 +32,21 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
 RANGE := test,ann,chem,cli,dask,disk,fast,plot,save
-RANGE_ARGS := --doctest-ignore-import-errors tests src
+NETWORKS := src/skout/predictor.py::skout.predictor.dsokr
+RANGE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) tests src
 FLAWS := tests/test_dependencies.py::test_installed_versions_have_no_known_flaw
 
 test-oldest: $(VENV)-oldest/.ready ## run the tests on the oldest versions that are supported
-	$(VENV)-oldest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --deselect $(FLAWS) -W ignore::DeprecationWarning
+	$(VENV)-oldest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --junitxml=out/oldest.xml \
+	  --deselect $(FLAWS) -W ignore::DeprecationWarning
 
 test-newest: $(VENV)-newest/.ready ## run the tests on the newest versions, whatever is pinned
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[$(RANGE)]"
-	$(VENV)-newest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS)
+	$(VENV)-newest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --junitxml=out/newest.xml
+
+# Versions and counts of the last such run, also if tests failed: run all of it before.
+record-oldest record-newest: record-%:
+	$(VENV)-$*/bin/python benchmarks/versions.py $* out/$*.xml
 
 $(VENV)-oldest/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest

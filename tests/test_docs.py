@@ -101,6 +101,32 @@ def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
     assert beyond.page_text() == text, "run: python experiments/beyond.py page"
 
 
+def test_the_tested_versions_are_those_of_the_record():
+    versions = script(ROOT / "benchmarks" / "versions.py")
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert versions.with_sentence(text, versions.recorded()) == text, "run: make record-newest"
+
+
+def test_a_run_becomes_a_row_and_a_sentence(tmp_path):
+    versions = script(ROOT / "benchmarks" / "versions.py")
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3" '
+        'timestamp="2026-01-02T03:04:05"/></testsuites>'
+    )
+    new = versions.run("newest", report)
+    counts = [new[key] for key in ("date", "passed", "failed", "skipped")]
+    assert counts == ["2026-01-02", 3, 3, 3]
+    oldest = {"versions": "oldest", "python": "3.11.7", "failed": 0}
+    oldest |= {"numpy": "1.26.0", "scipy": "1.12.0", "scikit-learn": "1.6.0"}
+    runs = versions.with_run(versions.with_run([new | {"failed": 0}], oldest), new)
+    assert runs == [oldest, new]
+    said = "Tested with Python 3.11, NumPy 1.26, SciPy 1.12, and scikit-learn 1.6."
+    assert versions.sentence(runs) == said
+    other = oldest | {"versions": "newest", "python": "3.13.0", "numpy": "2.10.1"}
+    assert "Python 3.11 and 3.13, NumPy 1.26 and 2.10," in versions.sentence([other, oldest])
+
+
 def test_links_of_a_site(tmp_path):
     links = script(DOCS / "links.py")
     (tmp_path / "a.html").write_text(

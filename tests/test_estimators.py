@@ -62,6 +62,7 @@ from skout.sketches import SKETCHES, PivotedCholesky, PSparsified, SubSample
         KernelClassifier("gaussian", PSparsified(), "logistic", [1e-3, 0.1], random_state=0),
     ]
 )
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # data of some checks
 def test_scikit_learn_conformance(estimator, check):
     if getattr(getattr(check, "func", check), "__name__", "") == "check_array_api_input":
         return  # runs only where SCIPY_ARRAY_API is set

@@ -32,7 +32,7 @@ NEEDS = {
 
 @needs_matplotlib
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(path, tmp_path):
+def test_example_runs(path, tmp_path, pytestconfig):
     for package in NEEDS.get(path.stem, []):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"it needs {package}")
@@ -40,8 +40,10 @@ def test_example_runs(path, tmp_path):
         pytest.skip("it needs MassBank: SKOUT_DATA names no folder of data files")
     environment = {**os.environ, "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(tmp_path)}
     environment["OPENBLAS_NUM_THREADS"] = "1"  # other tests run beside this one
+    # Warnings are errors here too, but for those that pytest was told to ignore.
+    filters = ["-Werror", *(f"-W{given}" for given in pytestconfig.getoption("-W") or [])]
     run = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
+        [sys.executable, *filters, str(path)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -297,6 +297,13 @@ def test_low_rank():
     assert_allclose(B @ C, A, atol=1e-13)
 
 
+@pytest.mark.parametrize("shape", [(1, 0), (0, 3)])
+def test_low_rank_of_nothing(shape):
+    B, C = low_rank(np.zeros(shape))
+    assert (B @ C).shape == shape
+    assert B.shape[1] == 0
+
+
 @pytest.mark.parametrize("shape", [(9, 4), (4, 4)])
 def test_orthonormal_columns_of_the_same_span(shape):
     A = np.random.default_rng(0).standard_normal(shape)

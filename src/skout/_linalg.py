@@ -108,7 +108,9 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
 
 
 def _eigh_by_halves(A: np.ndarray, check_finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigh(A) by divide and conquer, the fastest; SciPy before 1.13 cannot for one row."""
+    """Return eigh(A) by divide and conquer, the fastest; old SciPy cannot for one row or none."""
+    if not A.size:
+        return np.linalg.eigh(A)
     return eigh(A, driver="evd" if len(A) > 1 else None, check_finite=check_finite)
 
 
@@ -300,6 +302,8 @@ def pseudo_inverse(A: np.ndarray) -> np.ndarray:
 
 def low_rank(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return B and C of least inner size with A = B C, up to rounding."""
+    if not A.size:  # old SciPy refuses it
+        return np.zeros((A.shape[0], 0)), np.zeros((0, A.shape[1]))
     U, values, V = svd(A, full_matrices=False)
     keep = values > max(A.shape) * EPS * values.max(initial=0.0)
     return U[:, keep] * values[keep], V[keep]

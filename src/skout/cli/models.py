@@ -55,9 +55,7 @@ def _add_fit(app: "typer.Typer") -> None:
             Option(help="Penalty, default 0.001; give it again for more, the best is chosen."),
         ] = None,
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
-        decoder: Annotated[
-            Text, Option(help="candidates, label_sets, rankings or strings.")
-        ] = None,
+        decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
         standardize: Annotated[Flag, Option(help="Centre and scale the inputs.")] = None,
         separators: Annotated[
             Text, Option(help="Characters between labels of a cell, default ;|")

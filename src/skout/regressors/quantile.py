@@ -190,11 +190,18 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         F = self.predict(X).reshape(-1, len(self.quantiles_))
         y = np.asarray(y, dtype=np.float64).ravel()
-        constants = np.quantile(y, self.quantiles_, weights=sample_weight, method="inverted_cdf")
-        constant = np.tile(constants, (len(y), 1))
-        worst = pinball_loss(y, constant, self.quantiles_, sample_weight)
         loss = pinball_loss(y, F, self.quantiles_, sample_weight)
+        constants = np.tile(_best_constants(y, self.quantiles_, sample_weight), (len(y), 1))
+        worst = pinball_loss(y, constants, self.quantiles_, sample_weight)
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
+
+
+def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """Return the weighted quantiles of y; `numpy.quantile` takes weights only from NumPy 2 on."""
+    order = np.argsort(y)
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    mass = np.cumsum(weights[order])
+    return y[order][np.searchsorted(mass, levels * mass[-1])]
 
 
 def _between(F: np.ndarray, levels: np.ndarray, k: int, level: float) -> np.ndarray:
