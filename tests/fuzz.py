@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import itertools
 import json
 import math
 import platform
@@ -234,12 +233,13 @@ def main() -> int:
     if arguments.replay:
         return replay(arguments.replay)
     begin = time.monotonic()
-    rows, seed = {name: Row() for name in TARGETS}, arguments.seed
-    for seed, name in itertools.product(itertools.count(arguments.seed), TARGETS):
-        if time.monotonic() - begin > 60.0 * arguments.minutes:
-            break
+    rows, done = {name: Row() for name in TARGETS}, 0
+    while time.monotonic() - begin < 60.0 * arguments.minutes:
+        name, seed = list(TARGETS)[done % len(TARGETS)], arguments.seed + done // len(TARGETS)
         rows[name].add(name, seed)
-    report(arguments, rows, {"first": arguments.seed, "last": seed}, time.monotonic() - begin)
+        done += 1
+    seeds = {"first": arguments.seed, "last": arguments.seed + (done - 1) // len(TARGETS)}
+    report(arguments, rows, seeds, time.monotonic() - begin)
     return int(any(row.failures for row in rows.values()))
 
 
