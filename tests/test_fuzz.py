@@ -1,12 +1,13 @@
 """A short run of each fuzzer of `fuzz.py`, which is a script for long ones."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from fuzz import OUTCOMES, TARGETS, replay, run
+from fuzz import OUTCOMES, SEEDS, TARGETS, replay, run
 from fuzz_files import MODELS, read_model, saved
 from fuzz_watch import Outcome, peak
 
@@ -84,6 +85,20 @@ def test_an_example_can_be_run_alone():
     again: list = []
     run("csv", 12, seed=3, begin=again.append, only=9)
     assert again == [seen[8]]
+
+
+def test_examples_do_not_depend_on_the_code_that_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setitem(TARGETS, "seeds", (SEEDS, lambda value: None))
+    seen: list = []
+    run("seeds", 200, seed=3, begin=seen.append)
+    source = f"numbers = {list(range(10**6, 10**6 + 500))}"
+    (tmp_path / "edited_module.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("edited_module")
+    again: list = []
+    run("seeds", 200, seed=3, begin=again.append)
+    monkeypatch.delitem(sys.modules, "edited_module")
+    assert again == seen
 
 
 def test_the_number_of_a_failure_is_that_of_its_example(monkeypatch):
