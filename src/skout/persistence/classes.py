@@ -202,6 +202,8 @@ def _arrays(state: dict[str, Any], *names: str) -> list[np.ndarray]:
 # Classes that check what they are made of, and those that need something after it.
 _BUILDERS: dict[type, Callable[[dict[str, Any]], Any]] = {
     CandidateSets: lambda state: CandidateSets(state["pool"], *_arrays(state, "indptr", "indices")),
-    PackedBits: lambda state: PackedBits(*_arrays(state, "words"), state["n_bits"], state["dtype"]),
+    PackedBits: lambda state: PackedBits(
+        _arrays(state, "words")[0], state["n_bits"], state["dtype"]
+    ),
 }
 _REBUILT: dict[type, Callable[[Any], Any]] = {EmbeddedPool: _check_pool, FaissIndex: _with_index}
