@@ -26,7 +26,7 @@ def one_thread():
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if not name.startswith("saved: ")])
 def test_readers_do_not_crash(name):
-    assert run(name, 60, seed=0) >= 30
+    assert run(name, 40, seed=0) >= 30
 
 
 def test_saved_models_are_refused_or_do_no_harm():
@@ -36,7 +36,7 @@ def test_saved_models_are_refused_or_do_no_harm():
     before = peak()
     for name in TARGETS:
         if name.startswith("saved: "):
-            run(name, 30, seed=1)
+            run(name, 15, seed=1)
     assert OUTCOMES.keys() == {"refused", "predicts", "does not predict"}
     assert OUTCOMES["predicts"] >= 10  # so the checks are passed, and predicting is tried
     assert peak() - before < 300.0  # MB
