@@ -1,35 +1,41 @@
 """Readers of SMILES, spectra, graphs, tables and saved models, fed with what no user means.
 
     python tests/fuzz.py [--minutes 10] [--seed 0] [--record PATH]
+    python tests/fuzz.py --replay READER:SEED[:NUMBER]
 
-A reader may return rows or raise TypeError or ValueError; anything else is a crash. Memory is
-watched, and counts as a crash beyond a bound. `test_fuzz.py` runs some examples of each.
-`fuzz_files.py` says what is done to saved models.
+A reader may return rows or raise TypeError or ValueError. Anything else is a failure: another
+exception, the end of the process, too much time or memory. Batches of examples run in child
+processes (`fuzz_watch.py`), so that each failure is named and can be replayed. `test_fuzz.py`
+runs some examples of each. `fuzz_files.py` says what is done to saved models.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import io
 import json
 import math
 import platform
-import resource
+import re
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pandas as pd
 from fuzz_files import MODELS, WAYS, read_model, saved
+from fuzz_watch import Outcome, peak, watched
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from skout import KernelRidge, __version__
 from skout.kernels import NGram, PeakCosine, ProbabilityProduct, WeisfeilerLehman
@@ -58,8 +64,10 @@ CELLS = st.floats(-1e3, 1e3).map(repr) | st.sampled_from(["", "nan", "inf", "1e4
 SEEDS = st.integers(0, 2**32 - 1)
 #: How many saved models were refused, predicted, or loaded without being able to predict.
 OUTCOMES: dict[str, int] = {}
-# Megabytes that no reader may add to what the process took before.
-MOST_MEMORY = 1000.0
+# Megabytes that a batch may add to what the process has, and to its addresses, used or not.
+MOST_MEMORY, ADDRESSES = 1000.0, 3000.0
+EXAMPLES = 200  # in a batch
+SECONDS = 20.0  # for one of them
 TABLES = st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=8)
 
 
@@ -156,82 +164,178 @@ TARGETS: dict[str, tuple[Any, Callable[[Any], None]]] = {
 }
 
 
-def run(name: str, examples: int, seed: int | None = None) -> int:
-    """Run a reader on so many examples, and return how many there were."""
+def run(
+    name: str,
+    examples: int,
+    seed: int | None = None,
+    *,
+    begin: Callable[[Any], None] = lambda example: None,
+    only: int | None = None,
+) -> int:
+    """Run a reader on so many examples, or on one of them, and return how many there were."""
     strategy, read = TARGETS[name]
-    count = 0
+    count, failed, start = 0, False, peak()
 
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate],  # a shrunk example would be of no seed
     )
     @given(strategy)
     def fuzz(value: Any) -> None:
-        nonlocal count
-        count += 1
+        nonlocal count, failed
+        count += not failed  # hypothesis repeats a failure
+        if only is not None and count != only:
+            return
+        if not failed:
+            begin((count, value))
         try:
-            read(value)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, UnicodeError) or not str(error):  # says nothing to a user
-                raise
+            _read(read, value)
+            assert peak() - start < MOST_MEMORY, f"took {peak() - start:.0f} MB"
+        except BaseException:
+            failed = True
+            raise
 
-    (fuzz if seed is None else seeded(seed)(fuzz))()
+    with _no_local_constants():
+        (fuzz if seed is None else seeded(seed)(fuzz))()
     return count
 
 
-def peak() -> float:
-    """Return the most memory that the process ever had, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+@contextmanager
+def _no_local_constants() -> Iterator[None]:
+    """Keep hypothesis from drawing numbers and texts that it finds in the code of loaded modules.
+
+    After each change of the code, that of a fix as well, a seed would stand for other examples.
+    """
+    try:
+        from hypothesis.internal.conjecture import providers
+
+        before, nothing = providers._get_local_constants, providers.Constants()
+    except (ImportError, AttributeError):  # a version that does not
+        yield
+        return
+    providers._get_local_constants = lambda: nothing
+    try:
+        yield
+    finally:
+        providers._get_local_constants = before
+
+
+def _read(read: Callable[[Any], None], value: Any) -> None:
+    try:
+        read(value)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, UnicodeError) or not str(error):  # says nothing to a user
+            raise
+
+
+def batch(name: str, seed: int, examples: int = EXAMPLES, only: int | None = None) -> Outcome:
+    """Run a reader in a child process; its result is how the saved models ended."""
+
+    def work(begin: Callable[[Any], None]) -> dict[str, int]:
+        OUTCOMES.clear()
+        run(name, examples, seed, begin=begin, only=only)
+        return OUTCOMES
+
+    return watched(work, seconds=SECONDS, megabytes=ADDRESSES)
 
 
 def main() -> int:
-    """Run all readers in turn until the time is over."""
+    """Run all readers in turn until the time is over, or one batch again."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path, help="where to write what was found, as JSON")
+    parser.add_argument("--replay", metavar="READER:SEED[:NUMBER]", help="a failure to see again")
     arguments = parser.parse_args()
-    faulthandler.enable()
+    prepare()
+    if arguments.replay:
+        return replay(arguments.replay)
+    begin = time.monotonic()
+    rows, done = {name: Row() for name in TARGETS}, 0
+    while time.monotonic() - begin < 60.0 * arguments.minutes:
+        name, seed = list(TARGETS)[done % len(TARGETS)], arguments.seed + done // len(TARGETS)
+        rows[name].add(name, seed)
+        done += 1
+    seeds = {"first": arguments.seed, "last": arguments.seed + (done - 1) // len(TARGETS)}
+    report(arguments, rows, seeds, time.monotonic() - begin)
+    return int(any(row.failures for row in rows.values()))
+
+
+def prepare() -> None:
+    """Do what takes time and memory once, so that no child has to."""
+    threadpool_limits(1)  # a child has none of the threads of its parent
+    with suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
     for name in MODELS:
-        saved(name)  # the memory that they take is not that of a reader
+        saved(name)
     for name in TARGETS:
-        run(name, 20, arguments.seed)
-    start, end, seed = peak(), time.monotonic() + 60.0 * arguments.minutes, arguments.seed
-    OUTCOMES.clear()
-    rows = {name: {"executions": 0, "crashes": 0, "megabytes": 0.0} for name in TARGETS}
-    while time.monotonic() < end:
-        for name, row in rows.items():
-            before = peak()
-            try:
-                row["executions"] += run(name, 200, seed)
-            except Exception:
-                row["crashes"] += 1
-                traceback.print_exc()
-            row["megabytes"] = round(row["megabytes"] + peak() - before, 1)
-        seed += 1
-    report(arguments, rows, peak() - start)
-    return int(any(row["crashes"] for row in rows.values()) or peak() - start > MOST_MEMORY)
+        run(name, 10, seed=0)
 
 
-def report(arguments: argparse.Namespace, rows: dict[str, Any], megabytes: float) -> None:
+def replay(text: str) -> int:
+    """Run a batch again, or one example of it, and say how it ended."""
+    found = re.fullmatch(r"(.+?):(\d+)(?::(\d+))?", text)
+    if found is None or found[1] not in TARGETS:
+        raise SystemExit(f"--replay takes READER:SEED[:NUMBER], the reader one of {list(TARGETS)}")
+    outcome = batch(found[1], int(found[2]), only=None if found[3] is None else int(found[3]))
+    print(outcome.last, outcome.failure or "no failure", f"{outcome.megabytes} MB", sep="\n")
+    return int(outcome.failure is not None)
+
+
+@dataclass
+class Row:
+    """What was counted of a reader."""
+
+    executions: int = 0
+    failures: list[str] = field(default_factory=list)
+    megabytes: float = 0.0  # the most that a batch took
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, seed: int) -> None:
+        """Run one more batch."""
+        start = time.monotonic()
+        outcome = batch(name, seed)
+        self.seconds = round(self.seconds + time.monotonic() - start, 1)
+        self.executions += outcome.begun
+        self.megabytes = max(self.megabytes, outcome.megabytes)
+        self.outcomes.update(outcome.result or {})
+        if outcome.failure is not None:
+            self.failures.append(f"{name}:{seed}:{outcome.begun}")
+            print(f"--replay '{self.failures[-1]}'", outcome.last, outcome.failure, sep="\n")
+            sys.stdout.flush()
+
+
+def report(
+    arguments: argparse.Namespace, rows: dict[str, Row], seeds: dict[str, int], seconds: float
+) -> None:
     """Print the counts, and write them where that is wanted."""
     for name, row in rows.items():
-        print(f"{name:>20}", *(f"{row[key]:>10} {key}" for key in row))
-    print(f"saved models: {OUTCOMES}; memory above that at the start: {megabytes:.0f} MB")
+        counts = f"{row.executions:>8} executions {len(row.failures):>4} failures"
+        print(f"{name:>20}{counts} {row.megabytes:>8.1f} MB {row.seconds:>8.1f} s")
+    outcomes = sum((row.outcomes for row in rows.values()), Counter())
+    print(f"saved models: {dict(outcomes)}; {seconds:.0f} s")
     if arguments.record is None:
         return
+    kept = {name: {k: v for k, v in vars(row).items() if v != {}} for name, row in rows.items()}
     record = {
-        "settings": {"minutes": arguments.minutes, "seed": arguments.seed},
-        "versions": {"python": platform.python_version(), "skout": __version__},
+        "settings": {"examples in a batch": EXAMPLES, "seconds for one": SECONDS}
+        | {"megabytes for a batch": MOST_MEMORY, "megabytes of addresses": ADDRESSES},
+        "versions": {"python": platform.python_version(), "skout": __version__}
+        | {"hypothesis": hypothesis.__version__},
         "date": time.strftime("%Y-%m-%d"),
-        "executions": sum(row["executions"] for row in rows.values()),
-        "crashes": sum(row["crashes"] for row in rows.values()),
-        "megabytes above the start": round(megabytes, 1),
-        "saved models": dict(sorted(OUTCOMES.items())),
-        "readers": rows,
+        "seeds": seeds,
+        "seconds": round(seconds, 1),
+        "executions": sum(row.executions for row in rows.values()),
+        "failures": sum(len(row.failures) for row in rows.values()),
+        "most megabytes above the start": max(row.megabytes for row in rows.values()),
+        "saved models": dict(sorted(outcomes.items())),
+        "readers": kept,
     }
     arguments.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -298,6 +298,7 @@ NODES = {
         "'torch.nn.Linear', which is not skout's",
     ),
 }
+NETWORKS = ("class of deep", "network", "network of others")  # their list takes PyTorch
 ARRAYS = {
     "0": INTEGERS,
     "p": np.array([0, 4]),
@@ -312,20 +313,102 @@ def test_crafted_description(tmp_path):
         describe(crafted(tmp_path, [{"kind": "list", "items": [{}]}, thing("x", y={})]))
 
 
+def test_half_a_character_is_no_json(tmp_path):
+    write_file(tmp_path / "model", {}, {"version": "1", "about": "\ud800"})
+    for read in (skout.load, describe):
+        with pytest.raises(FileError, match="not proper JSON"):
+            read(tmp_path / "model")
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_crafted_structures(name, tmp_path):
+    if name in NETWORKS:
+        pytest.importorskip("torch")
     nodes, message, *root = NODES[name]
     path = crafted(tmp_path, nodes, *root, arrays=ARRAYS)
     with pytest.raises(FileError, match=message):
         skout.load(path)
 
 
+FIELDS = ("tail", "head", "starts", "ends", "turns")
+
+
+def chain(kind, levels, width):
+    """Return containers of which each has the one before, so many times."""
+    items = [[0], *([{"ref": i}] * width for i in range(levels))]
+    return [{"kind": kind, "items": some} for some in items]
+
+
 def test_long_chains_of_parts_need_no_deep_stack(tmp_path):
-    nodes = [LIST, *({"kind": "list", "items": [{"ref": i}, {"ref": i}]} for i in range(50_000))]
-    path = crafted(tmp_path, nodes)
-    found = skout.load(path)  # 2^50000 leaves, all the same
-    assert found[0] is found[1]
+    path = crafted(tmp_path, chain("list", 50_000, 1))
+    with pytest.raises(FileError, match="containers in more than 1000 levels"):
+        skout.load(path)
     describe(path)
+    found = skout.load(crafted(tmp_path, chain("list", 999, 1)))
+    for _ in range(999):
+        (found,) = found
+    assert found == [0]
+
+
+CSR_OF_LISTS = {name: {"ref": 16} for name in ("data", "indices", "indptr")}
+BITS = {"words": {"ref": 16}, "n_bits": 1, "dtype": None}
+CANDIDATES = {"pool": {"ref": 16}, "indptr": {"ref": 16}, "indices": {"ref": 16}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        # 2^60 items in 61 lines; an array or the hash of it would never end
+        (chain("list", 60, 2), "more than 1.* items, which share their parts"),
+        ([*chain("tuple", 60, 2), {"kind": "set", "items": [{"ref": 60}]}], "share their parts"),
+        ([*chain("tuple", 60, 2), {"kind": "dict", "items": [[{"ref": 60}, 1]]}], "share their"),
+        ([*chain("dict", 0, 2), {"kind": "dict", "items": [[0, {"ref": 0}]]}], "do not fit"),
+        (
+            [
+                array("0", "<i8", [4]),
+                *({"kind": "list", "items": [{"ref": i}] * 300} for i in range(3)),
+            ],
+            "share their parts",
+        ),
+        (
+            [*chain("tuple", 0, 1)]
+            + [
+                thing("skout.decoding.trails.Graph", **{key: {"ref": i} for key in FIELDS})
+                for i in range(40)
+            ],
+            "share their parts",
+        ),
+        (
+            [*chain("list", 16, 2), {"kind": "csr_matrix", "shape": [1, 1], **CSR_OF_LISTS}],
+            "no arr",
+        ),
+        ([*chain("list", 16, 2), thing("skout.kernels.packed.PackedBits", **BITS)], "no arrays"),
+        (
+            [*chain("list", 16, 2), thing("skout.decoding.sets.CandidateSets", **CANDIDATES)],
+            "no ar",
+        ),
+    ],
+)
+def test_containers_much_larger_than_their_file_are_refused(nodes, message, tmp_path):
+    with pytest.raises(FileError, match=message):
+        skout.load(crafted(tmp_path, nodes, arrays=ARRAYS))
+
+
+def test_containers_that_could_not_be_loaded_are_not_saved(tmp_path):
+    shared = [0]
+    for _ in range(30):
+        shared = [shared, shared]
+    with pytest.raises(TypeError, match=r"share their parts\. It could not be loaded"):
+        skout.save(shared, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_may_be_shared(tmp_path):
+    some = list(range(1000))
+    skout.save([some] * 5000, tmp_path / "model")  # five million items
+    found = skout.load(tmp_path / "model")
+    assert found == [some] * 5000
+    assert found[0] is found[-1]
 
 
 def test_booleans_must_be_booleans(tmp_path):

@@ -347,6 +347,35 @@ def test_pieces_are_joined(monkeypatch):
     assert sorted(trail) == [2, 3]
 
 
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e15])
+def test_huge_counts_make_no_huge_paths(size):
+    loop = Graph(np.array([0]), np.array([0]), np.ones(1), np.ones(1))
+    assert nearest_trail(loop, np.array([size])) == [0] * 301
+    # nothing that short is worth as much as this
+    assert nearest_trail(loop, np.array([size]), floor=1000.0 * size) is None
+    # ab is worth much, but to take it twice needs ba, which costs as much
+    both = Graph(np.array([0, 1]), np.array([1, 0]), np.ones(2), np.ones(2))
+    trail = nearest_trail(both, np.array([size, -size]))
+    assert trail == [0]
+
+
+def test_exact_counts_make_long_paths():
+    loop = Graph(np.array([0]), np.array([0]), np.ones(1), np.ones(1))
+    assert len(nearest_trail(loop, np.array([100_000.0]))) == 100_000
+
+
+def test_large_programs_are_left_out_and_large_cuts_replaced_by_the_best_piece(monkeypatch):
+    # two circles, ab ba and cd dc, and a way between them
+    tail, head = np.array([0, 1, 2, 3, 1, 2]), np.array([1, 0, 3, 2, 2, 1])
+    graph = Graph(tail, head, np.ones(4, dtype=int), np.ones(4, dtype=int))
+    g = np.array([1.0, 1.0, 1.1, 1.0, 0.2, -0.5])
+    assert len(nearest_trail(graph, g)) == 5
+    monkeypatch.setattr(trails, "_CUT", 5)
+    assert sorted(nearest_trail(graph, g)) == [2, 3]
+    monkeypatch.setattr(trails, "_COPIES", 3)
+    assert nearest_trail(graph, g) is None
+
+
 # The decoder -------------------------------------------------------------------------------------
 
 
@@ -539,3 +568,13 @@ def test_decoder_refuses_what_it_cannot_read():
         StringDecoder(ends="marked").fit(short, ["a", "b"])
     with pytest.raises(ValueError, match=r"known must be one of False, True\. Got 'no'"):
         StringDecoder(known="no").fit(short, ["a", "b"])
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_far_inputs_are_decoded_in_time(known):
+    words = ["stone", "tones", "onset", "sets", "nest", "notes", "ton", "net"]
+    X = np.arange(8.0)[:, None]
+    model = iokr("linear", NGram(2), decoder=StringDecoder(known)).fit(X, words)
+    for x in (1e6, 1e12):  # the counts grow with the input: a string of millions of characters
+        (found,) = model.predict([[x]])
+        assert 2 <= len(found) < 20_000

@@ -72,6 +72,11 @@ class StringDecoder(Decoder):
     up to 16 norms, taken from the training outputs, are tried. With several lengths n the longest
     n-grams build the string, and all decide between it and the training outputs.
 
+    Far from the training inputs, predicted counts can be huge. Where the rounded counts have an
+    Euler path, strings of up to 100,000 n-grams are built; elsewhere no n-gram counts more than 300
+    times, nothing is built beyond 10,000 in all, and beyond 1,000 the best connected piece is
+    taken for the whole.
+
     Examples
     --------
     >>> from skout import KernelBasis

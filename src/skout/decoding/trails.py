@@ -15,6 +15,9 @@ __all__ = ["Graph", "euler_path", "nearest_trail"]
 
 # How often pieces without connection may be forbidden, and nodes of one search, at most.
 _ROUNDS, _NODES = 20, 500
+# Edges of a path, copies of one edge in a program and of all edges, and of all where pieces are
+# forbidden, at most. Whoever predicts counts without bounds would wait and fill the memory.
+_EDGES, _REPEATED, _COPIES, _CUT = 100_000, 300, 10_000, 1000
 # Beginnings that are tried to find the best of Euler paths, and edges of one, at most.
 _TRIED, _LONGEST = 2000, 200
 # How far from whole numbers a solution may be.
@@ -42,16 +45,27 @@ def nearest_trail(graph: Graph, g: np.ndarray, floor: float = -np.inf) -> list[i
     """Return edges along a path, of counts c with the greatest 2 g . c - c . c.
 
     With presence, c is 1 for any edge taken. Only what is worth more than `floor` is looked for:
-    where nothing is, the result is None or any other path.
+    where nothing is, the result is None or any other path. Paths that are very long, or take an
+    edge very often, are not looked for.
     """
     rounded = np.maximum(np.floor(g + 0.5), 0.0)
     if graph.presence:
         rounded = np.minimum(rounded, 1.0)
-    most = float(np.sum(2.0 * g * rounded - rounded**2))  # any counts are worth less
-    if most <= floor:
+    if _worth(g, rounded) <= floor:  # any counts are worth less
         return None
-    trail = euler_path(graph, rounded.astype(np.intp)) if rounded.any() else None
-    return trail if trail is not None else _Program(graph, g, rounded, most - floor).solve()
+    if rounded.any() and rounded.sum() <= _EDGES:
+        trail = euler_path(graph, rounded.astype(np.intp))
+        if trail is not None:
+            return trail
+    fewer = np.minimum(rounded, _REPEATED)
+    slack = _worth(g, fewer) - floor
+    if slack <= 0.0 or fewer.sum() > _COPIES:
+        return None
+    return _Program(graph, g, fewer, slack).solve()
+
+
+def _worth(g: np.ndarray, counts: np.ndarray) -> float:
+    return float(np.sum(2.0 * g * counts - counts**2))
 
 
 def euler_path(graph: Graph, counts: np.ndarray) -> list[int] | None:
@@ -168,6 +182,8 @@ class _Program:
             trail = self._path(pieces[0]) if len(pieces) == 1 else None
             if trail is not None:
                 return trail
+            if len(self.edge) > _CUT:  # the time grows with their square
+                break
             constraints += [self._connection(piece) for piece in pieces]
             if not pieces:
                 constraints += [self._something()]
@@ -241,12 +257,11 @@ class _Program:
         m, v = len(self.edge), len(self.nodes)
         inside = np.zeros(v, dtype=bool)
         inside[self.tail[piece]] = inside[self.head[piece]] = True
-        ways_in = np.flatnonzero(inside[self.head] & ~inside[self.tail])
-        row = np.zeros(m + 2 * v)
-        row[ways_in] = 1.0
-        row[m : m + v][inside] = 1.0
+        row = np.zeros((1, m + 2 * v))
+        row[0, :m] = inside[self.head] & ~inside[self.tail]  # ways in
+        row[0, m : m + v] = inside
         # one inequality for each copy of the piece: ways in + starts inside >= copy
-        block = sparse.csr_array(np.tile(row, (len(piece), 1)))
+        block = sparse.kron(np.ones((len(piece), 1)), sparse.csr_array(row), format="csr")
         places = np.arange(len(piece), dtype=np.int32), piece.astype(np.int32)
         copies = sparse.coo_array((np.ones(len(piece)), places), shape=block.shape)
         return LinearConstraint((block - copies).tocsc(), 0.0, np.inf)

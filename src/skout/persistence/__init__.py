@@ -212,7 +212,7 @@ def _read(
             f"The file is of version {version} of the format, and this skout reads up to "
             f"{VERSION}. Install a newer skout."
         )
-    about = parse_json(header.get("about", "").encode())
+    about = parse_json(header.get("about", ""))
     needs = about.get("needs") if isinstance(about, dict) else None
     if not isinstance(needs, list) or not all(isinstance(name, str) for name in needs):
         raise FileError("The file does not say what it needs.")

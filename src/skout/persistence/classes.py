@@ -192,9 +192,18 @@ def _with_index(item: FaissIndex) -> FaissIndex:
     return item.build(item.embedding_) if hasattr(item, "embedding_") else item
 
 
+def _arrays(state: dict[str, Any], *names: str) -> list[np.ndarray]:
+    """Return arrays of a file; lists in their place could become far larger ones."""
+    if not all(isinstance(state[name], np.ndarray) for name in names):
+        raise FileError(f"The file has {' and '.join(names)} that are no arrays.")
+    return [state[name] for name in names]
+
+
 # Classes that check what they are made of, and those that need something after it.
 _BUILDERS: dict[type, Callable[[dict[str, Any]], Any]] = {
-    CandidateSets: lambda state: CandidateSets(state["pool"], state["indptr"], state["indices"]),
-    PackedBits: lambda state: PackedBits(state["words"], state["n_bits"], state["dtype"]),
+    CandidateSets: lambda state: CandidateSets(state["pool"], *_arrays(state, "indptr", "indices")),
+    PackedBits: lambda state: PackedBits(
+        _arrays(state, "words")[0], state["n_bits"], state["dtype"]
+    ),
 }
 _REBUILT: dict[type, Callable[[Any], Any]] = {EmbeddedPool: _check_pool, FaissIndex: _with_index}

@@ -274,7 +274,7 @@ def _checked_values(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def parse_json(text: bytes) -> Any:
+def parse_json(text: bytes | str) -> Any:
     """Return what JSON says, strictly: no key twice, no NaN, no nesting without end."""
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)

@@ -23,6 +23,7 @@ from ..decoding import FaissIndex
 from . import foreign
 from .classes import CLASSES, TYPES, name_of, restored, saved_state
 from .files import DTYPES, FileError
+from .nesting import too_nested
 
 __all__ = ["Reader", "Writer"]
 
@@ -75,6 +76,9 @@ class Writer:
     def structure(self, model: Any) -> dict[str, Any]:
         """Return the JSON of a model; its arrays are in `arrays`."""
         root = self.value(model, "")
+        wrong = too_nested(self.nodes, self.arrays)
+        if wrong is not None:
+            raise TypeError(f"The model has {wrong}. It could not be loaded again.")
         return {"root": root, "nodes": self.nodes}
 
     def value(self, item: Any, path: str) -> Any:
@@ -199,6 +203,9 @@ class Reader:
 
     def model(self, structure: dict[str, Any]) -> Any:
         """Return the model of a structure."""
+        wrong = too_nested(structure["nodes"], self.arrays)
+        if wrong is not None:
+            raise FileError(f"The file has {wrong}.")
         for node in structure["nodes"]:
             kind = node["kind"]
             if kind not in _READERS:
@@ -342,6 +349,8 @@ def _read_objects(reader: Reader, node: dict[str, Any]) -> np.ndarray:
 
 def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
     parts = tuple(reader.value(node[name]) for name in ("data", "indices", "indptr"))
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        raise FileError("The file has a sparse matrix of what are no arrays.")
     matrix = _SPARSE[node["kind"]](parts, shape=tuple(node["shape"]))
     matrix.check_format(full_check=True)  # SciPy reads beyond the end where positions are wrong
     return matrix
