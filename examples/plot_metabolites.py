@@ -209,7 +209,7 @@ plt.show()
 # skout takes a list of spectra, each ``(mz, intensity, precursor)`` with masses that increase, a
 # dict with ``"mz"``, ``"intensity"`` and ``"precursor_mz"``, or a spectrum of matchms. A file in
 # the format MGF is read in a few lines; for other formats, ``matchms.importing`` has readers whose
-# spectra go in as they are.
+# spectra go in as they are. The peaks below are made up, of the fragments that such a molecule has.
 
 mgf = """
 BEGIN IONS

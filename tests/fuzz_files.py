@@ -335,8 +335,7 @@ def read_model(given: tuple[str, str, int]) -> str:
                 json.dumps(persistence.describe(path))
             model = skout.load(path, modules=MODULES, mmap=bool(rng.integers(2)))
         except FileError as error:
-            if isinstance(error.__cause__, MemoryError):  # it was asked for
-                raise error.__cause__ from None
+            _raise_if_memory(error.__cause__)
             return "refused"
         except ValueError as error:
             if "which a file cannot hold" not in str(error):
@@ -348,8 +347,14 @@ def read_model(given: tuple[str, str, int]) -> str:
 def _predict(model: Any, rows: Any) -> str:
     try:
         model.predict(rows)
-    except MemoryError:
-        raise
-    except Exception:
+    except Exception as error:
+        _raise_if_memory(error)
         return "does not predict"
     return "predicts"
+
+
+def _raise_if_memory(error: BaseException | None) -> None:
+    """Raise where memory was asked for that there is not; PyTorch says so by a RuntimeError."""
+    is_torch = isinstance(error, RuntimeError) and "alloc" in str(error)
+    if isinstance(error, MemoryError) or is_torch:
+        raise MemoryError(str(error)) from error

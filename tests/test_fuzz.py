@@ -59,9 +59,10 @@ def test_a_crash_would_be_seen(monkeypatch):
         run("strings", 5)
 
 
-def test_a_model_that_takes_all_memory_would_be_seen(monkeypatch):
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])  # PyTorch's is the second
+def test_a_model_that_takes_all_memory_would_be_seen(error, monkeypatch):
     def predict(self, rows):
-        raise MemoryError("by the model")
+        raise error("cannot allocate by the model")
 
     monkeypatch.setattr("skout.KernelRidge.predict", predict)
     monkeypatch.setattr("fuzz_files.WAYS", {"none": lambda data, rng: data})
