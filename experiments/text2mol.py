@@ -84,13 +84,19 @@ def draft() -> None:
 # Results ---------------------------------------------------------------------------------------
 
 
-def ranks(predicted: np.ndarray, candidates: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Return the rank of the truth by inner product; of ties, the average."""
+def ranks(
+    predicted: np.ndarray, candidates: np.ndarray, truth: np.ndarray, tie: float = 1e-6
+) -> np.ndarray:
+    """Return the rank of the truth by inner product; of ties, the average.
+
+    Copies of the truth among the candidates differ by rounding: scores that differ by less than
+    the share `tie` are equal. Where there are no copies it should be 0.
+    """
     out = []
     for some in np.array_split(np.arange(len(predicted)), 8):
         S = predicted[some].astype(np.float64) @ candidates.T
         own = S[np.arange(len(some)), truth[some]][:, None]
-        slack = 1e-6 * np.abs(own)  # copies of the truth differ by rounding
+        slack = tie * np.abs(own)
         above = (own + slack < S).sum(axis=1)
         tied = (np.abs(S - own) <= slack).sum(axis=1)
         out.append(above + 0.5 * (tied + 1))
