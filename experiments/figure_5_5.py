@@ -85,6 +85,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
             own = [row for row in rows if row["kernel"] == name and row["sketch"] == sketch]
             ax.plot([row["m_y"] for row in own], [row["MRR"][0] for row in own], "o-", label=name)
         ax.set(title=sketch, xlabel="sketch size m_y", xscale="log")
+        ax.set_xticks(SIZES, [str(m) for m in SIZES])
+        ax.minorticks_off()
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("MRR with perfect h")
     axes[-1].legend(fontsize=7)
