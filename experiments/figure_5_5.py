@@ -59,7 +59,7 @@ def of_kernel(name: str, sizes: Any, draws: int) -> list[dict[str, Any]]:
         for seed in range(draws):
             basis = KernelBasis("linear", SKETCHES[sketch](m), random_state=seed).fit(A)
             there = basis.transform(np.eye(A.shape[1]))
-            ranks = ranks_of(A_val @ there, A_pool @ there, truth, tie=0.0)  # each once
+            ranks = ranks_of(A_val @ there @ (A_pool @ there).T, truth, tie=0.0)  # each once
             found.append(float(mean_reciprocal_rank(ranks)))
         rows.append({"kernel": name, "sketch": sketch, "m_y": m, "MRR": mean_sd(found)})
     return rows

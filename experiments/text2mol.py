@@ -1,21 +1,24 @@
 """Text to molecule, table 5.2: from a caption to the molecule, among all 33,010 of ChEBI-20.
 
     python experiments/text2mol.py prepare --names WHEEL        molecules to counts; needs RDKit
-    python experiments/text2mol.py draft                        SISOKR on n-grams of the text
-    python experiments/text2mol.py train --method dsokr --seed 0 --encoder FOLDER      a GPU
-    python experiments/text2mol.py evaluate                     ranks, ensembles, record
+    python experiments/text2mol.py sisokr                       on n-grams of the text, on a CPU
+    python experiments/text2mol.py train --method iokr dsokr --seed 0 0 --encoder FOLDER   a GPU
+    python experiments/text2mol.py ensemble                     of what was trained on this machine
+    python experiments/text2mol.py evaluate                     the record
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
 and PCdes, on IUPAC names, and on names from the package chemicals (its wheel, 1.5.2), which are
 descriptions too; every molecule whose InChIKey skeleton is in the test part is left out. `prepare`
 prints how many pairs remain. 500 ChEBI captions, with all texts of their molecules, are held out
-for validation. All networks have the same pretrained sentence encoder, inputs, texts, epochs and
-learning rate: a pass over names and captions, then 12 over captions.
+for validation. All networks have the same pretrained sentence encoder, inputs, texts and epochs: a
+pass over names and captions, then 12 over captions; `bare` is the contrastive model without the
+drafts that the others have as an input.
 
-Outputs are Mol2vec vectors (sums of substructure vectors). The kernel is the "whitened cosine": the
-centred principal directions of the candidates are divided by a power of their variances first,
-0.35, which was chosen on the validation captions with the shallow model. Plain regression predicts
-the vectors as they are, as in the thesis.
+Outputs are Mol2vec vectors, sums of substructure vectors over the square roots of their counts. The
+principal directions of the candidates are divided by a power of their variances, 0.25. The kernel
+of DSOKR is the cosine of features of these, which are learnt in seconds from drafts
+(`text2mol_draft.py`). Plain regression predicts the Mol2vec vectors as they are, as in the thesis.
+Ranks are given for scores as they are and for scores less the price of a candidate.
 """
 
 from __future__ import annotations
@@ -26,15 +29,15 @@ from typing import Any
 
 import numpy as np
 from common import clock, print_table, write_record
-from sklearn.base import BaseEstimator
-from text2mol_data import CACHE, N_VAL, Problem, prepare, unit
+from text2mol_data import CACHE, N_VAL, Problem, prepare
 
-from skout import Ensemble, KernelBasis, StructuredPredictor
+from skout import sisokr
 from skout.kernels import Cosine
 from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
+from skout.sketches import SubSample
 
 EPOCHS = 12
-METHODS = ("dsokr", "regression", "contrastive")
+METHODS = ("iokr", "dsokr", "regression", "contrastive", "bare")
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),
     "regression": (16.8, 56.9, 0.298, 344.53),
@@ -44,63 +47,101 @@ THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
 }
 
 
-def train(
-    method: str, seed: int, encoder: Path, epochs: int, device: str, rows: int | None
-) -> None:
-    """Fit a network and write its predictions for the validation and test texts."""
+def train(runs: list[tuple[str, int]], o: argparse.Namespace) -> None:
+    """Fit networks; write the ranks of the truth, and all scores for ensembles."""
     import text2mol_models as models  # PyTorch
+    import torch
 
-    problem = Problem(0.0 if method == "regression" else models.WHITE)
-    stages = models.Stages(problem, rows)
-    how = (problem, stages, seed, encoder, epochs, device)
-    with clock() as fit:
-        if method == "contrastive":
-            found, candidates = models.contrastive(*how)
-        else:
-            found = {"dsokr": models.dsokr, "regression": models.regression}[method](*how)
-            candidates = unit(problem.pool)
-    out: dict[str, Any] = {"seconds": fit.seconds, "epochs": epochs, "encoder": encoder.name}
-    for name, truth in {"val": problem.val_truth, "test": problem.test}.items():
-        out[f"{name}_ranks"] = ranks(found[name], candidates, truth[:rows])
-        if method == "dsokr":  # for ensembles
-            out[name] = found[name]
-    print(method, seed, fit.seconds, "validation", scores(out["val_ranks"]), flush=True)
-    if rows is None:
-        np.savez_compressed(CACHE / f"text2mol_{method}_{seed}.npz", **out)
+    device = o.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    problem = Problem(models.WHITE, models.DAMP)
+    texts = models.Texts(problem, o.rows, torch.device(device))
+    for method, seed in runs:
+        with clock() as fit:
+            found = run(method, seed, problem, texts, o)
+        plain, priced = models.scores(found, texts, problem)
+        out: dict[str, Any] = {"seconds": fit.seconds, "epochs": o.epochs, "lr": models.LR[method]}
+        out["encoder"] = "none" if method == "iokr" else o.encoder.name
+        truth = np.concatenate([problem.val_truth[: o.rows], problem.test[: o.rows]])
+        n_val = len(found.val)
+        for name, S in {"plain": plain, "priced": priced}.items():
+            r = ranks(S, truth)
+            out[f"{name}_val"], out[f"{name}_test"] = r[:n_val], r[n_val:]
+            print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
+        if o.rows is None:
+            np.savez_compressed(CACHE / f"text2mol_{method}_{seed}.npz", **out)
+            if method == "dsokr":
+                np.save(CACHE / f"text2mol_scores_{seed}.npy", np.stack([plain, priced]))
 
 
-def draft() -> None:
-    """Fit SISOKR on n-grams: for itself, and as the draft of the networks."""
+def run(method: str, seed: int, problem: Problem, texts: Any, o: argparse.Namespace) -> Any:
+    """Fit one network and return what it predicts."""
     import text2mol_models as models
 
-    found = models.fit_draft()
-    problem = Problem(models.WHITE)
-    for name, truth in {"val": problem.val_truth, "test": problem.test}.items():
-        found[f"{name}_ranks"] = ranks(found[name], unit(problem.pool), truth)
-    print("SISOKR", found["seconds"], "validation", scores(found["val_ranks"]))
-    np.savez_compressed(CACHE / "text2mol_shallow_0.npz", **found)
+    if method == "iokr":
+        return models.iokr(problem, texts, seed)
+    how = (texts, seed, o.encoder, o.epochs)
+    if method == "dsokr":
+        return models.dsokr(problem, *how)
+    if method == "regression":
+        return models.regression(Problem(0.0), *how)
+    return models.contrastive(problem, *how, drafts=method == "contrastive")
+
+
+def ensemble() -> None:
+    """Write the ranks by the mean of the scores (5.19) of all DSOKR there is here."""
+    members = [np.load(path) for path in sorted(CACHE.glob("text2mol_scores_?.npy"))]
+    problem = Problem(0.0)
+    truth = np.concatenate([problem.val_truth, problem.test])
+    out: dict[str, Any] = {"members": len(members)}
+    for name, S in zip(("plain", "priced"), np.mean(members, axis=0), strict=True):
+        r = ranks(S, truth)
+        out[f"{name}_val"], out[f"{name}_test"] = r[:N_VAL], r[N_VAL:]
+        print("ensemble", name, "validation", scores(r[:N_VAL]))
+    np.savez_compressed(CACHE / "text2mol_ensemble_0.npz", **out)
+
+
+def shallow() -> None:
+    """Fit SISOKR on n-grams with the cosine of the vectors, nothing learnt, no prices."""
+    import text2mol_draft as draft
+    import text2mol_models as models
+
+    problem = Problem(models.WHITE, models.DAMP)
+    grams = draft.NGrams()
+    texts, at = problem.parts()
+    model = sisokr(
+        "linear", Cosine(), input_sketch=SubSample(5000), output_sketch=SubSample(1000),
+        alpha=draft.LAMBDA / len(texts), random_state=0,
+    )  # fmt: skip
+    with clock() as fit:
+        model.fit(grams.fit(texts)(texts), problem.outputs[at])
+    out: dict[str, Any] = {"seconds": fit.seconds}
+    candidates = model.output_basis_.transform(problem.pool)
+    for name, some, truth in (
+        ("val", [problem.texts[i] for i in problem.val], problem.val_truth),
+        ("test", problem.test_texts, problem.test),
+    ):
+        F = model.predict_coordinates(grams(some))
+        out[f"plain_{name}"] = ranks(F @ candidates.T, truth)
+    print("SISOKR", fit.seconds, "validation", scores(out["plain_val"]))
+    np.savez_compressed(CACHE / "text2mol_sisokr_0.npz", **out)
 
 
 # Results ---------------------------------------------------------------------------------------
 
 
-def ranks(
-    predicted: np.ndarray, candidates: np.ndarray, truth: np.ndarray, tie: float = 1e-6
-) -> np.ndarray:
-    """Return the rank of the truth by inner product; of ties, the average.
+def ranks(S: np.ndarray, truth: np.ndarray, tie: float = 1e-6) -> np.ndarray:
+    """Return the rank of the truth by scores; of ties, the average.
 
     Copies of the truth among the candidates differ by rounding: scores that differ by less than
     the share `tie` are equal. Where there are no copies it should be 0.
     """
-    out = []
-    for some in np.array_split(np.arange(len(predicted)), 8):
-        S = predicted[some].astype(np.float64) @ candidates.T
-        own = S[np.arange(len(some)), truth[some]][:, None]
-        slack = tie * np.abs(own)
-        above = (own + slack < S).sum(axis=1)
-        tied = (np.abs(S - own) <= slack).sum(axis=1)
-        out.append(above + 0.5 * (tied + 1))
-    return np.concatenate(out)
+    own = S[np.arange(len(S)), truth][:, None]
+    slack = tie * np.abs(own)
+    above = (own + slack < S).sum(axis=1)
+    tied = (np.abs(S - own) <= slack).sum(axis=1)
+    return above + 0.5 * (tied + 1)
 
 
 def scores(r: np.ndarray) -> dict[str, float]:
@@ -112,89 +153,45 @@ def scores(r: np.ndarray) -> dict[str, float]:
     }
 
 
-class Recorded(BaseEstimator):
-    """Predictions that were made elsewhere: X are row numbers."""
-
-    def __init__(self, vectors: Any = None) -> None:
-        self.vectors = vectors
-
-    def fit(self, X: Any, T: Any) -> Recorded:
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        return self.vectors[np.ravel(X)] @ self.matrix_
-
-
-def recorded(problem: Problem, vectors: np.ndarray) -> StructuredPredictor:
-    """Return a fitted predictor whose network has spoken already."""
-    model = StructuredPredictor(Recorded(vectors.astype(np.float64)), KernelBasis(Cosine()))
-    some = problem.pool[:: len(problem.pool) // 2000]
-    model.fit(np.arange(len(some)), some)
-    basis = model.output_basis_
-    model.regressor_.matrix_ = basis.combine(unit(basis.landmarks_)).T
-    return model
-
-
 def evaluate(folder: Path) -> None:
-    """Write the record: each run, and ensembles of DSOKR."""
+    """Write the record: each run, scores as they are and less the prices."""
+    import text2mol_draft as draft
     import text2mol_models as models
 
-    problem = Problem(models.WHITE)
-    groups: dict[str, list[Any]] = {}
-    for path in sorted(folder.glob("text2mol_*_?.npz")):
-        method = path.stem.split("_")[1]
-        with np.load(path) as file:
-            groups.setdefault(method, []).append({name: file[name] for name in file.files})
     rows: list[dict[str, Any]] = []
-    for method, runs in groups.items():
-        for seed, run in enumerate(runs):
-            row = {"method": method, "seed": seed, "seconds": float(run["seconds"])}
-            row["validation"] = scores(run["val_ranks"])
-            rows.append(row | scores(run["test_ranks"]))
-    rows += ensembles(problem, groups)
-    print_table([{k: v for k, v in row.items() if k != "validation"} for row in rows],
-                ["method", "seed", "Hits@1 %", "Hits@10 %", "MRR", "mean rank"])  # fmt: skip
+    encoders, epochs = set(), set()
+    for path in sorted(folder.glob("text2mol_*_?.npz")):
+        with np.load(path) as file:
+            found = {name: file[name] for name in file.files}
+        method, seed = path.stem.split("_")[1:]
+        encoders |= {str(found["encoder"])} if "encoder" in found else set()
+        epochs |= {int(found["epochs"])} if "epochs" in found else set()
+        for kind in ("plain", "priced"):
+            if f"{kind}_val" in found:
+                row = {"method": method, "scores": kind, "seed": int(seed)}
+                row |= {name: float(found[name]) for name in ("seconds", "lr") if name in found}
+                row["validation"] = scores(found[f"{kind}_val"])
+                rows.append(row | scores(found[f"{kind}_test"]))
+    columns = ["method", "scores", "seed", "Hits@1 %", "Hits@10 %", "MRR", "mean rank"]
+    print_table([{name: row[name] for name in columns} for row in rows], columns)
+    problem = Problem(0.0)
     sources = problem.source[np.concatenate([problem.train, problem.names])]
     settings = {
-        "epochs": sorted({int(run["epochs"]) for run in groups.get("dsokr", [])}),
-        "batch": models.BATCH, "lr": models.LR, "white": models.WHITE, "m_y": models.M_Y,
-        "rank": models.RANK, "n_val": N_VAL, "name_share": models.NAME_SHARE,
+        "epochs": sorted(epochs), "encoder": sorted(encoders - {"none"}),
+        "batch": models.BATCH, "white": models.WHITE, "damp": models.DAMP, "m_y": models.M_Y,
+        "rank": models.RANK, "lambda": draft.LAMBDA, "n_features": draft.N_FEATURES,
+        "price": {"heat": draft.HEAT, "share": draft.SHARE, "references": draft.N_REFERENCES},
+        "n_val": N_VAL, "name_share": models.NAME_SHARE,
         "n_train_pairs": {str(name): int((sources == name).sum()) for name in np.unique(sources)},
         "thesis": THESIS, "thesis_pairs": 26408,
-        "encoder": sorted({str(run["encoder"]) for run in groups.get("dsokr", [])}),
         "note": "the head of this record is of the machine that evaluated",
     }  # fmt: skip
     write_record("text2mol", settings, rows)
 
 
-def ensembles(problem: Problem, groups: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Return the ranks of ensembles, with equal weights and with those that validation chooses."""
-    members = groups.get("dsokr", [])
-    if len(members) < 2:
-        return []
-    chosen = {f"{len(members)} DSOKR": members}
-    if "shallow" in groups:
-        chosen[f"{len(members)} DSOKR + SISOKR"] = [*members, *groups["shallow"]]
-    rows = []
-    candidates, truth = unit(problem.pool), problem.pool[problem.val_truth]
-    for name, runs in chosen.items():
-        models = [recorded(problem, run["val"]) for run in runs]
-        tuned = Ensemble.of(models).tune(np.arange(len(truth)), truth, problem.pool)
-        for rule, weights in {"equal": np.ones(len(runs)), "tuned": tuned.weights_}.items():
-            shares = weights / weights.sum()  # the mean of scores is the score of the mean (5.19)
-            found = {
-                part: sum(w * run[part] for w, run in zip(shares, runs, strict=True))
-                for part in ("val", "test")
-            }
-            row = {"method": f"ensemble, {name}, {rule}", "weights": shares.tolist()}
-            row["validation"] = scores(ranks(found["val"], candidates, problem.val_truth))
-            rows.append(row | scores(ranks(found["test"], candidates, problem.test)))
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare", "draft", "train", "evaluate"))
+    parser.add_argument("part", choices=("prepare", "sisokr", "train", "ensemble", "evaluate"))
     parser.add_argument("--names", type=Path, help="prepare: the wheel of chemicals 1.5.2")
     parser.add_argument("--method", choices=METHODS, nargs="+", default=["dsokr"])
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one for each method")
@@ -206,12 +203,9 @@ def main() -> None:
     if o.part == "prepare":
         prepare(o.names)
     elif o.part == "train":
-        for method, seed in zip(o.method, o.seed, strict=True):
-            train(method, seed, o.encoder, o.epochs, o.device, o.rows)
-    elif o.part == "draft":
-        draft()
+        train(list(zip(o.method, o.seed, strict=True)), o)
     else:
-        evaluate(CACHE)
+        {"sisokr": shallow, "ensemble": ensemble, "evaluate": lambda: evaluate(CACHE)}[o.part]()
 
 
 if __name__ == "__main__":

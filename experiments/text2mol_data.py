@@ -131,10 +131,18 @@ def molecules(smiles: list[str]) -> tuple[list[str], sparse.csr_matrix]:
 class Problem:
     """Texts and molecules as vectors, training and validation rows.
 
+    Parameters
+    ----------
+    white : float
+        Principal directions of the candidates are divided by this power of their variances; 0 is
+        Mol2vec as it is.
+    damp : float, default 1
+        Power of the counts of substructures.
+
     Attributes
     ----------
     pool : ndarray of shape (33010, 300)
-        Candidates.
+        Candidates, `pool_keys` their InChIKey skeletons.
     texts : list of str
         All texts of training and validation, `outputs` and `keys` the vectors and skeletons of
         their molecules, `source` where they are from.
@@ -144,12 +152,13 @@ class Problem:
         The candidates that the validation and test texts describe.
     """
 
-    def __init__(self, white: float) -> None:
+    def __init__(self, white: float, damp: float = 1.0) -> None:
         if not (CACHE / "text2mol.npz").is_file():
             prepare(None)
         with np.load(CACHE / "text2mol.npz") as file:
             z = {name: file[name] for name in file.files}
         counts = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
+        counts.data **= damp
         vectors = counts @ np.asarray(load_mol2vec().Y, dtype=np.float64)
         pool = vectors[z["pool"]]
         if white > 0.0:
@@ -160,7 +169,7 @@ class Problem:
         self.pool, self.outputs = vectors[z["pool"]], vectors[z["molecule"]]
         self.texts, self.test_texts = unpacked(z["texts"]), unpacked(z["test_texts"])
         self.source, self.keys = z["source"], z["keys"][z["molecule"]]
-        pool_keys = z["keys"][z["pool"]]
+        self.pool_keys = pool_keys = z["keys"][z["pool"]]
         place = {row: i for i, row in reversed(list(enumerate(z["pool"].tolist())))}
         self.test = np.array([place[row] for row in z["test"].tolist()])
         first = {key: i for i, key in reversed(list(enumerate(pool_keys)))}

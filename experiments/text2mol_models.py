@@ -1,112 +1,109 @@
-"""The networks of text to molecule, and the draft that they correct.
+"""The networks of text to molecule: f(x) = draft(x) G + head(encoder(x)).
 
-The draft is SISOKR on n-grams of characters, which reads the parts of chemical names well and is
-there in a minute. A network f(x) = draft(x) G + head(encoder(x)) then learns what the draft misses.
-It must not see how well the draft knows the training texts: theirs are drafts by models that were
-fitted without their molecules.
+Each method asks for drafts of its own targets (`text2mol_draft.py`); the network learns what they
+miss. G is the identity at first and the head is zero.
 """
 
 from __future__ import annotations
 
 import functools
-import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import clock
-from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
-from text2mol_data import CACHE, Problem, unit
+from text2mol_data import Problem, unit
+from text2mol_draft import (
+    N_FEATURES,
+    N_FOLDS,
+    N_REFERENCES,
+    Drafts,
+    contrast,
+    folds_of,
+    learnt_features,
+    prices,
+)
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
-from skout import KernelBasis, sisokr
+from skout import KernelBasis
 from skout.deep import NeuralRegressor, TextEncoder, Training
 from skout.deep.batches import as_source, call
 from skout.deep.training import _shuffled
 from skout.kernels import Cosine
 from skout.sketches import SubSample
 
-WHITE, M_Y, RANK = 0.35, 1000, 300
-N_FOLDS, N_GRAMS, M_X = 5, 10000, 5000
-NAME_SHARE, BATCH, LR, MAX_LENGTH = 0.5, 512, 2.5e-4, 192
+WHITE, DAMP, M_Y, RANK = 0.25, 0.5, 2000, 300
+NAME_SHARE, BATCH, MAX_LENGTH = 0.5, 512, 192
+LR = {"iokr": 0.0, "dsokr": 1e-4, "regression": 1e-4, "contrastive": 2.5e-4, "bare": 2.5e-4}
 FASTER = 10.0  # what is not pretrained learns so many times as fast
 
 
-# The draft -------------------------------------------------------------------------------------
+class Found(NamedTuple):
+    """Predictions for texts, and candidates, whose inner products are scores.
+
+    `known` are those for captions of training: the drafts, by models that do not know their
+    molecules, or by the network where its drafts are in another space.
+    """
+
+    val: np.ndarray
+    test: np.ndarray
+    known: np.ndarray
+    candidates: np.ndarray
 
 
-def folds_of(keys: np.ndarray) -> np.ndarray:
-    """Return the fold of each text; all texts of a molecule are in one."""
-    return np.array([zlib.crc32(str(key).encode()) % N_FOLDS for key in keys])
+def scores(found: Found, texts: Texts, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of all candidates for validation and test texts; and less the prices."""
+    C = torch.tensor(found.candidates, device=texts.device).double()
+    F = torch.tensor(np.concatenate([found.val, found.test]), device=texts.device).double()
+    some = np.random.default_rng(0).permutation(texts.n)[:N_REFERENCES]
+    known = torch.tensor(found.known[some], device=texts.device)
+    price = prices(known, texts.keys[some], C.float(), problem.pool_keys)
+    S = normalize(F) @ C.T
+    return S.float().cpu().numpy(), (S - price).float().cpu().numpy()
 
 
-def fit_draft() -> dict[str, Any]:
-    """Fit SISOKR without each fold and on all; write the coefficients, return the predictions."""
-    problem = Problem(WHITE)
-    texts = [problem.texts[i] for i in problem.train]
-    tfidf = TfidfVectorizer(
-        analyzer="char_wb", ngram_range=(3, 5), min_df=3, sublinear_tf=True, max_features=N_GRAMS
-    )
-    X, Y = tfidf.fit_transform(texts), problem.outputs[problem.train]
-    fold = folds_of(problem.keys[problem.train])
-    coefficients = []
-    with clock() as fit:
-        for k in range(N_FOLDS + 1):
-            some = np.flatnonzero(fold != k)
-            coefficients.append(_coefficients(X[some], Y[some]))
-            print("draft", k, len(some), flush=True)
-    np.savez(
-        CACHE / "text2mol_draft.npz", coefficients=np.array(coefficients, dtype=np.float16),
-        grams=tfidf.get_feature_names_out().astype(str), idf=tfidf.idf_,
-    )  # fmt: skip
-    found: dict[str, Any] = {"seconds": fit.seconds / (N_FOLDS + 1), "n_texts": len(texts)}
-    for name, some in {"val": [problem.texts[i] for i in problem.val],
-                       "test": problem.test_texts}.items():  # fmt: skip
-        found[name] = (tfidf.transform(some) @ coefficients[-1]).astype(np.float32)
-    return found
+class Texts:
+    """The texts of training, captions first and then names, and what their n-grams say.
 
+    Of the names a random half is taken, the same for all methods and seeds.
+    """
 
-def _coefficients(X: sparse.csr_matrix, Y: np.ndarray) -> np.ndarray:
-    """Return what the n-grams are worth in the space of the outputs."""
-    model = sisokr(
-        "linear", Cosine(), input_sketch=SubSample(M_X), output_sketch=SubSample(M_Y),
-        alpha=0.05 / X.shape[0], random_state=0,
-    )  # fmt: skip
-    model.fit(X, Y)
-    basis = model.output_basis_
-    one_each = sparse.eye(X.shape[1], format="csr")  # the model is linear
-    return model.predict_coordinates(one_each) @ basis.combine(unit(basis.landmarks_))
+    def __init__(self, problem: Problem, rows: int | None, device: torch.device) -> None:
+        texts, at = problem.parts()
+        rng = np.random.default_rng(1)
+        names = problem.names[rng.random(len(problem.names)) < NAME_SHARE]
+        if rows is not None:
+            texts, at, names = texts[:rows], at[:rows], names[:rows]
+        self.n = len(texts)
+        self.device = device
+        self.drafts = Drafts(texts, problem.keys[at], device)
+        self.texts = texts + [problem.texts[i] for i in names]
+        self.at = np.concatenate([at, names])
+        self.keys = problem.keys[self.at]
+        self.same = torch.tensor(np.unique(self.keys, return_inverse=True)[1], device=device)
+        self.fold = folds_of(self.keys)
+        self.X = self.drafts.rows(self.texts)
+        self.new = {
+            "val": [problem.texts[i] for i in problem.val][:rows],
+            "test": problem.test_texts[:rows],
+        }
+        self.new_X = {name: self.drafts.rows(some) for name, some in self.new.items()}
 
-
-class Draft:
-    """The drafts of texts, from the file that `fit_draft` has written."""
-
-    def __init__(self) -> None:
-        with np.load(CACHE / "text2mol_draft.npz") as file:
-            self.coefficients = file["coefficients"].astype(np.float32)
-            grams, idf = file["grams"], file["idf"]
-        self.tfidf = TfidfVectorizer(
-            analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True,
-            vocabulary={str(gram): i for i, gram in enumerate(grams)},
-        )  # fmt: skip
-        self.tfidf.idf_ = idf
-
-    def __call__(self, texts: list[str], fold: np.ndarray) -> np.ndarray:
-        """Return the drafts by the models that do not know the fold of each text."""
-        from joblib import Parallel, delayed
-
-        parts = [texts[i : i + 4000] for i in range(0, len(texts), 4000)]
-        X = sparse.vstack(Parallel(n_jobs=-1)(delayed(self.tfidf.transform)(p) for p in parts))
-        X = X.tocsr().astype(np.float32)
-        out = np.empty((len(texts), self.coefficients.shape[2]), dtype=np.float32)
-        for k in np.unique(fold):
-            out[fold == k] = X[fold == k] @ self.coefficients[k]
-        return out
-
-
-# Networks --------------------------------------------------------------------------------------
+    def inputs(self, targets: np.ndarray) -> dict[str, dict[str, Any]]:
+        """Return the inputs of a network that predicts the targets, which are of all texts."""
+        T = torch.tensor(targets[: self.n], dtype=torch.float32, device=self.device)
+        worth = self.drafts.fit(T)
+        draft = self.drafts.predict(worth, self.X, self.fold).cpu().numpy()
+        found = {
+            "all": {"texts": self.texts, "draft": draft},
+            "captions": {"texts": self.texts[: self.n], "draft": draft[: self.n]},
+        }
+        for name, X in self.new_X.items():
+            nobody = np.full(X.shape[0], N_FOLDS)
+            draft = self.drafts.predict(worth, X, nobody).cpu().numpy()
+            found[name] = {"texts": self.new[name], "draft": draft}
+        return found
 
 
 class Corrected(nn.Module):
@@ -117,20 +114,18 @@ class Corrected(nn.Module):
     n_outputs : int
     encoder : path
         Folder of a pretrained encoder.
-    start : ndarray of shape (300, n_outputs), optional
-        Where the matrix G starts; at random if not given.
+    drafts : bool, default True
+        Whether there are any; else they are zeros.
     """
 
-    def __init__(self, n_outputs: int, encoder: Path, start: np.ndarray | None = None) -> None:
+    def __init__(self, n_outputs: int, encoder: Path, drafts: bool = True) -> None:
         super().__init__()
         self.text = TextEncoder(n_outputs, encoder, pooling="mean", max_length=MAX_LENGTH)
         self.pad_id = self.text.pad_id
-        self.gate = nn.Linear(RANK, n_outputs, bias=False)
-        with torch.no_grad():
-            for parameter in self.text.head.parameters():  # the draft as it is, at first
-                parameter.zero_()
-            if start is not None:
-                self.gate.weight.copy_(torch.as_tensor(start.T))
+        self.gate = nn.Linear(n_outputs, n_outputs, bias=False)
+        nn.init.eye_(self.gate.weight)
+        for parameter in self.text.head.parameters() if drafts else ():
+            nn.init.zeros_(parameter)  # the draft as it is, at first
 
     def tokenize(self, strings: list[str]) -> list[np.ndarray]:
         return self.text.tokenize(strings)
@@ -141,147 +136,167 @@ class Corrected(nn.Module):
             return self.gate(draft) + FASTER * correction.float()
 
 
-class Stages:
-    """The texts of a stage of training with their drafts and outputs: names first, then captions.
-
-    Captions are in both; of the names a random half, the same for all methods and seeds.
-    """
-
-    def __init__(self, problem: Problem, rows: int | None) -> None:
-        n, at, X, self.new = _inputs(rows)
-        captions = {"texts": X["texts"][:n], "draft": X["draft"][:n]}
-        self.parts = [(X, problem.outputs[at]), (captions, problem.outputs[at[:n]])]
-
-
-@functools.cache
-def _inputs(rows: int | None) -> tuple[int, np.ndarray, dict[str, Any], dict[str, Any]]:
-    """Return the number of captions, the rows of all training texts, these, and the new texts."""
-    problem, draft = Problem(WHITE), Draft()
-    texts, at = problem.parts()
-    rng = np.random.default_rng(1)
-    names = problem.names[rng.random(len(problem.names)) < NAME_SHARE]
-    if rows is not None:
-        texts, at, names = texts[:rows], at[:rows], names[:rows]
-    every = texts + [problem.texts[i] for i in names]
-    at = np.concatenate([at, names])
-    X = {"texts": every, "draft": draft(every, folds_of(problem.keys[at]))}
-    new = {}
-    for name, some in {"val": [problem.texts[i] for i in problem.val],
-                       "test": problem.test_texts}.items():  # fmt: skip
-        some = some[:rows]
-        new[name] = {"texts": some, "draft": draft(some, np.full(len(some), N_FOLDS))}
-    return len(texts), at, X, new
-
-
-def settings_of(epochs: int) -> list[Training]:
-    """Return the settings of the two stages."""
+def settings_of(epochs: int, lr: float) -> list[Training]:
+    """Return the settings of the two stages: names and captions, then captions."""
     return [
-        Training(n, BATCH, LR, warmup=0.06, clip_norm=1.0, precision="bfloat16")
+        Training(n, BATCH, lr, warmup=0.06, clip_norm=1.0, precision="bfloat16")
         for n in (1, epochs)
     ]
 
 
+# Regression ------------------------------------------------------------------------------------
+
+
 def regress(
-    stages: Stages, targets: Any, module: Any, seed: int, epochs: int, device: str
-) -> NeuralRegressor:
-    """Fit a network to targets, which are a function of the outputs, in two stages."""
-    for training, (X, Y) in zip(settings_of(epochs), stages.parts, strict=True):
+    texts: Texts, targets: np.ndarray, candidates: np.ndarray, seed: int, encoder: Path,
+    epochs: int, lr: float,
+) -> Found:  # fmt: skip
+    """Fit a network to targets in two stages; return its predictions."""
+    X = texts.inputs(targets)
+    module: Any = functools.partial(Corrected, encoder=encoder)
+    for training, some in zip(settings_of(epochs, lr), ("all", "captions"), strict=True):
         net = NeuralRegressor(
-            module, training=training, device=device, random_state=seed, verbose=True
+            module, training=training, device=str(texts.device), random_state=seed, verbose=True
         )
-        module = net.fit(X, targets(Y)).module_  # the next stage goes on from there
+        net.fit(X[some], targets[: len(X[some]["texts"])])
+        module = net.module_  # the next stage goes on from there
         print("loss", [round(row["train_loss"], 4) for row in net.history_], flush=True)
-    return net
+    return Found(net.predict(X["val"]), net.predict(X["test"]), X["captions"]["draft"], candidates)
 
 
-def dsokr(
-    problem: Problem, stages: Stages, seed: int, encoder: Path, epochs: int, device: str
-) -> dict[str, np.ndarray]:
-    """Return predictions of DSOKR as vectors, whose products with unit candidates are scores."""
+def dsokr(problem: Problem, texts: Texts, seed: int, encoder: Path, epochs: int) -> Found:
+    """Return predictions of DSOKR in the basis of a kernel that was learnt from drafts."""
+    targets, candidates = in_basis(problem, texts, seed)
+    return regress(texts, targets, candidates, seed, encoder, epochs, LR["dsokr"])
+
+
+def iokr(problem: Problem, texts: Texts, seed: int) -> Found:
+    """Return the drafts in the same basis: input output kernel regression on n-grams."""
+    targets, candidates = in_basis(problem, texts, seed)
+    X = texts.inputs(targets)
+    return Found(X["val"]["draft"], X["test"]["draft"], X["captions"]["draft"], candidates)
+
+
+def in_basis(problem: Problem, texts: Texts, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the molecules of all texts and the candidates in the basis of a sketched kernel."""
+    outputs = unit(problem.outputs[texts.at]).astype(np.float32)
+    drafts = torch.tensor(texts.inputs(outputs)["captions"]["draft"], device=texts.device)
+    own = torch.tensor(outputs[: texts.n], device=texts.device)
+    views = [
+        learnt_features(drafts, own, texts.same[: texts.n], N_FEATURES * seed + k)
+        for k in range(N_FEATURES)
+    ]
+    pool = torch.tensor(unit(problem.pool).astype(np.float32), device=texts.device)
+    every = torch.tensor(outputs, device=texts.device)
+    with torch.inference_mode():
+        centres = [view(pool).mean(dim=0) for view in views]
+
+        def features(rows: Tensor) -> np.ndarray:
+            parts = [normalize(view(rows) - c) for view, c in zip(views, centres, strict=True)]
+            return torch.cat(parts, dim=1).double().cpu().numpy()  # their cosine is the mean one
+
+        Y, C = features(every), features(pool)
     basis = KernelBasis(Cosine(), SubSample(M_Y), whiten="eigh", rank=RANK, random_state=seed)
-    basis.fit(problem.outputs[problem.train])
-    back = basis.combine(unit(basis.landmarks_))  # coordinates to vectors; rows are orthonormal
-    module = functools.partial(Corrected, encoder=encoder, start=back.T)
-    net = regress(stages, basis.transform, module, seed, epochs, device)
-    return {name: (net.predict(X) @ back).astype(np.float32) for name, X in stages.new.items()}
+    basis.fit(Y[: texts.n])
+    return basis.transform(Y).astype(np.float32), basis.transform(C).astype(np.float32)
 
 
-def regression(
-    problem: Problem, stages: Stages, seed: int, encoder: Path, epochs: int, device: str
-) -> dict[str, np.ndarray]:
+def regression(problem: Problem, texts: Texts, seed: int, encoder: Path, epochs: int) -> Found:
     """Return the predictions of the Mol2vec vectors themselves, scaled by one number."""
     scale = float(np.sqrt((problem.pool**2).sum(axis=1).mean()))
-    module = functools.partial(Corrected, encoder=encoder)
-    net = regress(stages, lambda Y: Y / scale, module, seed, epochs, device)
-    return {name: net.predict(X).astype(np.float32) for name, X in stages.new.items()}
+    targets = (problem.outputs[texts.at] / scale).astype(np.float32)
+    candidates = unit(problem.pool).astype(np.float32)
+    return regress(texts, targets, candidates, seed, encoder, epochs, LR["regression"])
+
+
+# Contrast --------------------------------------------------------------------------------------
+
+
+class Pair(nn.Module):
+    """The two sides of a contrastive model.
+
+    Parameters
+    ----------
+    text : Module
+    size : int
+        Of the vectors of molecules, and of the space in which both sides meet.
+    """
+
+    def __init__(self, text: nn.Module, size: int) -> None:
+        super().__init__()
+        self.text = text
+        self.molecule = nn.Sequential(
+            nn.Linear(size, 600), nn.ReLU(), nn.Linear(600, 600), nn.ReLU(), nn.Linear(600, size)
+        )
+        self.heat = nn.Parameter(torch.tensor(np.log(1 / 0.07), dtype=torch.float32))
+        for parameter in self.molecule[-1].parameters():  # vectors as they are, at first
+            nn.init.zeros_(parameter)
+
+    def molecules(self, rows: Tensor) -> Tensor:
+        return normalize(rows + self.molecule(rows))
+
+    def groups(self, lr: float) -> list[dict[str, Any]]:
+        others = [*self.molecule.parameters(), self.heat]
+        return [{"params": self.text.parameters(), "lr": lr}, {"params": others, "lr": FASTER * lr}]
 
 
 def contrastive(
-    problem: Problem, stages: Stages, seed: int, encoder: Path, epochs: int, device: str
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    problem: Problem, texts: Texts, seed: int, encoder: Path, epochs: int, drafts: bool = True
+) -> Found:
     """Train both sides so that a text is nearer to its molecule than to others of the batch."""
     torch.manual_seed(seed)
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    where = torch.device(device)
-    text_side = Corrected(RANK, encoder).to(where)
-    molecule_side = nn.Sequential(
-        nn.Linear(problem.pool.shape[1], 600), nn.ReLU(), nn.Linear(600, 600), nn.ReLU(),
-        nn.Linear(600, RANK),
-    ).to(where)  # fmt: skip
-    heat = nn.Parameter(torch.tensor(np.log(1 / 0.07), device=where, dtype=torch.float32))
-    scale = float(np.sqrt((problem.pool**2).mean()))
-
-    def vectors(Y: np.ndarray) -> Tensor:
-        return torch.tensor(Y / scale, dtype=torch.float32, device=where)
-
-    for training, (X, Y) in zip(settings_of(epochs), stages.parts, strict=True):
-        losses = _contrast(text_side, molecule_side, heat, training, X, vectors(Y), seed)
+    outputs = unit(problem.outputs[texts.at]).astype(np.float32)
+    X = texts.inputs(outputs)
+    if not drafts:
+        for part in X.values():
+            part["draft"] = np.zeros_like(part["draft"])
+    size = outputs.shape[1]
+    pair = Pair(Corrected(size, encoder, drafts), size).to(texts.device)
+    Y = size**0.5 * torch.tensor(outputs, device=texts.device)
+    lr = LR["contrastive" if drafts else "bare"]
+    for training, some in zip(settings_of(epochs, lr), ("all", "captions"), strict=True):
+        losses = _contrast(pair, training, X[some], Y, texts.same, seed)
         print("contrastive loss", [round(loss, 4) for loss in losses], flush=True)
-    found = {}
-    with torch.inference_mode(), torch.autocast(where.type, dtype=torch.bfloat16):
-        text_side.eval()
-        for name, X in stages.new.items():
-            source = as_source(X, text_side, where)
-            parts = torch.arange(len(X["texts"])).split(BATCH)
-            F = torch.cat([call(text_side, source.batch(i, i.to(where))).float() for i in parts])
-            found[name] = nn.functional.normalize(F).cpu().numpy()
+    pool = size**0.5 * torch.tensor(unit(problem.pool).astype(np.float32), device=texts.device)
     with torch.inference_mode():
-        candidates = nn.functional.normalize(molecule_side(vectors(problem.pool))).cpu().numpy()
-    return found, candidates
+        candidates = pair.eval().molecules(pool).cpu().numpy()
+    found = [_predicted(pair.text, X[some], texts.device) for some in ("val", "test", "captions")]
+    return Found(*found, candidates)
+
+
+def _predicted(module: nn.Module, X: dict[str, Any], device: torch.device) -> np.ndarray:
+    source = as_source(X, module, device)
+    with torch.inference_mode(), torch.autocast(device.type, dtype=torch.bfloat16):
+        parts = torch.arange(len(X["texts"])).split(BATCH)
+        F = torch.cat([call(module, source.batch(i, i.to(device))).float() for i in parts])
+    return normalize(F).cpu().numpy()
 
 
 def _contrast(
-    text_side: nn.Module, molecule_side: nn.Module, heat: nn.Parameter, training: Training,
-    X: dict[str, Any], Y: Tensor, seed: int,
-) -> list[float]:  # fmt: skip
+    pair: Pair, training: Training, X: dict[str, Any], Y: Tensor, same: Tensor, seed: int
+) -> list[float]:
     """Run one stage; return the mean loss of each epoch."""
-    groups = [
-        {"params": text_side.parameters(), "lr": training.lr},
-        {"params": [*molecule_side.parameters(), heat], "lr": FASTER * training.lr},
-    ]
-    source = as_source(X, text_side, Y.device)
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-    steps = training.max_epochs * -(-len(Y) // training.batch_size)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: training.rate(s, steps))
+    n, device = len(X["texts"]), Y.device
+    source = as_source(X, pair.text, device)
+    optimizer = torch.optim.AdamW(pair.groups(training.lr), weight_decay=0.0)
+    n_steps = training.max_epochs * -(-n // training.batch_size)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: training.rate(s, n_steps))
     losses = []
-    text_side.train()
+    pair.train()
     for epoch in range(training.max_epochs):
         generator = torch.Generator().manual_seed(seed + 7919 * epoch)
-        total = torch.zeros((), device=Y.device)
-        for index in _shuffled(len(Y), training.batch_size, source.lengths, generator):
-            there = index.to(Y.device)
-            with torch.autocast(Y.device.type, dtype=torch.bfloat16):
-                A = call(text_side, source.batch(index, there))
-            A = nn.functional.normalize(A.float())
-            B = nn.functional.normalize(molecule_side(Y[there]))
-            S = heat.exp().clamp(max=100.0) * A @ B.T
-            own = torch.arange(len(S), device=Y.device)
-            loss = nn.functional.cross_entropy(S, own) + nn.functional.cross_entropy(S.T, own)
+        total = torch.zeros((), device=device)
+        for index in _shuffled(n, training.batch_size, source.lengths, generator):
+            there = index.to(device)
+            with torch.autocast(device.type, dtype=torch.bfloat16):
+                A = call(pair.text, source.batch(index, there))
+            S = pair.heat.exp().clamp(max=100.0) * normalize(A.float()) @ pair.molecules(Y[there]).T
+            loss = contrast(S, same[there])
             optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(text_side.parameters(), training.clip_norm)
+            nn.utils.clip_grad_norm_(pair.text.parameters(), training.clip_norm)
             optimizer.step()
             schedule.step()
-            total += loss.detach() * len(index) / len(Y)
+            total += loss.detach() * len(index) / n
         losses.append(float(total))
     return losses
