@@ -332,6 +332,12 @@ def test_missing_extra_is_named(extra, monkeypatch):
         cli.main(["--version"])
 
 
+def test_python_m_skout_is_the_command():
+    command = [sys.executable, "-W", "error", "-m", "skout", "--version"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert said == f"skout {skout.__version__}\n"
+
+
 def test_demo_and_import_need_no_extra():
     code = (
         "import sys; sys.modules['typer'] = sys.modules['rich'] = None\n"

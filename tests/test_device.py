@@ -88,6 +88,22 @@ def test_blocks_equal_those_of_numpy(kernel, kind, name):
     assert_allclose(found, kernel.against(B)(A), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
+@pytest.mark.parametrize("gamma", [0.3, 1e20, 1e300])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_far_rows_and_huge_widths_are_as_on_the_cpu(kernel, gamma, dtype, name):
+    rng = np.random.default_rng(0)
+    A = rng.integers(-3, 4, (20, 3)) + 2.0**20  # far from zero, and exact in float32
+    A[7] = 2.0**26
+    kernel, B, device = kernel(gamma), A[::2], torch.device(name)
+    block = device_block(kernel, B, device, dtype)
+    found = block(torch.as_tensor(A).to(device)).cpu().numpy()
+    host = A.astype(np.float32 if dtype == torch.float32 else np.float64)
+    assert_allclose(found, kernel.against(B)(host), rtol=1e-3, atol=1e-12)
+    assert_allclose(found[np.arange(0, 20, 2), np.arange(10)], 1.0, rtol=1e-5)
+
+
 def test_every_kernel_listed_is_tested():
     tested = {type(k) for k in VECTORS + SETS} | {type(k._part("left")) for k in VECTORS[-2:]}
     assert tested == set(DEVICE_KERNELS)

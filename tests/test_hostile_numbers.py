@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skout import (
@@ -104,6 +105,8 @@ def test_a_huge_gamma_makes_rows_alike_to_themselves_only(kernel, gamma):
     assert_allclose(model.predict(X), y / (1.0 + N * ALPHA), rtol=1e-12)
     assert_allclose(model.predict(X + 0.5), np.zeros(N))
     assert_allclose(kernel(gamma)(X), np.eye(N))
+    assert_allclose(kernel(gamma)(X.astype(np.float32)), np.eye(N))
+    assert_allclose(kernel(gamma)(sparse.csr_matrix(X)), np.eye(N))
 
 
 @pytest.mark.parametrize("model", [KernelMachine, JointQuantileRegressor, KernelClassifier])

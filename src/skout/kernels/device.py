@@ -80,37 +80,27 @@ def _polynomial(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceB
     return lambda A: linear(A).mul_(gamma).add_(coef0).pow_(degree)
 
 
-def _squared(
-    factor: float, landmarks: Any, device: Any, dtype: Any, *, over: bool = False
-) -> DeviceBlock:
-    """Return A -> factor ||a - b||^2: the norms ride along as two more columns of one product.
-
-    With `over` they are never negative, and too large by about d eps: see `SquaredDistances`.
-    """
+def _distances(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
+    """Return the `SquaredDistances` of the kernel, operands and all, as a product on the device."""
     import torch
 
-    B = _tensor(landmarks, device, torch.float64)
-    centre = B.mean(dim=0)
-    B = B - centre
-    norms = B.square().sum(dim=1, keepdim=True)
-    columns = [-2.0 * B, torch.ones_like(norms), norms]
-    right = (factor * torch.cat(columns, dim=1)).to(dtype).T.contiguous()
-    if over:  # norms are raised by more than the product can err
-        right[-2:] *= 1.0 + len(right) * torch.finfo(dtype).eps
-    centre = centre.to(dtype)
+    host = np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
+    distances = kernel._distances(host_array(landmarks))
+    centre, right = (torch.as_tensor(part).to(device, dtype) for part in distances.operands(host))
+    norms, noise = _tensor(distances.norms, device, dtype), distances.noise(host)
 
     def block(A: Any) -> Any:
         A = A.to(dtype) - centre
         own = A.square().sum(dim=1, keepdim=True)
-        return torch.cat([A, own, torch.ones_like(own)], dim=1) @ right
+        D = torch.cat([A, own, torch.ones_like(own)], dim=1) @ right
+        return D.masked_fill_(D.abs() <= noise * (own + norms), 0.0) if distances.snap else D
 
     return block
 
 
 def _gaussian(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
-    over = dtype.itemsize == 8  # else the error would be seen
-    exponent = _squared(-kernel._width(), landmarks, device, dtype, over=over)
-    if over:
+    exponent = _distances(kernel, landmarks, device, dtype)
+    if dtype.itemsize == 8:  # never positive
         return lambda A: exponent(A).exp_()
     return lambda A: exponent(A).clamp_(max=0.0).exp_()
 
@@ -118,7 +108,8 @@ def _gaussian(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlo
 def _laplacian(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
     import torch
 
-    B, gamma = _tensor(landmarks, device, dtype), kernel._width()
+    B = _tensor(landmarks, device, dtype)
+    gamma = min(kernel._width(), torch.finfo(dtype).max)  # infinity times zero is no number
     some = max(1, _DIFFERENCES // max(1, B.numel()))
 
     def block(A: Any) -> Any:
@@ -129,7 +120,7 @@ def _laplacian(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBl
 
 
 def _matern(kernel: Any, landmarks: Any, device: Any, dtype: Any) -> DeviceBlock:
-    squared = _squared(2.0 * kernel.nu * kernel._width() ** 2, landmarks, device, dtype)
+    squared = _distances(kernel, landmarks, device, dtype)
 
     def block(A: Any) -> Any:
         U = squared(A).clamp_(min=0.0).sqrt_()

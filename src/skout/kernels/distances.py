@@ -29,6 +29,8 @@ def squared_norms(A: Any) -> np.ndarray:
 
 # Rows that a median is taken of, and squared distances of the mean that make it a bad centre.
 _MEDIAN_ROWS, _FAR = 31, 100.0
+# What a factor times squared norms may reach: as good as infinity, and products do not overflow.
+_LARGE = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e200}
 
 
 class SquaredDistances:
@@ -38,13 +40,21 @@ class SquaredDistances:
     norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
     Rounding may make them slightly negative; two ways out: with `snap`, distances that cannot be
     told from rounding are zero; with `over`, float64 norms are raised by more than the product can
-    err, by about d eps, and need no second pass over the block.
+    err, by about d eps, and need no second pass over the block. With `saturates` any large result
+    is as good as another, and a factor that would make products overflow is lowered.
     """
 
     def __init__(
-        self, B: Any, factor: float = 1.0, *, snap: bool = False, over: bool = False
+        self,
+        B: Any,
+        factor: float = 1.0,
+        *,
+        snap: bool = False,
+        over: bool = False,
+        saturates: bool = False,
     ) -> None:
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
+        self.saturates = saturates
         self.sparse = sparse.issparse(B)
         self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
         if self.sparse:
@@ -60,7 +70,7 @@ class SquaredDistances:
         B = B - self.centre
         self.norms = squared_norms(B)
         columns = [-2.0 * B, np.ones((len(B), 1)), self.norms[:, None]]
-        self.right = np.ascontiguousarray((factor * np.hstack(columns)).T)
+        self.right = np.ascontiguousarray(np.hstack(columns).T)
 
     def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
         """Return factor * ||a - b||^2."""
@@ -69,9 +79,20 @@ class SquaredDistances:
         out = block_buffer(A, n_rows(self.B), out)
         norms = self._product(A, out)
         if self.snap:
-            noise = 32.0 * np.finfo(out.dtype).eps * np.add.outer(norms, self.norms)
-            out[np.abs(out) <= abs(self.factor) * noise] = 0.0
+            noise = self.noise(out.dtype) * np.add.outer(norms, self.norms)
+            out[np.abs(out) <= noise] = 0.0
         return out
+
+    def noise(self, dtype: np.dtype) -> float:
+        """Return what rounding may make of a distance, for each unit of the two squared norms."""
+        return 32.0 * float(np.finfo(dtype).eps) * abs(self._factor_in(dtype))
+
+    def _factor_in(self, dtype: np.dtype) -> float:
+        if not self.saturates or self.factor == 0.0:
+            return self.factor
+        limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
+        largest = max(limit / most, float(np.max(self.norms, initial=0.0)))
+        return self.factor * min(1.0, limit / largest / abs(self.factor))
 
     def snap_if(self, scale: float) -> None:
         """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
@@ -80,7 +101,9 @@ class SquaredDistances:
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
-        return SquaredDistances(sparse.csr_matrix(self.B), self.factor, snap=self.snap)
+        return SquaredDistances(
+            sparse.csr_matrix(self.B), self.factor, snap=self.snap, saturates=self.saturates
+        )
 
     def may_err_in_sign(self, A: Any, dtype: np.dtype) -> bool:
         """Return whether the result may have the wrong sign by rounding."""
@@ -92,11 +115,12 @@ class SquaredDistances:
         if self.sparse:
             norms = squared_norms(A)
             self.operand.product(A, out)
-            out *= out.dtype.type(-2.0 * self.factor)
-            out += (self.factor * norms)[:, None].astype(out.dtype)
-            out += (self.factor * self.norms).astype(out.dtype)
+            factor = self._factor_in(out.dtype)
+            out *= out.dtype.type(-2.0 * factor)
+            out += (factor * norms)[:, None].astype(out.dtype)
+            out += (factor * self.norms).astype(out.dtype)
             return norms
-        centre, right = self._in(out.dtype)
+        centre, right = self.operands(out.dtype)
         augmented = np.empty((A.shape[0], A.shape[1] + 2), dtype=out.dtype)
         centred, norms = augmented[:, :-2], augmented[:, -2]
         np.subtract(A, centre, out=centred)
@@ -105,9 +129,10 @@ class SquaredDistances:
         np.matmul(augmented, right, out=out)
         return norms
 
-    def _in(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    def operands(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Return the centre and the right factor of the product, for dense rows."""
         if dtype not in self._cast:
-            right = self.right.astype(dtype)
+            right = (self._factor_in(dtype) * self.right).astype(dtype)
             if self.over and dtype == np.float64:
                 right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
             self._cast[dtype] = (self.centre.astype(dtype), right)

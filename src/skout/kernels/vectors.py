@@ -127,11 +127,14 @@ class Gaussian(_Distance):
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
 
+    def _distances(self, B: Any) -> SquaredDistances:
+        """Return A -> -gamma ||a - b||^2."""
+        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
+        exponent.snap_if(self._width())  # or rows would not even be like themselves
+        return exponent
+
     def against(self, B: Any) -> Block:
-        # beyond the limit no two rows are alike, and products would overflow
-        width = min(self._width(), 1e300 / max(1.0, float(np.max(squared_norms(B), initial=0.0))))
-        exponent = SquaredDistances(B, factor=-width, over=True)
-        exponent.snap_if(width)  # or rows would not even be like themselves
+        exponent = self._distances(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             K = exponent(A, out)
@@ -168,7 +171,8 @@ class Laplacian(_Distance):
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             out = block_buffer(A, n_rows(B), out)
-            np.multiply(manhattan(A, B), -gamma, out=out, casting="same_kind")
+            with np.errstate(over="ignore"):  # infinitely far
+                np.multiply(manhattan(A, B), -gamma, out=out, casting="same_kind")
             return np.exp(out, out=out)
 
         return block
@@ -200,12 +204,14 @@ class Matern(_Distance):
         self.gamma = gamma
         self.nu = nu
 
-    def against(self, B: Any) -> Block:
+    def _distances(self, B: Any) -> SquaredDistances:
+        """Return A -> u^2."""
         check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
-        # beyond the limit no two rows are alike, and products would overflow
-        largest = float(np.sqrt(np.max(squared_norms(B), initial=0.0)))
-        width = min(self._width(), 1e153, 1e150 / max(largest, 1e-150))
-        squared = SquaredDistances(B, factor=2.0 * self.nu * width**2, snap=True)
+        width = min(self._width(), 1e153)  # whose square is finite
+        return SquaredDistances(B, factor=2.0 * self.nu * width**2, snap=True, saturates=True)
+
+    def against(self, B: Any) -> Block:
+        squared = self._distances(B)
 
         def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
             U = squared(A, out)
