@@ -71,7 +71,8 @@ def sentence(runs: list[dict[str, Any]]) -> str:
     tested = []
     for key, name in {"python": "Python", **PACKAGES}.items():
         found = sorted({minor(row[key]) for row in good})
-        tested.append(f"{name} " + " and ".join(f"{a}.{b}" for a, b in found))
+        *others, last = [f"{a}.{b}" for a, b in found]
+        tested.append(f"{name} {', '.join(others)} and {last}" if others else f"{name} {last}")
     return f"Tested with {', '.join(tested[:-1])}, and {tested[-1]}."
 
 
