@@ -2,7 +2,8 @@
 
 Candidates come as one pool shared by all queries, or as one set a query. Either way each distinct
 candidate is encoded and embedded once, as [z(c), -k(c, c)], and scored by one inner product with
-[2 f(x), 1].
+[2 f(x), 1]. Those with prices, see `without_hubs`, are [z(c), price(c), -k(c, c)] and meet
+[2 f(x), -||f(x)||, 1].
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..outputs import outputs_on_cluster
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
-from .pools import EmbeddedPool, as_sets, with_copies
+from .pools import EmbeddedPool, as_sets, check_found, check_sets, with_copies
 from .search import Found, count_better, top_k, within
 from .sets import (
     CandidateSets,
@@ -203,7 +204,7 @@ class CandidateDecoder(Decoder):
         if are_lists(candidates, self.basis_.landmarks_):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
-            _check_sets(candidates)
+            check_sets(candidates)
             used: Any = np.flatnonzero(np.bincount(candidates.indices))  # without sorting them
             used = slice(None) if len(used) == n_rows(candidates.pool) else used  # no copy
             return self._embedded(candidates, candidates.pool, used, path)
@@ -323,7 +324,7 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
             return _taken(pool.pool, chosen)
-        _check_found(indices[:, 0])
+        check_found(indices[:, 0])
         return _taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
@@ -414,13 +415,47 @@ class CandidateDecoder(Decoder):
         return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
     def _queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        """Return [2 f, 1] for each row."""
+        """Return [2 f, 1] for each row, or [2 f, -|f|, 1] if candidates have prices."""
         if pool.is_per_query and len(pool) != len(F):
             raise ValueError(
                 "candidates must have one set for each row. "
                 f"Got {len(pool)} sets for {len(F)} rows instead."
             )
-        return np.column_stack([2.0 * F, np.ones(len(F))])
+        columns = [2.0 * F, np.ones(len(F))]
+        if pool.embedding.shape[1] == self.basis_.rank_ + 2:
+            columns.insert(1, -np.linalg.norm(F, axis=1))
+        return np.column_stack(columns)
+
+    def priced(self, pool: EmbeddedPool, prices: np.ndarray) -> EmbeddedPool:
+        """Return candidates whose scores are less by |f(x)| times a price.
+
+        Parameters
+        ----------
+        pool : EmbeddedPool
+            Of this decoder; prices that it has are replaced.
+        prices : ndarray of shape (n_distinct,)
+            One for each row of `pool.embedding`.
+
+        Returns
+        -------
+        pool : EmbeddedPool
+            In memory, also if the coordinates of the given one are in a file.
+        """
+        self._check_own(pool)
+        E, p = pool.embedding, self.basis_.rank_
+        if np.shape(prices) != (len(E),) or not np.all(np.isfinite(prices)):
+            raise ValueError(
+                f"prices must be {len(E)} finite numbers, one for each distinct candidate. "
+                f"Got {prices!r} instead."
+            )
+        embedding = np.column_stack([E[:, :p], prices, E[:, -1]])
+        pool = replace(pool, embedding=embedding, index=None)
+        return pool if pool.is_per_query else self._indexed(pool)
+
+    def matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
+        """Return the distinct candidate that each object is, -1 where there is none."""
+        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
+        return match(*comparable(in_memory(self._encoded(Y, "Y")), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
@@ -430,8 +465,7 @@ class CandidateDecoder(Decoder):
         """Return the distinct candidate that each true object is, -1 where there is none."""
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
-        truth = match(*comparable(in_memory(self._encoded(Y, "Y")), distinct))
+        truth = self.matched(Y, pool)
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of
@@ -459,27 +493,3 @@ def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def _floor(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
     """Return the least score within `gap` of the best, however both scores were rounded."""
     return best - gap - _slack(queries, best - gap)
-
-
-def _check_found(index: np.ndarray) -> None:
-    """Raise where an index found no candidate at all."""
-    missing = np.flatnonzero(index < 0)
-    if len(missing):
-        raise ValueError(
-            f"The index found no candidate for query {missing[0]}{_more(missing)}: "
-            "raise its n_probe, or search all candidates with index=None."
-        )
-
-
-def _check_sets(sets: CandidateSets) -> None:
-    """Raise where a set is empty."""
-    empty = np.flatnonzero(sets.sizes == 0)
-    if len(empty):
-        raise ValueError(
-            f"candidates is empty for query {empty[0]}{_more(empty)}: "
-            "give at least one object to each."
-        )
-
-
-def _more(queries: np.ndarray) -> str:
-    return f" ({len(queries)} queries have none)" if len(queries) > 1 else ""

@@ -11,7 +11,7 @@ from .._arrays import n_rows, take
 from .search import Found
 from .sets import CandidateSets
 
-__all__ = ["EmbeddedPool", "as_sets", "with_copies"]
+__all__ = ["EmbeddedPool", "as_sets", "check_found", "check_sets", "with_copies"]
 
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
@@ -28,8 +28,8 @@ class EmbeddedPool:
         The first position in the pool of each distinct candidate.
     inverse : ndarray of int
         The distinct candidate at each position of the pool; -1 where no query asks for it.
-    embedding : ndarray of shape (n_distinct, p + 1)
-        [z(c), -k(c, c)].
+    embedding : ndarray of shape (n_distinct, p + 1), or p + 2 with prices
+        [z(c), -k(c, c)], or [z(c), price(c), -k(c, c)].
     made_by : str
         Stands for the fitted decoder whose coordinates these are: no other can read them.
     index : object or None
@@ -99,3 +99,27 @@ def with_copies(found: Found, inverse: np.ndarray, k: int) -> Found:
         best = np.lexsort((copies, -repeated))[:k]
         index[i, : len(best)], scores[i, : len(best)] = copies[best], repeated[best]
     return index, scores
+
+
+def check_found(index: np.ndarray) -> None:
+    """Raise where an index found no candidate at all."""
+    missing = np.flatnonzero(index < 0)
+    if len(missing):
+        raise ValueError(
+            f"The index found no candidate for query {missing[0]}{_more(missing)}: "
+            "raise its n_probe, or search all candidates with index=None."
+        )
+
+
+def check_sets(sets: CandidateSets) -> None:
+    """Raise where a set is empty."""
+    empty = np.flatnonzero(sets.sizes == 0)
+    if len(empty):
+        raise ValueError(
+            f"candidates is empty for query {empty[0]}{_more(empty)}: "
+            "give at least one object to each."
+        )
+
+
+def _more(queries: np.ndarray) -> str:
+    return f" ({len(queries)} queries have none)" if len(queries) > 1 else ""

@@ -1,0 +1,216 @@
+"""Prices of candidates that predictions crowd around."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+
+import skout
+from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr
+from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex, hub_prices, without_hubs
+from skout.kernels import Gaussian, Linear
+from skout.metrics import mean_reciprocal_rank
+from skout.sketches import SubSample
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2))
+Y = np.column_stack([np.sin(X), X.prod(axis=1)]) + 0.3 * RNG.standard_normal((60, 3))
+NEW, POOL = RNG.standard_normal((9, 2)), np.vstack([Y, RNG.standard_normal((40, 3))])
+
+
+@pytest.fixture(scope="module", params=[Gaussian(0.5), 9.0 * Gaussian(0.5), Linear()], ids=repr)
+def model(request):
+    return iokr(Gaussian(0.7), request.param, alpha=1e-3).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def priced(model):
+    return without_hubs(model, POOL, X, Y, random_state=0)
+
+
+def plain_scores(model, pool):
+    """2 <f, z> - k - |f| price, number by number."""
+    F, E = model.predict_coordinates(NEW), pool.embedding
+    p = F.shape[1]
+    return 2.0 * F @ E[:, :p].T - np.linalg.norm(F, axis=1)[:, None] * E[:, p] + E[:, -1]
+
+
+def test_prices_are_what_the_docstring_says(model):
+    pool = model.embed(POOL)
+    F, own = model.predict_coordinates(NEW), np.array([0, 5, -1, -1, 7, 7, 99, 3, 2])
+    found = hub_prices(F, pool, own, share=0.7, heat=0.2)
+    for c in range(len(POOL)):
+        z, k = pool.embedding[c, :-1], -pool.embedding[c, -1]
+        a = np.array([f @ z / (np.linalg.norm(f) * np.sqrt(k)) for f in F[own != c]])
+        expected = 2 * 0.7 * np.sqrt(k) * 0.2 * np.log(np.mean(np.exp(a / 0.2)))
+        assert_allclose(found[c], expected, rtol=1e-10, atol=1e-12)
+    with mock.patch("skout.decoding.hubs._COSINES", 30):  # several blocks
+        assert_allclose(hub_prices(F, pool, own, share=0.7, heat=0.2), found)
+
+
+def test_a_candidate_that_nobody_else_is_near_to_pays_nothing():
+    model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y)
+    pool = model.embed(POOL[:3])
+    F = model.predict_coordinates(NEW[:1])
+    assert hub_prices(F, pool, np.array([1]))[1] == 0.0
+    assert np.isfinite(hub_prices(np.zeros((2, F.shape[1])), pool, heat=1e-6)).all()
+
+
+def test_every_search_sees_the_prices(model, priced):
+    S = plain_scores(model, priced)
+    indices, scores = model.rank(NEW, priced, k=100)
+    order = np.argsort(-S, axis=1, kind="stable")
+    assert_array_equal(indices, order)
+    assert_allclose(scores, np.take_along_axis(S, order, axis=1), rtol=1e-10, atol=1e-10)
+    assert_array_equal(model.predict(NEW, priced), POOL[order[:, 0]])
+    truth = np.arange(50, 59)
+    assert_array_equal(
+        model.truth_ranks(NEW, POOL[truth], priced), 1 + np.argmax(order == truth[:, None], axis=1)
+    )
+    F = model.predict_coordinates(NEW)
+    gaps = model.decoder_.gaps(F, POOL[truth], priced)
+    assert_allclose(gaps, S.max(axis=1) - S[np.arange(9), truth], atol=1e-10)
+    inside = model.decoder_.within(F, 0.5, priced)
+    assert_array_equal(inside.sizes, (S.max(axis=1, keepdims=True) - 0.5 <= S).sum(axis=1))
+
+
+def test_sets_of_candidates(model):
+    sets = CandidateSets.from_lists([POOL[10 * i : 10 * i + 12] for i in range(9)])
+    priced = without_hubs(model, sets, X, Y, random_state=0)
+    shared = without_hubs(model, POOL, X, Y, random_state=0)
+    S = plain_scores(model, shared)
+    indices, scores = model.rank(NEW, priced, k=2)
+    for i in range(9):
+        order = np.argsort(-S[i, 10 * i : 10 * i + 12], kind="stable")[:2]
+        assert_array_equal(indices[i], order)
+        assert_allclose(scores[i], S[i, 10 * i + order], rtol=1e-10, atol=1e-10)
+
+
+def test_a_share_of_zero_changes_nothing(model):
+    priced = without_hubs(model, POOL, X, Y, share=0.0, random_state=0)
+    assert_array_equal(model.rank(NEW, priced)[0], model.rank(NEW, POOL)[0])
+
+
+def test_the_scale_of_a_kernel_does_not_matter():
+    found = []
+    for kernel in (Gaussian(0.5), 9.0 * Gaussian(0.5)):
+        model = iokr(Gaussian(0.7), kernel, alpha=1e-3).fit(X, Y)
+        pool = without_hubs(model, POOL, X, Y, random_state=0)
+        found.append(model.rank(NEW, pool)[0])
+    assert_array_equal(*found)
+
+
+def test_copies_of_candidates_and_prices_again(model, priced):
+    twice = without_hubs(model, np.vstack([POOL, POOL]), X, Y, random_state=0)
+    assert_allclose(twice.embedding, priced.embedding)
+    indices, _ = model.rank(NEW, twice, k=4)
+    assert_array_equal(indices[:, 1], indices[:, 0] + 100)
+    again = without_hubs(model, priced, X, Y, random_state=0)
+    assert_allclose(again.embedding, priced.embedding)
+
+
+def test_no_prediction_knows_its_own_object():
+    several = np.repeat(np.arange(12.0), 5)[:, None]
+    model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, several)
+    T, seen = model.output_basis_.transform(several), []
+
+    def fit(self, X_some, targets):
+        seen.append((len(X_some), {tuple(row) for row in targets.round(9)}))
+        return original(self, X_some, targets)
+
+    original = skout.KernelRidge.fit
+    with mock.patch("skout.KernelRidge.fit", fit):
+        without_hubs(model, several, X, several, cv=3)
+    assert len(np.unique(T.round(9), axis=0)) == 12
+    assert [(n, len(objects)) for n, objects in seen] == [(40, 8)] * 3
+    assert len(set.union(*(objects for _, objects in seen))) == 12
+
+
+def test_rows_of_other_kinds():
+    words = ["".join(RNG.choice(list("abcd"), 6)) for _ in range(40)]
+    model = iokr("ngram", "ngram").fit(words, words[::-1])
+    pool = without_hubs(model, words, words, words[::-1], random_state=0)
+    assert len(model.predict(words[:3], pool)) == 3
+    pandas = pytest.importorskip("pandas")
+    model = iokr(Gaussian(0.7), Gaussian(0.5)).fit(pandas.DataFrame(X), Y)
+    pool = without_hubs(model, POOL, pandas.DataFrame(X), Y, random_state=0)
+    other = without_hubs(iokr(Gaussian(0.7), Gaussian(0.5)).fit(X, Y), POOL, X, Y, random_state=0)
+    assert_allclose(pool.embedding, other.embedding)
+
+
+def test_ranks_of_unseen_digits_gain():
+    images = load_digits().data / 16.0
+    upper, lower = images[:, :32], images[:, 32:]
+    kernel, sketch = Gaussian(0.05), SubSample(300)
+    model = sisokr(kernel, kernel, input_sketch=sketch, output_sketch=sketch, random_state=0)
+    model.fit(upper[:1200], lower[:1200])
+    fair = without_hubs(model, lower, upper[:1200], lower[:1200], random_state=0)
+    before, after = (
+        mean_reciprocal_rank(model.truth_ranks(upper[1200:], lower[1200:], pool))
+        for pool in (lower, fair)
+    )
+    assert after > 1.15 * before
+
+
+def test_regressors_that_want_residuals():
+    model = skout.StructuredPredictor(InducedMachine(Gaussian(0.7), loss="huber"), "gaussian")
+    model.fit(X, Y)
+    pool = without_hubs(model, POOL, X, Y, cv=3, n_references=20, random_state=0)
+    assert np.isfinite(pool.embedding).all()
+    assert model.rank(NEW, pool, k=1)[0].shape == (9, 1)
+
+
+def test_members_of_an_ensemble():
+    model = sisokr(Gaussian(0.7), Gaussian(0.5), output_sketch=SubSample(20))
+    ensemble = Ensemble(model, 2, random_state=0).fit(X, Y)
+    parts = [without_hubs(one, POOL, X, Y, random_state=0) for one in ensemble.members_]
+    S = sum(plain_scores(*pair) for pair in zip(ensemble.members_, parts, strict=True)) / 2.0
+    indices, scores = ensemble.rank(NEW, EmbeddedPools.of(parts), k=3)
+    assert_array_equal(indices, np.argsort(-S, axis=1, kind="stable")[:, :3])
+    assert_allclose(scores, -np.sort(-S, axis=1)[:, :3], rtol=1e-10)
+
+
+def test_an_index_and_prediction_sets(model, priced):
+    pytest.importorskip("faiss")
+    indexed = iokr(Gaussian(0.7), model.output_basis_.kernel, alpha=1e-3)
+    indexed.set_params(decoder=skout.decoding.CandidateDecoder(FaissIndex())).fit(X, Y)
+    pool = without_hubs(indexed, POOL, X, Y, random_state=0)
+    assert pool.index is not None
+    assert_array_equal(indexed.rank(NEW, pool, k=3)[0], model.rank(NEW, priced, k=3)[0])
+    sets = ConformalSets(model).calibrate(X, Y, priced)
+    assert sets.evaluate(X, Y, priced)["coverage"] >= 0.9
+
+
+def test_a_file_keeps_the_prices(model, priced, tmp_path):
+    skout.save(model, tmp_path / "model.skout")
+    skout.save(priced, tmp_path / "pool.skout")
+    other, pool = (skout.load(tmp_path / f"{name}.skout") for name in ("model", "pool"))
+    assert_array_equal(other.rank(NEW, pool)[0], model.rank(NEW, priced)[0])
+
+
+def test_what_is_wrong_is_said(model, priced):
+    F = model.predict_coordinates(NEW)
+    pool = model.embed(POOL)
+    for options, error, match in (
+        ({"share": -1}, ValueError, "share must be a finite number >= 0"),
+        ({"heat": 0}, ValueError, "heat must be a finite number > 0"),
+    ):
+        with pytest.raises(error, match=match):
+            hub_prices(F, pool, **options)
+    with pytest.raises(ValueError, match="F is empty"):
+        hub_prices(F[:0], pool)
+    for prices in (np.zeros(3), np.full(100, np.nan)):
+        with pytest.raises(ValueError, match="prices must be 100 finite numbers"):
+            model.decoder_.priced(pool, prices)
+    with pytest.raises(ValueError, match="X and Y differ in length: 5 rows and 60 objects"):
+        without_hubs(model, POOL, X[:5], Y)
+    with pytest.raises(ValueError, match=r"cv=5 folds need as many distinct outputs\. Got 2"):
+        without_hubs(model, POOL, X[:2], Y[:2])
+    other = iokr().fit(X, Y)
+    with pytest.raises(ValueError, match="embedded by another model"):
+        without_hubs(other, priced, X, Y)
+    labels = iokr(decoder="label_sets", output_kernel="f1").fit(X, (Y > 0).astype(int))
+    with pytest.raises(TypeError, match="embed needs candidates"):
+        without_hubs(labels, POOL, X, Y)
