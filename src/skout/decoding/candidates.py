@@ -427,7 +427,7 @@ class CandidateDecoder(Decoder):
         return np.column_stack(columns)
 
     def priced(self, pool: EmbeddedPool, prices: np.ndarray) -> EmbeddedPool:
-        """Return candidates whose scores are less by |f(x)| times a price.
+        """Return candidates whose scores are less by ||f(x)|| times a price.
 
         Parameters
         ----------

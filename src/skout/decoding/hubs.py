@@ -104,7 +104,7 @@ def hub_prices(
 ) -> np.ndarray:
     """Return what each distinct candidate should pay for being near to predictions.
 
-    With the cosine a(x, c) = <f(x), z(c)> / (|f(x)| sqrt(k(c, c))) the price is
+    With the cosine a(x, c) = <f(x), z(c)> / (||f(x)|| sqrt(k(c, c))) the price is
     2 share sqrt(k(c, c)) heat log mean_x exp(a(x, c) / heat), a soft maximum.
 
     Parameters
