@@ -22,9 +22,8 @@ from common import load_labels, mean_sd, print_table, write_record
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
-from skout import sisokr
+from skout import sisokr, without_hubs
 from skout.datasets import load_usps
-from skout.decoding import without_hubs
 from skout.kernels import F1, Gaussian
 from skout.metrics import example_f1, hits_at_k, mean_reciprocal_rank
 from skout.sketches import SubSample

@@ -36,6 +36,7 @@ LAYERS = [
         "selection",
         "diagnostics",
         "datasets",
+        "hubs",
         "plotting",
         "testing",
     ],

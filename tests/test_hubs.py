@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 import skout
-from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr
-from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex, hub_prices, without_hubs
+from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr, without_hubs
+from skout.decoding import CandidateSets, EmbeddedPools, FaissIndex, hub_prices
 from skout.kernels import Gaussian, Linear
 from skout.metrics import mean_reciprocal_rank
 from skout.sketches import SubSample
@@ -201,6 +201,8 @@ def test_what_is_wrong_is_said(model, priced):
             hub_prices(F, pool, **options)
     with pytest.raises(ValueError, match="F is empty"):
         hub_prices(F[:0], pool)
+    with pytest.raises(ValueError, match="F has 1 coordinates, other than the candidates"):
+        hub_prices(np.ones((4, 1)), pool)
     for prices in (np.zeros(3), np.full(100, np.nan)):
         with pytest.raises(ValueError, match="prices must be 100 finite numbers"):
             model.decoder_.priced(pool, prices)

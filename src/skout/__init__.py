@@ -17,6 +17,7 @@ from .conformal import ConformalSets
 from .decoding import CandidateSets
 from .ensemble import Ensemble
 from .gram import block_budget
+from .hubs import without_hubs
 from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .regressors import (
@@ -58,6 +59,7 @@ __all__ = [
     "sisokr",
     "sketches",
     "sources",
+    "without_hubs",
 ]
 
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@ from typing import Any
 from .base import Decoder
 from .blend import EmbeddedPools
 from .candidates import CandidateDecoder
-from .hubs import hub_prices, without_hubs
+from .hubs import hub_prices
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
 from .local import LocalSearchDecoder
@@ -29,7 +29,6 @@ __all__ = [
     "hub_prices",
     "index_recall",
     "kemeny",
-    "without_hubs",
 ]
 
 #: Names accepted wherever a decoder is: each stands for the default-constructed class.

@@ -15,9 +15,8 @@ import numpy as np
 from .._arrays import row_slices, unique
 from .._threads import map_blocks
 from ..gram import block_rows
-from .candidates import _slack
 from .pools import EmbeddedPool, with_copies
-from .search import Found, count_better, top_k
+from .search import Found, count_better, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets
 
 __all__ = ["COMBINE", "Blend", "EmbeddedPools"]
@@ -146,7 +145,7 @@ class Blend:
         for c, Q, E in zip(self.scales, self.queries, self.embeddings, strict=True):
             scores = np.einsum("ij,ij->i", Q, E[truth])
             own.append(c * scores)
-            slack.append(c * _slack(Q, scores))
+            slack.append(c * slack_of(Q, scores))
         return self.fold.reduce(own), self.fold.reduce(slack)
 
     # One set a query ---------------------------------------------------------------------------
@@ -185,7 +184,7 @@ class Blend:
     ) -> np.ndarray:
         """Return minus the weighted mean of the ranks in each segment, given members' scores."""
         ranks = (
-            -w * _segment_ranks(s, indptr, _slack(Q[some], _least(s, indptr)))
+            -w * _segment_ranks(s, indptr, slack_of(Q[some], _least(s, indptr)))
             for w, s, Q in zip(self.weights, scores, self.queries, strict=True)
         )
         return np.round(_folded(ranks, np.add), _DECIMALS)

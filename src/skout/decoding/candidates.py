@@ -29,7 +29,7 @@ from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
 from .pools import EmbeddedPool, as_sets, check_found, check_sets, with_copies
-from .search import Found, count_better, top_k, within
+from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import (
     CandidateSets,
     best_of_sets,
@@ -42,8 +42,6 @@ __all__ = ["CandidateDecoder"]
 
 # Rows whose k(c, c) is computed at a time.
 _DIAGONAL = 2**16
-# Scores nearer than this, relative to the size of their terms, count as equal: see _slack.
-_TIE = 1e-10
 
 
 class CandidateDecoder(Decoder):
@@ -350,7 +348,7 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         queries, truth = self._queries(F, pool), self._truth(Y, pool, len(F))
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
-        slack = _slack(queries, own)
+        slack = slack_of(queries, own)
         if pool.is_per_query:
             pool = pool.distinct()
             scores = self._set_scores(queries, pool)
@@ -403,14 +401,14 @@ class CandidateDecoder(Decoder):
         if pool.is_per_query:
             return self._within_sets(queries, gap, pool.distinct())
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
-        floor = _floor(queries, best, gap)
+        floor = floor_of(queries, best, gap)
         found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
         return as_sets(found, pool)
 
     def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
         """Return the candidates of each set that score within `gap` of its best."""
         sets, scores = pool.objects, self._set_scores(queries, pool)
-        floor = _floor(queries, best_of_sets(scores, sets.indptr), gap)
+        floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
         inside = np.flatnonzero(scores >= floor[sets.query_of])
         return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
@@ -452,7 +450,7 @@ class CandidateDecoder(Decoder):
         pool = replace(pool, embedding=embedding, index=None)
         return pool if pool.is_per_query else self._indexed(pool)
 
-    def matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
+    def _matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
         """Return the distinct candidate that each object is, -1 where there is none."""
         distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
         return match(*comparable(in_memory(self._encoded(Y, "Y")), distinct))
@@ -465,7 +463,7 @@ class CandidateDecoder(Decoder):
         """Return the distinct candidate that each true object is, -1 where there is none."""
         if n_rows(Y) != n:
             raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        truth = self.matched(Y, pool)
+        truth = self._matched(Y, pool)
         if not pool.is_per_query:
             return truth
         query_of = pool.objects.query_of
@@ -477,19 +475,3 @@ class CandidateDecoder(Decoder):
 def _taken(objects: Any, index: np.ndarray) -> Any:
     """Return some of the objects, which may be on disk."""
     return pick(objects, index) if is_on_disk(objects) else take(objects, index)
-
-
-def _slack(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return by how much rounding may move scores near the given ones, one a query.
-
-    The terms of a score s = 2 <f, z> - k are up to 2 |f| r + r^2 in all, r = sqrt(k). As |z| <= r,
-    s <= 2 |f| r - r^2, and so r <= |f| + sqrt(|f|^2 - s).
-    """
-    norm = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
-    r = norm + np.sqrt(np.maximum(norm**2 - scores, 0.0))
-    return _TIE * (2.0 * norm + r) * r
-
-
-def _floor(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
-    """Return the least score within `gap` of the best, however both scores were rounded."""
-    return best - gap - _slack(queries, best - gap)

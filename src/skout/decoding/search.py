@@ -17,13 +17,15 @@ from .._threads import map_blocks
 from ..device import device_top_k
 from ..gram import block_rows
 
-__all__ = ["count_better", "top_k", "within"]
+__all__ = ["count_better", "floor_of", "slack_of", "top_k", "within"]
 
 # Candidates of a block, and the first ones of a search, which set the mark for the others.
 _CANDIDATE_BLOCK = 8192
 _FIRST = 512
 # Parts that the pool is cut into where there are few blocks of queries, for threads to share.
 _SHARDS = 8
+# Scores nearer than this, relative to the size of their terms, count as equal: see slack_of.
+_TIE = 1e-10
 
 Found = tuple[np.ndarray, np.ndarray]  # positions and scores, best first
 
@@ -217,3 +219,19 @@ def within(
             order = np.argsort(-score, kind="stable")
             out.append((index[order], score[order]))
     return out
+
+
+def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return by how much rounding may move scores near the given ones, one a query.
+
+    The terms of a score s = 2 <f, z> - k are up to 2 |f| r + r^2 in all, r = sqrt(k). As |z| <= r,
+    s <= 2 |f| r - r^2, and so r <= |f| + sqrt(|f|^2 - s).
+    """
+    norm = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
+    r = norm + np.sqrt(np.maximum(norm**2 - scores, 0.0))
+    return _TIE * (2.0 * norm + r) * r
+
+
+def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
+    """Return the least score within `gap` of the best, however both scores were rounded."""
+    return best - gap - slack_of(queries, best - gap)
