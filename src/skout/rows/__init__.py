@@ -1,0 +1,47 @@
+"""Where rows live: in memory, on disk, in a stream, on a cluster, on a card.
+
+`source(X)` returns a `Source`, whatever X is; nothing outside this package asks where rows lie.
+"""
+
+from .dask import Dask
+from .device import Device, on_device, to_host
+from .disk import Disk
+from .encode import (
+    as_columns,
+    check_pair,
+    encoded,
+    encoded_targets,
+    encoded_weights,
+    is_lazy,
+    rows_in_memory,
+    source,
+)
+from .limits import block_rows, limits, memory_limits
+from .local import Local, Memory
+from .source import Progress, Reduction, RowMap, Source, Survey
+
+__all__ = [
+    "Dask",
+    "Device",
+    "Disk",
+    "Local",
+    "Memory",
+    "Progress",
+    "Reduction",
+    "RowMap",
+    "Source",
+    "Survey",
+    "as_columns",
+    "block_rows",
+    "check_pair",
+    "encoded",
+    "encoded_targets",
+    "encoded_weights",
+    "is_lazy",
+    "limits",
+    "memory_limits",
+    "on_device",
+    "rows_in_memory",
+    "source",
+    "to_host",
+]

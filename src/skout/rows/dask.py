@@ -1,0 +1,446 @@
+"""Rows in blocks on a cluster: dask arrays, bags, lists of delayed blocks.
+
+A pass over the rows is a map over blocks and a tree sum on the workers. Tasks are pure functions of
+their inputs and models travel inside the graph, once: so dask can compute again whatever a dead
+worker held. Data that `scatter` puts on workers is gone with its last holder.
+
+This is the one module that imports dask; plain collections work with every scheduler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arrays import n_rows, take
+from .._threads import single_thread
+from .limits import limits
+from .source import Progress, Reduction, RowMap, Source
+from .stream import join
+
+__all__ = ["Dask", "alone", "broadcast", "from_blocks", "is_dask", "task", "tree"]
+
+# Parts that are summed in one task.
+_FAN_IN = 8
+# Rows that may be brought here at once, as landmarks.
+_MOST_ROWS = 200_000
+# Blocks whose sizes a message shows.
+_SHOWN = 6
+
+
+def is_dask(objects: Any) -> bool:
+    """Whether these are blocks that dask computes; dask need not be installed to ask."""
+    if isinstance(objects, list | tuple):
+        return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
+    return isinstance(objects, Dask) or hasattr(type(objects), "__dask_graph__")
+
+
+class Dask(Source):
+    """Rows in blocks, which dask computes where they lie.
+
+    Parameters
+    ----------
+    parts : list of dask.delayed objects
+    name : str
+    sizes : sequence of int, optional
+        Rows of each part. What is not given here is computed when somebody asks.
+    like : rows, optional
+        None of the rows, or one.
+    encode : callable, optional
+        Makes rows of the objects of a part, on a worker.
+    """
+
+    def __init__(
+        self,
+        parts: list[Any],
+        name: str = "X",
+        sizes: Sequence[int] | None = None,
+        like: Any = None,
+        encode: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.parts, self.name, self.encode = parts, name, encode
+        self._sizes = None if sizes is None else tuple(int(size) for size in sizes)
+        self._like = like
+
+    @classmethod
+    def of(cls, objects: Any, name: str) -> Dask:
+        """Return what a user gave: an array, a bag, a list of delayed blocks or one of them."""
+        if isinstance(objects, Dask):
+            return objects
+        if not hasattr(objects, "chunks"):
+            return cls(_delayed_parts(objects), name)
+        if objects.ndim == 0:
+            raise ValueError(f"{name} must have rows. Got a dask array of one number.")
+        if any(len(sizes) > 1 for sizes in objects.chunks[1:]):
+            raise ValueError(
+                f"{name} must be cut along its rows only. Got chunks {_shown(objects.chunks[1])} "
+                f"of its columns: give {name}.rechunk({{1: -1}})."
+            )
+        parts = list(objects.to_delayed().ravel())
+        known = not np.isnan(objects.shape[0])
+        like = np.empty((0, *objects.shape[1:]), dtype=objects.dtype)
+        return cls(parts, name, objects.chunks[0] if known else None, like)
+
+    @functools.cached_property
+    def _found(self) -> tuple[tuple[int, ...], Any]:
+        """Sizes of the parts and what rows are like, computed."""
+        found = _compute([task(_described, part) for part in self.parts])
+        sizes = tuple(size for size, _, _ in found)
+        shapes = {tail for size, tail, _ in found if size}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"The blocks of {self.name} have rows of different shapes: {sorted(shapes)}."
+            )
+        dtypes = [dtype for size, _, dtype in found if size] or [np.dtype(float)]
+        dtype = np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else dtypes[0]
+        return sizes, np.empty((0, *(shapes.pop() if shapes else ())), dtype=dtype)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows of each part."""
+        return self._found[0] if self._sizes is None else self._sizes
+
+    @functools.cached_property
+    def like(self) -> Any:  # type: ignore[override]
+        if self._like is not None:
+            return self._like
+        return self.take(slice(0, 1)) if self.encode is not None else self._found[1]
+
+    @property
+    def is_described(self) -> bool:
+        """Whether shape and dtype are known without computing anything."""
+        return self._like is not None
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """Number of the first row of each part, and at the end that of all rows."""
+        return np.cumsum([0, *self.sizes])
+
+    @property
+    def filled(self) -> list[int]:
+        """The parts that have rows."""
+        return [i for i, size in enumerate(self.sizes) if size]
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def then(self, function: Callable[[Any], Any], like: Any = None) -> Dask:
+        encode = function if self.encode is None else _Chain((self.encode, function))
+        return Dask(self.parts, self.name, self._sizes, like, encode)
+
+    def subset(self, index: np.ndarray) -> Dask:
+        found = [(i, local) for i, local in self.locate(index) if len(local)]
+        parts = [task(take, self.parts[i], local) for i, local in found]
+        return Dask(parts, self.name, [len(local) for _, local in found], self._like, self.encode)
+
+    def locate(self, index: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Return for each part the rows of it that increasing row numbers stand for."""
+        ends = np.searchsorted(index, self.starts)
+        return [(i, index[ends[i] : ends[i + 1]] - self.starts[i]) for i in range(len(self.parts))]
+
+    # Rows that come here ------------------------------------------------------------------------
+
+    def take(self, index: Any) -> Any:
+        return self._answered([("take", index)])[0]
+
+    def here(self) -> Any:
+        n, row = len(self), int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
+        if n * row > limits().coordinates_bytes:
+            raise ValueError(
+                f"All {n} rows of {self.name} would be brought here, {n * row / 2**30:.1f} GiB. "
+                "Use a model that passes over them where they lie, such as KernelRidge with a "
+                "sketch, or compute them yourself."
+            )
+        return join(_compute(self._tasks(_as_they_are)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.here(), dtype=dtype)
+
+    def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Answer all questions in one computation."""
+        tasks: list[Any] = []
+        finish: list[tuple[int, Callable[[list[Any]], Any]]] = []
+        for what, *rest in questions:
+            more, end = self._taking(rest[0]) if what == "take" else self._summing(*rest)
+            tasks += more
+            finish.append((len(more), end))
+        found = _compute(tasks)
+        answers = []
+        for count, end in finish:
+            answers.append(end(found[:count]))
+            found = found[count:]
+        return answers
+
+    def _taking(self, index: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+        """Return tasks that send some rows, and how these become rows in the order asked for."""
+        index = np.arange(len(self))[index]
+        if len(index) > _MOST_ROWS:
+            raise ValueError(
+                f"{len(index)} of the {len(self)} rows of {self.name} would be brought here, more "
+                f"than {_MOST_ROWS}. Use a sketch that touches few rows, such as SubSample(1000)."
+            )
+        order = np.argsort(index, kind="stable")
+        where = [(i, local) for i, local in self.locate(index[order]) if len(local)]
+        where = where or [(0, np.empty(0, dtype=np.intp))]
+        tasks = [task(_rows_at, self.parts[i], local, self._place(i)) for i, local in where]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        sorted_already = np.array_equal(order, np.arange(len(order)))
+        return tasks, lambda parts: join(parts) if sorted_already else take(join(parts), back)
+
+    # Passes -------------------------------------------------------------------------------------
+
+    def map(
+        self,
+        function: RowMap,
+        tail: tuple[int, ...],
+        dtype: Any,
+        *,
+        limit: int | None = None,
+        out: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        nothing = np.empty((0, *tail), dtype=dtype)
+        send = broadcast(function)
+        tasks = [
+            task(_mapped, part, self._place(i), send, nothing) for i, part in enumerate(self.parts)
+        ]
+        sizes = [np.nan] * len(tasks) if self._sizes is None else self._sizes
+        return from_blocks(tasks, sizes, tail, np.dtype(dtype))
+
+    def reduce(
+        self,
+        reduction: Reduction,
+        *beside: Any,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        return self._answered([("reduce", reduction, *beside)])[0]
+
+    def _summing(
+        self, reduction: Reduction, *beside: Any
+    ) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+        tasks = self._tasks(broadcast(reduction), *beside)
+        return [tree(tasks, reduction)], lambda parts: reduction.finish(parts[0])
+
+    def _tasks(self, function: Any, *beside: Any) -> list[Any]:
+        """Return the tasks function(rows, *columns beside them), one a part that has rows."""
+        columns = [self, *(self._aligned(column) for column in beside)]
+        tasks = []
+        for k, i in enumerate(self.filled):
+            some = slice(int(self.starts[i]), int(self.starts[i + 1]))
+            pairs = [_block_of(column, k, some) for column in columns]
+            tasks.append(task(_run, function, *(list(side) for side in zip(*pairs, strict=True))))
+        return tasks
+
+    def _aligned(self, column: Any) -> Any:
+        """Return a column that lies beside the rows, cut as they are, or say how to cut it."""
+        if not isinstance(column, Dask):
+            return getattr(column, "rows", column)  # in memory
+        if len(column) != len(self):
+            raise ValueError(
+                f"{self.name} and {column.name} must have the same number of rows: inconsistent "
+                f"numbers of samples, {len(self)} and {len(column)}."
+            )
+        if [s for s in column.sizes if s] != [s for s in self.sizes if s]:  # empty ones are free
+            raise ValueError(
+                f"The chunks of {self.name} and {column.name} must align. Got rows "
+                f"{_shown(self.sizes)} in {self.name} and {_shown(column.sizes)} in "
+                f"{column.name}: give {column.name}.rechunk({{0: {self.name}.chunks[0]}})."
+            )
+        return column
+
+    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Dask:
+        import dask
+
+        nothing = np.empty((0, *tail), dtype=self.precision)
+        send = broadcast(function)
+        tasks = [task(_mapped, p, self._place(i), send, nothing) for i, p in enumerate(self.parts)]
+        with _quiet():
+            return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
+
+    def _place(self, i: int) -> _Place:
+        if self._sizes is None and "_found" not in self.__dict__:
+            return _Place(f"block {i} of {self.name}", self.encode)
+        return _Place(
+            f"rows {self.starts[i]} to {self.starts[i + 1] - 1} of {self.name}", self.encode
+        )
+
+    def check_sketch(self, sketch: Any) -> None:
+        if sketch is None:
+            raise ValueError(
+                "sketch=None keeps every row, which dask's chunks cannot: give a sketch, for "
+                "instance SubSample(1000)."
+            )
+        if sketch.needs_gram and not hasattr(sketch, "max_rows"):
+            raise ValueError(
+                f"{sketch!r} needs kernel values of all rows in one place, which dask's chunks "
+                "are not: use PivotedCholesky, which looks at a part of them."
+            )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Which rows a block has, and how they are encoded."""
+
+    said: str
+    encode: Callable[[Any], Any] | None
+
+    def __call__(self, block: Any) -> Any:
+        if self.encode is None:
+            return block
+        try:
+            return self.encode(block)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} ({self.said})") from None
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """One function after another, which can travel."""
+
+    functions: tuple[Callable[[Any], Any], ...]
+
+    def __call__(self, block: Any) -> Any:
+        for function in self.functions:
+            block = function(block)
+        return block
+
+
+# Tasks: what runs on the workers ------------------------------------------------------------------
+
+
+def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a task use one thread: the others are busy with tasks of their own."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with single_thread():
+            return function(*args, **keywords)
+
+    return run
+
+
+@alone
+def _run(function: Callable[..., Any], blocks: list[Any], places: list[Any]) -> Any:
+    encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
+    return function(*encoded)
+
+
+@alone
+def _mapped(block: Any, place: _Place, function: RowMap, nothing: np.ndarray) -> np.ndarray:
+    if n_rows(block) == 0:
+        return nothing
+    return np.asarray(function(place(block))).astype(nothing.dtype, copy=False)
+
+
+def _rows_at(block: Any, local: Any, place: _Place) -> Any:
+    return place(take(block, local))
+
+
+def _described(block: Any) -> tuple[int, tuple[int, ...], np.dtype]:
+    shape = getattr(block, "shape", (n_rows(block),))
+    return n_rows(block), tuple(shape[1:]), getattr(block, "dtype", np.dtype(object))
+
+
+def _as_they_are(block: Any) -> Any:
+    return block
+
+
+def _combined(parts: Sequence[Any], reduction: Reduction) -> Any:
+    total = copy.deepcopy(parts[0])  # what a task was given must stay as it is
+    for part in parts[1:]:
+        total = reduction.combine(total, part)
+    return total
+
+
+# Graphs: what the workers shall do ----------------------------------------------------------------
+
+
+def task(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Return function(*args) as a task, which may depend on others."""
+    import dask
+
+    return dask.delayed(function, pure=False)(*args, **keywords)
+
+
+def broadcast(thing: Any) -> Any:
+    """Return something that many tasks need as one node of a graph, which travels once."""
+    import dask
+
+    return dask.delayed(thing, pure=False, traverse=False)
+
+
+def tree(parts: list[Any], reduction: Reduction) -> Any:
+    """Return the task that combines parts in their order, a few at a time."""
+    while len(parts) > 1:
+        parts = [
+            task(_combined, parts[i : i + _FAN_IN], reduction)
+            for i in range(0, len(parts), _FAN_IN)
+        ]
+    return parts[0]
+
+
+def from_blocks(
+    blocks: list[Any], sizes: Sequence[float], tail: tuple[int, ...], dtype: np.dtype
+) -> Any:
+    """Return a lazy dask array of shape (n, *tail) from tasks that make its blocks."""
+    import dask.array as da
+
+    meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
+    arrays = [
+        da.from_delayed(block, (size, *tail), dtype, meta)
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def _compute(tasks: list[Any]) -> list[Any]:
+    import dask
+
+    with _quiet():
+        return list(dask.compute(*tasks))
+
+
+def _quiet() -> Any:
+    """Let a graph hold a model: it is there once, and outlives the workers."""
+    import dask
+
+    if "distributed" not in sys.modules:  # to set its options now would undo its defaults later
+        return contextlib.nullcontext()
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
+
+
+def _delayed_parts(objects: Any) -> list[Any]:
+    """Return the blocks of a list of them, of one, or of a bag."""
+    if hasattr(type(objects), "to_dask_array"):
+        raise TypeError(
+            "A dask data frame is given, whose columns may be of any kind: give "
+            "frame.to_dask_array(lengths=True)."
+        )
+    if isinstance(objects, list | tuple):
+        return list(objects)
+    if hasattr(type(objects), "to_delayed"):
+        return list(objects.to_delayed())
+    return [objects]
+
+
+def _shown(sizes: Sequence[int]) -> str:
+    text = ", ".join(str(size) for size in sizes[:_SHOWN])
+    return f"({text}, ... {len(sizes)} in all)" if len(sizes) > _SHOWN else f"({text})"
+
+
+def _block_of(column: Any, k: int, some: slice) -> tuple[Any, _Place | None]:
+    """Return what lies in the k-th part that has rows, and how it is encoded."""
+    if isinstance(column, Dask):
+        i = column.filled[k]
+        return column.parts[i], column._place(i)
+    return (None if column is None else take(column, some)), None

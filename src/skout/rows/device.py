@@ -1,0 +1,250 @@
+"""Passes over rows on a card: rows that lie there, or that are streamed to it from the host.
+
+Kernel values, moments and predictions are float64 where the card multiplies float64 about as fast
+as float32 (data-centre cards do), which then costs nothing. On other cards they are of the
+precision of the rows, and sums over blocks are float64 everywhere. TF32 is never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from .._arrays import n_rows, row_slices, take
+from .limits import limits
+from .local import Local, Memory
+from .source import Progress, Reduction, RowMap, Source
+
+__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "to_host"]
+
+# Most rows of a block.
+_BLOCK_ROWS = 2**17
+# Blocks on their way to the card.
+_AHEAD = 2
+# Cards of these generations multiply float64 at half the rate of float32 or more.
+_FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
+
+
+def is_on_card(X: Any) -> bool:
+    """Return whether X is a tensor on a card."""
+    return type(X).__module__.partition(".")[0] == "torch" and X.device.type != "cpu"
+
+
+def to_host(X: Any) -> Any:
+    """Return a tensor of any device as an array; other things as they are."""
+    is_tensor = type(X).__module__.partition(".")[0] == "torch"
+    return X.detach().cpu().numpy() if is_tensor else X
+
+
+def on_device(rows: Source, device: str | None) -> Source:
+    """Return rows whose passes run on a device; None is where they are, "cpu" the host."""
+    if device is None or device == "cpu" or isinstance(rows, Device):
+        return rows
+    if not isinstance(rows, Local):
+        raise ValueError(
+            f"device={device!r} is for rows that this process reads. {rows.name} lies on a "
+            "cluster: leave out device=."
+        )
+    return Device(rows, resolved(device))
+
+
+def resolved(name: str) -> Any:
+    """Return the torch device of a name, or say why there is none."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={name!r} needs PyTorch: pip install skout[deep]") from error
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f'device must be None, "cpu" or "cuda". Got {name!r} instead.') from error
+    if device.type != "cuda":
+        raise ValueError(f'device must be None, "cpu" or "cuda", "cuda:1" ... Got {name!r}.')
+    if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device={name!r}: PyTorch finds no such card. Leave out device=.")
+    return device
+
+
+class Place:
+    """A device, and the precision of kernel values there.
+
+    Parameters
+    ----------
+    device : torch.device
+    dtype : numpy dtype
+        Of the rows: what comes back is of this precision.
+    """
+
+    def __init__(self, device: Any, dtype: np.dtype) -> None:
+        import torch
+
+        self.device = device
+        self.own = torch.float32 if dtype == np.float32 else torch.float64
+        self.kind = torch.float64 if _has_fast_double(device) else self.own
+
+    def moved(self, array: Any, kind: Any = None) -> Any:
+        """Return an array as a tensor there."""
+        import torch
+
+        return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, kind or self.kind)
+
+
+class Device(Source):
+    """Rows whose passes run on a card; `take` brings rows to the host, as landmarks are wanted.
+
+    Parameters
+    ----------
+    base : Local, or a tensor of shape (n, d)
+    device : torch.device, optional
+        Default that of the tensor.
+    """
+
+    def __init__(self, base: Any, device: Any = None, name: str = "X") -> None:
+        self.base = base
+        self.is_tensor = not isinstance(base, Local)
+        self.device = base.device if device is None else device
+        self.name = name if self.is_tensor else base.name
+        self.like = to_host(base[:1]) if self.is_tensor else base.like
+
+    def __len__(self) -> int:
+        return n_rows(self.base)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.device, self.precision)
+
+    def take(self, index: Any) -> Any:
+        if not self.is_tensor:
+            return self.base.take(index)
+        if isinstance(index, slice):
+            return to_host(self.base[index])
+        return to_host(self.base[self.place.moved(index, _int64())])
+
+    def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
+        if self.is_tensor:
+            return Memory(self.here(), self.name).then(function)
+        return Device(self.base.then(function), self.device)
+
+    def subset(self, index: np.ndarray) -> Device:
+        if self.is_tensor:
+            return Device(self.base[self.place.moved(index, _int64())], name=self.name)
+        return Device(self.base.subset(index), self.device)
+
+    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Source:
+        return Memory(to_host(self.map(function, tail, self.precision)), self.name)
+
+    def map(
+        self,
+        function: RowMap,
+        tail: tuple[int, ...],
+        dtype: Any,
+        *,
+        limit: int | None = None,
+        out: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        import torch
+
+        there = function.on(self.place, self.like)
+        own = torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
+        where = self.device if self.is_tensor and out is None else "cpu"
+        made = torch.empty((len(self), *tail), dtype=own, device=where)
+        results = made if out is None else torch.from_numpy(out)
+        for some, (rows,) in self._blocks(function.width):
+            results[some] = there(rows).to(results.dtype)
+        return results if self.is_tensor and out is None else results.numpy()
+
+    def reduce(
+        self,
+        reduction: Reduction,
+        *beside: Any,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        there = reduction.on(self.place, self.like)
+        total = None
+        for _, block in self._blocks(reduction.width, *beside):
+            part = there(*block)
+            total = part if total is None else there.combine(total, part)
+        return there.finish(total)
+
+    def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
+        """Yield slices with the rows there, and those of what lies beside, on the device.
+
+        Blocks are read, and copied to pinned memory, in a thread of their own; they travel while
+        the device computes on those before.
+        """
+        size = max(1, min(_BLOCK_ROWS, limits().device_bytes // (8 * max(1, width))))
+        slices = list(row_slices(len(self), size))
+        if self.is_tensor and all(column is None for column in beside):
+            yield from ((some, [self.base[some], *beside]) for some in slices)
+            return
+        yield from self._streamed(slices, beside)
+
+    def _read(self, some: slice, beside: tuple[Any, ...]) -> list[Any]:
+        """Return a block as tensors in (pinned) memory, None for what is not there."""
+        import torch
+
+        columns = (None if self.is_tensor else self.base, *beside)
+        blocks = [None if column is None else take(column, some) for column in columns]
+        arrays = [None if block is None else host_array(block) for block in blocks]
+        tensors = [None if a is None else torch.from_numpy(_writable(a)) for a in arrays]
+        pin = self.device.type == "cuda"
+        return [t.pin_memory() if pin and t is not None else t for t in tensors]
+
+    def _streamed(self, slices: list[slice], beside: tuple) -> Iterator[tuple[slice, list[Any]]]:
+        import torch
+
+        cuda = self.device.type == "cuda"
+        lane = torch.cuda.Stream(self.device) if cuda else None  # copies, beside the products
+        done: list[Any] = []
+        with ThreadPoolExecutor(1) as reader:
+            waiting = [reader.submit(self._read, some, beside) for some in slices[:_AHEAD]]
+            for i, some in enumerate(slices):
+                parts = waiting.pop(0).result()
+                if i + _AHEAD < len(slices):
+                    waiting.append(reader.submit(self._read, slices[i + _AHEAD], beside))
+                moved = _moved(parts, self.device, lane)
+                yield some, [self.base[some], *moved[1:]] if self.is_tensor else moved
+                if lane is not None:  # the host must not run ahead of the device for long
+                    done.append(torch.cuda.current_stream(self.device).record_event())
+                    if len(done) > _AHEAD:
+                        done.pop(0).synchronize()
+
+
+def _moved(parts: list[Any], device: Any, lane: Any) -> list[Any]:
+    """Return tensors on the device, copied in a stream of their own where there is one."""
+    import torch
+
+    if lane is None:
+        return [None if part is None else part.to(device) for part in parts]
+    with torch.cuda.stream(lane):
+        moved = [None if part is None else part.to(device, non_blocking=True) for part in parts]
+    now = torch.cuda.current_stream(device)
+    now.wait_stream(lane)
+    for tensor in moved:
+        if tensor is not None:
+            tensor.record_stream(now)
+    return moved
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else array.copy()
+
+
+def _int64() -> Any:
+    import torch
+
+    return torch.int64
+
+
+def _has_fast_double(device: Any) -> bool:
+    import torch
+
+    if device.type == "cpu":
+        return True
+    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE

@@ -1,0 +1,107 @@
+"""Array-likes outside memory: memory maps, HDF5 and zarr arrays, parquet and CSR files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._arrays import Rows, n_rows
+from .local import Local
+
+__all__ = ["Disk", "is_array_like", "pick"]
+
+# Rows of a chunk that are read at most, where only some of them are wanted.
+_READ_ROWS = 8192
+# Positions that lie within this many rows are read as one slice, where a source has no chunks.
+_WINDOW = 256
+
+
+class Disk(Local):
+    """An array-like that is read when it is asked for.
+
+    Parameters
+    ----------
+    array : array-like
+        With `shape`, and rows that slices and increasing positions give. It may have `head`, its
+        first row, where that is cheaper to have than `array[:1]`; and `is_sequential`, true if
+        it can only be read from its beginning on.
+    name : str, default "X"
+    """
+
+    reads_ahead = True
+
+    def __init__(self, array: Any, name: str = "X") -> None:
+        self.array = array
+        self.name = name
+        self.in_order = bool(getattr(array, "is_sequential", False))
+        head = getattr(array, "head", None)
+        self.like = _as_block(array[:1]) if head is None else head
+
+    def __len__(self) -> int:
+        return n_rows(self.array)
+
+    def take(self, index: Any) -> Any:
+        return pick(self.array, index)
+
+
+def is_array_like(objects: Any) -> bool:
+    """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
+
+    Told by what it has: shape, dtype and rows to take, but not the rest of what makes an array or
+    a data frame.
+    """
+    if isinstance(objects, np.memmap):
+        return objects.ndim > 0 and objects.dtype.kind in "biuf"
+    if isinstance(objects, np.ndarray | np.generic | Rows) or sparse.issparse(objects):
+        return False
+    if hasattr(objects, "iloc"):
+        return False
+    if getattr(objects, "is_sequential", False):  # of objects too
+        return True
+    dtype = getattr(objects, "dtype", None)
+    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+    return is_numeric and hasattr(objects, "__getitem__") and len(objects.shape) > 0
+
+
+def pick(array: Any, index: Any) -> Any:
+    """Read rows of an array-like: a slice, positions in any order, or a mask."""
+    if isinstance(index, slice) and index.step in (None, 1):
+        return _as_block(array[slice(*index.indices(n_rows(array)))])
+    wanted = np.arange(n_rows(array))[index] if not _is_positions(index) else index
+    order = np.argsort(wanted, kind="stable")
+    found = _read_sorted(array, wanted[order])
+    if np.all(order[1:] > order[:-1]):
+        return found
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return found[place]
+
+
+def _is_positions(index: Any) -> bool:
+    is_array = isinstance(index, np.ndarray) and index.dtype.kind in "iu"
+    return is_array and (len(index) == 0 or index.min() >= 0)
+
+
+def _read_sorted(array: Any, index: np.ndarray) -> Any:
+    """Read rows at increasing positions."""
+    takes_all = isinstance(array, np.ndarray | Rows) or sparse.issparse(array)
+    if takes_all or hasattr(array, "takes_positions") or len(index) == 0:
+        return _as_block(array[index] if len(index) else array[:0])
+    # HDF5 takes positions one by one, which is slow: whole chunks that have some are read
+    chunks = getattr(array, "chunks", None)
+    number = index // (min(chunks[0], _READ_ROWS) if chunks else _WINDOW)
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    blocks = []
+    for some in np.split(index, starts[1:]):
+        block = _as_block(array[int(some[0]) : int(some[-1]) + 1])
+        blocks.append(block[some - some[0]])
+    return np.concatenate(blocks)
+
+
+def _as_block(block: Any) -> Any:
+    """Return what was read as an array or CSR matrix; objects stay as they are."""
+    if sparse.issparse(block) or isinstance(block, list | Rows):
+        return block
+    return np.asarray(block)

@@ -1,0 +1,196 @@
+"""From what users give to encoded rows, checked: the one place that asks where rows lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import config_context
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_array,
+    validate_data,
+)
+
+from .._arrays import Rows, float_dtype, has_rows, n_rows
+from .._inputs import check_squares, named, numbers_in
+from .._validation import check_matrix, check_weights
+from .dask import Dask, is_dask
+from .device import Device, is_on_card, to_host
+from .disk import Disk, is_array_like
+from .local import Memory
+from .source import Source
+
+__all__ = ["check_pair", "encoded", "encoded_targets", "encoded_weights", "is_lazy", "source"]
+
+
+def source(X: Any, name: str = "X") -> Source:
+    """Return what a user gave as a source: the only place that tells arrays from each other."""
+    if isinstance(X, Source):
+        return X
+    if is_dask(X):
+        return Dask.of(X, name)
+    if is_on_card(X):
+        return Device(X, name=name)
+    if is_array_like(X):
+        return Disk(X, name)
+    return Memory(X, name)
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether a method of X gives what dask will compute later."""
+    return is_dask(X)
+
+
+def encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
+    """Return the rows that a kernel makes of X; vectors also get scikit-learn's checks.
+
+    Rows in memory are checked and encoded now, others block by block when they are read.
+    """
+    rows = source(X)
+    if isinstance(rows, Memory):
+        return Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
+    if isinstance(rows, Device):
+        _check_tensor(estimator, kernel, rows.base, reset=reset)
+        return rows
+    if not kernel.takes_vectors:
+        return rows.then(_Encode(kernel))
+    if isinstance(rows, Dask) and not rows.is_described:  # computed only when they are needed
+        return rows.then(_Encode(kernel))
+    if rows.ndim != 2:
+        raise ValueError(f"X must be a 2D array, n rows by d columns. Got shape {rows.shape}.")
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, rows.like, reset=reset)
+    like = np.empty((0, *rows.tail), dtype=float_dtype(rows))
+    return rows.then(_Encode(kernel), like)
+
+
+@dataclass(frozen=True)
+class _Encode:
+    """Check and encode a block; it can travel."""
+
+    kernel: Any
+
+    def __call__(self, block: Any) -> Any:
+        with named("X"):
+            block = check_matrix(block) if self.kernel.takes_vectors else block
+            with config_context(assume_finite=self.kernel.takes_vectors):  # looked at already
+                return self.kernel.encode(block)
+
+
+def rows_in_memory(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
+    """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
+    checked = kernel.takes_vectors and not _are_fingerprints(X)
+    if checked:
+        with numbers_in(X, "X"):
+            X = validate_data(
+                estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+    with config_context(assume_finite=checked), named("X"):  # looked at already
+        rows = kernel.encode(X)
+    if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
+        _check_n_features(estimator, rows, reset=reset)
+    return rows
+
+
+def _are_fingerprints(X: Any) -> bool:
+    """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
+    if isinstance(X, Rows):
+        return True
+    is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+    if not is_list or len(X) == 0 or hasattr(X, "iloc"):
+        return False
+    return isinstance(X[0], str) or hasattr(X[0], "ToBitString")
+
+
+def _check_tensor(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> None:
+    """Check a tensor on a card as an array is checked."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D tensor, n rows by d columns. Got shape {tuple(X.shape)}.")
+    if not X.dtype.is_floating_point or X.dtype.itemsize < 4:
+        raise ValueError(f"X must be float32 or float64 on a card. Got {X.dtype}.")
+    if not kernel.takes_vectors:
+        raise TypeError(f"{kernel!r} takes objects, not tensors on a card.")
+    _check_n_features(estimator, X, reset=reset)
+    if not bool(X.isfinite().all()):
+        raise ValueError("Input X contains NaN or infinity.")
+
+
+# Targets and weights ------------------------------------------------------------------------------
+
+
+def encoded_targets(y: Any, rows: Source) -> Source:
+    """Return finite float targets of shape (n,) or (n, d), checked when they are read."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    targets = source(to_host(y), "y")
+    _check_together(targets, rows)
+    if isinstance(targets, Memory):
+        targets = Memory(finite_targets(targets.rows), "y")
+    else:
+        like = np.empty((0, *targets.tail), dtype=float_dtype(targets))
+        targets = targets.then(finite_targets, like)
+    if len(targets) != len(rows):
+        raise ValueError(
+            f"X and y must have the same number of rows: inconsistent numbers of samples, "
+            f"{len(rows)} and {len(targets)}."
+        )
+    return targets
+
+
+def finite_targets(y: Any) -> np.ndarray:
+    """Return a block of targets as finite numbers."""
+    with numbers_in(y, "y"):
+        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        check_squares(y, "y", "Scale the targets.")
+        return y
+
+
+def encoded_weights(sample_weight: Any, rows: Source) -> Any:
+    """Return non-negative float64 weights, one a row: an array, a source on a cluster, or None."""
+    if sample_weight is None:
+        return None
+    weights = source(to_host(sample_weight), "sample_weight")
+    _check_together(weights, rows)
+    if isinstance(weights, Dask):
+        return weights.then(_finite_weights, np.empty(0))
+    return check_weights(weights.here(), rows)
+
+
+def _finite_weights(block: Any) -> np.ndarray:
+    with numbers_in(block, "sample_weight"):
+        weights = check_array(block, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.ndim != 1 or weights.min() < 0.0:
+        raise ValueError("sample_weight must be non-negative numbers, one a row.")
+    return weights
+
+
+def _check_together(values: Source, rows: Source) -> None:
+    """Raise where values lie on a cluster, and X does not."""
+    if isinstance(values, Dask) and not isinstance(rows, Dask):
+        raise TypeError(
+            f"{values.name} lies on a cluster and X does not: give both as dask arrays, or compute "
+            f"{values.name}."
+        )
+
+
+def check_pair(X: Any, Y: Any) -> tuple[Source, Source]:
+    """Return inputs and outputs, of as many rows, neither of them encoded."""
+    for values, name in ((X, "X"), (Y, "Y")):
+        if not is_dask(values) and not has_rows(values):
+            raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
+    inputs, outputs = source(X), source(to_host(Y), "Y")
+    _check_together(outputs, inputs)
+    if n_rows(inputs) != n_rows(outputs):
+        raise ValueError(
+            f"X and Y must be of equal length. Got {n_rows(inputs)} and {n_rows(outputs)}."
+        )
+    return inputs, outputs
+
+
+def as_columns(y: np.ndarray) -> np.ndarray:
+    """Return a block of targets, of shape (b,) or (b, d), as (b, d)."""
+    return y.toarray() if sparse.issparse(y) else y.reshape(len(y), -1)

@@ -1,0 +1,220 @@
+"""Rows that this process reads by itself: a pass is cut into blocks, which threads work on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._arrays import n_rows, row_slices, take
+from .._threads import map_blocks
+from .limits import block_rows, limits
+from .source import Progress, Reduction, RowMap, Source
+
+__all__ = ["Encoded", "Local", "Memory", "first_bad_row"]
+
+
+class Local(Source):
+    """Rows that this process reads, in blocks that threads share.
+
+    Results are put together in the order of the rows: they do not depend on the number of threads.
+    """
+
+    #: whether reading takes time, so that a thread of its own should do it
+    reads_ahead: bool = False
+    #: whether rows can only be read in their order
+    in_order: bool = False
+
+    def map(
+        self,
+        function: RowMap,
+        tail: tuple[int, ...],
+        dtype: Any,
+        *,
+        limit: int | None = None,
+        out: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        results = np.empty((len(self), *tail), dtype=dtype) if out is None else out
+
+        def read(some: slice) -> tuple[slice, Any]:
+            return some, self.take(some)
+
+        def fill(block: tuple[slice, Any]) -> None:
+            some, rows = block
+            room = results[some]
+            found = function(rows, room if room.dtype == dtype else None)
+            if found is not room:
+                room[...] = found
+
+        blocks = self._blocks(function.width, limit)
+        for _ in map_blocks(fill, blocks, read=read, ahead=self.reads_ahead, n_jobs=n_jobs):
+            pass
+        return results
+
+    def reduce(
+        self,
+        reduction: Reduction,
+        *beside: Any,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        columns = (self, *beside)
+        progress = Progress() if progress is None else progress
+        blocks = self._blocks(reduction.width, limit)
+        done, total = progress.begin(len(blocks))
+
+        def read(some: slice) -> list[Any]:
+            return [None if column is None else take(column, some) for column in columns]
+
+        def part_of(block: list[Any]) -> Any:
+            return reduction(*block)
+
+        ahead = any(getattr(column, "reads_ahead", False) for column in columns)
+        for part in map_blocks(part_of, blocks[done:], read=read, ahead=ahead, n_jobs=n_jobs):
+            total = part if total is None else reduction.combine(total, part)
+            done += 1
+            progress.advance(done, total)
+        return reduction.finish(total)
+
+    def _blocks(self, width: int, limit: int | None) -> list[slice]:
+        n = len(self)
+        return list(row_slices(n, block_rows(n, 8 * width, limit)))
+
+    def then(self, function: Callable[[Any], Any], like: Any = None) -> Local:
+        return Encoded(self, function)
+
+    def subset(self, index: np.ndarray) -> Local:
+        return _Subset(self, index)
+
+    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Local:
+        shape, dtype = (len(self), *tail), self.precision
+        if np.prod(shape, dtype=float) * dtype.itemsize <= limits().coordinates_bytes:
+            return Memory(self.map(function, tail, dtype, n_jobs=n_jobs), self.name)
+        if not self.in_order:
+            return self.then(function)
+        # each pass would have to read all rows again: a file without a name, gone with the array
+        with tempfile.TemporaryFile() as file:
+            out = np.memmap(file, dtype, "w+", shape=shape)
+        return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
+
+    def numbers(self, index: np.ndarray) -> np.ndarray:
+        """Return the positions, in what the user gave, of rows of this."""
+        return index
+
+
+class Memory(Local):
+    """Rows in memory: what `kernel.encode` returned, or an array.
+
+    Parameters
+    ----------
+    rows : encoded rows
+    name : str, default "X"
+    """
+
+    def __init__(self, rows: Any, name: str = "X") -> None:
+        self.rows = self.like = rows
+        self.name = name
+
+    def __len__(self) -> int:
+        return n_rows(self.rows)
+
+    def take(self, index: Any) -> Any:
+        return take(self.rows, index)
+
+    def here(self) -> Any:
+        return self.rows
+
+    def subset(self, index: np.ndarray) -> Memory:
+        return Memory(take(self.rows, index), self.name)
+
+
+class _Over(Local):
+    """Rows that are made of those of another source."""
+
+    def __init__(self, base: Local) -> None:
+        self.base = base
+        self.name = base.name
+        self.reads_ahead, self.in_order = base.reads_ahead, base.in_order
+        self.rereadable = base.rereadable
+
+
+class Encoded(_Over):
+    """Rows that a function makes of blocks of others, when they are asked for.
+
+    Parameters
+    ----------
+    base : Local
+    function : callable
+        Maps a block to rows; what it says is wrong with a block is told with the rows' numbers.
+    """
+
+    def __init__(self, base: Local, function: Callable[[Any], Any]) -> None:
+        super().__init__(base)
+        self.function = function
+        self.like = self._made(take(base.like, slice(0, 1)), slice(0, 1))
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def take(self, index: Any) -> Any:
+        return self._made(self.base.take(index), index)
+
+    def subset(self, index: np.ndarray) -> Encoded:
+        return Encoded(self.base.subset(index), self.function)
+
+    def numbers(self, index: np.ndarray) -> np.ndarray:
+        return self.base.numbers(index)
+
+    def _made(self, block: Any, index: Any) -> Any:
+        try:
+            return self.function(block)
+        except ValueError as error:
+            raise ValueError(f"{self._where(block, index)}: {error}") from error
+
+    def _where(self, block: Any, index: Any) -> str:
+        """Say which rows a block has, and which of them are not finite."""
+        own = np.arange(len(self))[index]
+        if len(own) == 0:
+            return f"In {self.name}, which has no rows"
+        numbers = self.numbers(own)
+        said = f"In rows {numbers[0]} to {numbers[-1]} of {self.name}"
+        bad = first_bad_row(block)
+        if bad is None:
+            return said
+        more = f" and {bad[1] - 1} more" if bad[1] > 1 else ""
+        return f"{said}, where row {numbers[bad[0]]}{more} is not finite"
+
+
+class _Subset(_Over):
+    """Some rows of another source, at increasing positions."""
+
+    def __init__(self, base: Local, index: np.ndarray) -> None:
+        super().__init__(base)
+        self.index = index
+        self.like = take(base.like, slice(0, 1))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, index: Any) -> Any:
+        return self.base.take(self.index[index])
+
+    def numbers(self, index: np.ndarray) -> np.ndarray:
+        return self.base.numbers(self.index[index])
+
+
+def first_bad_row(block: Any) -> tuple[int, int] | None:
+    """Return the first row that is not finite and how many there are, None if all are finite."""
+    values = block.data if sparse.issparse(block) else np.asarray(block)
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return None
+    if sparse.issparse(block):
+        bad = np.unique(block.tocoo().row[~np.isfinite(values)])
+    else:
+        bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
+    return int(bad[0]), len(bad)

@@ -1,0 +1,166 @@
+"""Blocks that come one after another: read as if they were one array, and sampled in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Rows, n_rows, stack, take
+
+__all__ = ["Reservoir", "Stream", "join"]
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Return the rows of several blocks, which are arrays, CSR matrices, Rows or lists, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, list | tuple) for part in parts):
+        return list(chain.from_iterable(parts))
+    if len({type(part) for part in parts}) > 1:  # packed bits, where a block has no counts
+        parts = [np.asarray(part) if isinstance(part, Rows) else part for part in parts]
+    return stack(parts)
+
+
+class Reservoir:
+    """A uniform sample of rows whose number is not known before, in their order.
+
+    Each row gets a random key, and those with the smallest keys stay: the sample does not depend
+    on how the rows are cut into blocks. All of them stay if they are no more than `size`.
+
+    Parameters
+    ----------
+    size : int
+    rng : Generator
+    """
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self.size = size
+        self.n = 0  # rows seen
+        self._rng = rng
+        self._mark = np.inf  # no row with a larger key can stay
+        self._keys = np.empty(0)
+        self._parts: list[tuple[Any, ...]] = []
+
+    def add(self, block: tuple[Any, ...]) -> None:
+        """Show it a block: columns of equal length."""
+        b = n_rows(block[0])
+        keys = self._rng.random(b)
+        chosen = np.flatnonzero(keys < self._mark)
+        self.n += b
+        if len(chosen):
+            self._parts.append(tuple(take(column, chosen) for column in block))
+            self._keys = np.concatenate([self._keys, keys[chosen]])
+        if len(self._keys) > 2 * self.size:
+            self._prune()
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the sample: each column of the blocks, in the order of the rows."""
+        self._prune()
+        return self._parts[0]
+
+    def _prune(self) -> None:
+        whole = tuple(join(column) for column in zip(*self._parts, strict=True))
+        if len(self._keys) > self.size:
+            kept = np.sort(np.argpartition(self._keys, self.size)[: self.size])
+            self._keys = self._keys[kept]
+            self._mark = self._keys.max()
+            whole = tuple(take(column, kept) for column in whole)
+        self._parts = [whole]
+
+
+class Stream:
+    """Blocks of columns, which can be begun again, with n rows in all.
+
+    Reading goes forward, and begins again where it must go back: a pass over the rows in their
+    order reads each block once. What was read last is kept, so that each column of it is at hand.
+
+    Parameters
+    ----------
+    begin : callable
+        Returns an iterator of blocks, each a tuple of columns of equal length.
+    n : int
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[tuple[Any, ...]]], n: int) -> None:
+        self._begin = begin
+        self.n = n
+        self._iterator: Iterator[tuple[Any, ...]] = iter(())
+        self._block: tuple[Any, ...] | None = None
+        self._start = self._stop = 0  # rows of the block
+        self._last: tuple[np.ndarray, tuple[Any, ...]] | None = None
+
+    def column(self, number: int, head: Any) -> Column:
+        """Return one of the columns, whose first row is `head`."""
+        return Column(self, number, head)
+
+    def read(self, index: np.ndarray) -> tuple[Any, ...]:
+        """Return the columns at increasing positions."""
+        if self._last is None or not np.array_equal(self._last[0], index):
+            self._last = index, self._forward(index)
+            if index[-1] == self.n - 1:
+                self._check_end()
+        return self._last[1]
+
+    def _forward(self, index: np.ndarray) -> tuple[Any, ...]:
+        """Read on to increasing positions, from the beginning if they were passed."""
+        if self._block is None or index[0] < self._start:
+            self._iterator, self._block = self._begin(), None
+            self._start = self._stop = 0
+        parts = []
+        while len(index):
+            if self._block is None or index[0] >= self._stop:
+                self._advance()
+                continue
+            here = index[: np.searchsorted(index, self._stop)]
+            parts.append(tuple(_within(column, here - self._start) for column in self._block))
+            index = index[len(here) :]
+        return tuple(join(column) for column in zip(*parts, strict=True))
+
+    def _advance(self) -> None:
+        block = next(self._iterator, None)
+        if block is None:
+            raise ValueError(
+                f"The blocks ended after {self._stop} rows, and {self.n} were expected: they must "
+                "be the same in each pass, and n, if given, their number of rows."
+            )
+        self._block = block
+        self._start, self._stop = self._stop, self._stop + n_rows(block[0])
+
+    def _check_end(self) -> None:
+        """Raise where there are more rows than n."""
+        if self._stop > self.n or next(self._iterator, None) is not None:
+            raise ValueError(
+                f"The blocks have more than {self.n} rows: they must be the same in each pass, "
+                "and n, if given, their number of rows."
+            )
+        self._block = None  # the next pass begins again
+
+
+class Column:
+    """One column of a stream, as an array-like that is read in order."""
+
+    is_sequential = True
+    takes_positions = True
+
+    def __init__(self, stream: Stream, number: int, head: Any) -> None:
+        self.head = head
+        self.dtype = getattr(head, "dtype", np.dtype(object))
+        self.shape = (stream.n, *getattr(head, "shape", (1,))[1:])
+        self._stream, self._number = stream, number
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(self.shape[0]))
+        if len(index) == 0:
+            return take(self.head, slice(0))
+        return self._stream.read(index)[self._number]
+
+
+def _within(column: Any, index: np.ndarray) -> Any:
+    """Return rows at increasing positions; as a slice where they follow each other."""
+    if index[-1] - index[0] == len(index) - 1:
+        return take(column, slice(int(index[0]), int(index[-1]) + 1))
+    return take(column, index)
