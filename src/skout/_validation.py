@@ -20,20 +20,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._arrays import Rows, n_rows
+from ._arrays import n_rows
 from ._inputs import check_squares, named, numbers_in
-from ._lazy import LazyRows, is_on_disk
 
 __all__ = [
-    "as_columns",
     "check_alphas",
     "check_choice",
     "check_matrix",
     "check_number",
     "check_rng",
-    "check_rows",
     "check_size",
-    "check_targets",
     "check_task_matrix",
     "check_weights",
     "resolve",
@@ -152,78 +148,6 @@ def check_rng(random_state: Any) -> np.random.Generator:
             "random_state must be None, an int, a numpy Generator or a RandomState. "
             f"Got {random_state!r} instead."
         ) from error
-
-
-def check_rows(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
-    """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
-    checked = kernel.takes_vectors and not _are_fingerprints(X)
-    if is_on_disk(X):
-        return _lazy_rows(estimator, kernel, X, reset)
-    if checked:
-        with numbers_in(X, "X"):
-            X = validate_data(
-                estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-            )
-    with config_context(assume_finite=checked), named("X"):  # looked at already
-        rows = kernel.encode(X)
-    if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
-        _check_n_features(estimator, rows, reset=reset)
-    return rows
-
-
-def _lazy_rows(estimator: Any, kernel: Any, X: Any, reset: bool) -> LazyRows:
-    """Return rows that are read, checked and encoded block by block."""
-    if kernel.takes_vectors:
-        if len(X.shape) != 2:
-            raise ValueError(f"X must be a 2D array, n rows by d columns. Got shape {X.shape}.")
-        _check_feature_names(estimator, X, reset=reset)
-        _check_n_features(estimator, X, reset=reset)
-
-    def encode(block: Any) -> Any:
-        with named("X"):
-            block = check_matrix(block) if kernel.takes_vectors else block
-            with config_context(assume_finite=kernel.takes_vectors):  # looked at already
-                return kernel.encode(block)
-
-    return LazyRows(X, encode)
-
-
-def _are_fingerprints(X: Any) -> bool:
-    """Whether these are packed bits, bit vectors or hex strings, which kernels on sets encode."""
-    if isinstance(X, Rows):
-        return True
-    is_list = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
-    if not is_list or len(X) == 0 or hasattr(X, "iloc"):
-        return False
-    return isinstance(X[0], str) or hasattr(X[0], "ToBitString")
-
-
-def check_targets(y: Any, n: int) -> Any:
-    """Return finite float targets of shape (n,) or (n, d); lazy ones if y is not in memory."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None.")
-    if is_on_disk(y):
-        y = LazyRows(y, _finite_targets, "y")
-    elif not isinstance(y, LazyRows):
-        y = _finite_targets(y)
-    if y.shape[0] != n:
-        raise ValueError(
-            f"X and y must have the same number of rows: inconsistent numbers of samples, "
-            f"{n} and {y.shape[0]}."
-        )
-    return y
-
-
-def _finite_targets(y: Any) -> np.ndarray:
-    with numbers_in(y, "y"):
-        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
-        check_squares(y, "y", "Scale the targets.")
-        return y
-
-
-def as_columns(y: Any) -> Any:
-    """Return targets of shape (n,) or (n, d) as (n, d)."""
-    return y.as_columns() if hasattr(y, "as_columns") else y.reshape(len(y), -1)
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -11,35 +11,29 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
-from ._lazy import is_streamed
+from ._arrays import float_dtype, match, n_rows, take, unique
 from ._linalg import (
     PartlyWhitened,
     eigen_whitening,
     inverse_gram_product,
-    partial_whitening,
     pivoted_cholesky,
     symmetric_eigenvalues,
     triangular_inverse,
     triangular_product,
 )
-from ._validation import check_choice, check_number, check_rng, check_rows
-from .accuracy import Plan, accuracy_plan
-from .chunks import Chunks, on_cluster
-from .cluster import check_sketch, lazily, moments_on_cluster, rows_of
-from .device import OnDevice, on_device
-from .device_moments import device_moments
-from .gram import KernelMatrix, LandmarkFeatures, project
+from ._validation import check_choice, check_number, check_rng
+from .gram import KernelMatrix, LandmarkFeatures, Projection, project
 from .kernels import Kernel, as_kernel
-from .moments import KnownRows, Moments, Progress, Sample, accumulate
+from .moments import Moments
+from .passes import BlockMoments, KnownRows, Sample
+from .rows import Memory, Progress, RowMap, Source, encoded, on_device
 from .sketches import as_sketch
+from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]
 
-# Rows whose coordinates are held at a time where only their norms are wanted.
-_RESIDUAL_ROWS = 2**15
-# Copies are computed once where no more than this share of the rows is distinct.
-_FEW_COPIES = 0.8
+# The largest share of distinct rows with which it pays to compute copies once.
+_MOST_DISTINCT = 0.8
 
 
 class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -131,8 +125,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
         kernel = as_kernel(self.kernel)
-        rows = rows_of(self, kernel, X, reset=True)
-        if n_rows(rows) == 0:
+        rows = encoded(self, kernel, X, reset=True)
+        if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         return self._fit_rows(kernel, rows, check_rng(self.random_state))
 
@@ -151,44 +145,52 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Z : ndarray of shape (n, p)
         """
         self.fit(X)
-        if on_cluster(X):
-            return self.transform(X)
-        rows = check_rows(self, self.kernel_, X, reset=False)
-        if is_streamed(rows) and as_sketch(self.sketch) is not None:
+        return self._training_coordinates(encoded(self, self.kernel_, X, reset=False))
+
+    def _training_coordinates(self, rows: Source) -> Any:
+        """Return the coordinates of the rows that this was fitted on; of copies only once."""
+        if as_sketch(self.sketch) is None and self.whiten == "cholesky":
+            return self._exact_coordinates(rows.here())
+        if rows.at_hand is None:
             return self._coordinates(rows)
-        if as_sketch(self.sketch) is not None or self.whiten != "cholesky":
-            first, inverse = unique(rows)
-            if len(first) > _FEW_COPIES * n_rows(rows):
-                return self._coordinates(rows)
-            return self._coordinates(take(rows, first))[inverse]
-        # z of landmark i is row i of L: z(l_i) . z(l_j) = k(l_i, l_j)
+        first, inverse = unique(rows.at_hand)
+        if len(first) > _MOST_DISTINCT * len(rows):
+            return self._coordinates(rows)
+        return self._coordinates(rows.subset(first))[inverse]
+
+    def _exact_coordinates(self, rows: Any) -> np.ndarray:
+        """Return rows of L for landmarks: z(l_i) . z(l_j) = k(l_i, l_j)."""
         position = match(rows, self.landmarks_)
         Z = triangular_inverse(self.components_)[position].astype(float_dtype(rows), copy=False)
         others = np.flatnonzero(position < 0)  # rows that depend on the landmarks
         if len(others):
-            Z[others] = self._coordinates(take(rows, others))
+            Z[others] = self._coordinates(Memory(take(rows, others)))
         return Z
 
     def _fit_rows(
         self,
         kernel: Kernel,
-        rows: Any,
+        rows: Source,
         rng: np.random.Generator,
-        weights: np.ndarray | None = None,
+        weights: Any = None,
         remember: bool = False,
     ) -> KernelBasis:
         """Fit on encoded rows; their weights count where the kernel's width is found.
 
         With `remember`, the features of rows that are landmarks are kept for `moments`.
         """
-        self.kernel_ = kernel.resolve(rows, rng, weights)
-        landmarks, W, place = self._draw(rows, rng)
+        self.__dict__.pop("_features", None)
+        if rows.pool is not None:
+            rows, weights = rows.pool
+            remember = False
+        kernel, landmarks, W, place = self._survey(kernel, rows, rng, weights)
+        self.kernel_ = kernel
         matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
         gram, features = matrix.sketched(W)  # K~, phi(landmarks)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
-        single = float_dtype(rows) == np.float32
+        single = rows.precision == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
         if self.whiten == "eigh":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
@@ -198,7 +200,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single and not isinstance(rows, Chunks):
+            if remember and features is not None and not single and rows.uses_known:
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
@@ -206,25 +208,50 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
-        self._n_effective = self.rank_ if W is None else n_rows(rows)
+        self._n_effective = self.rank_ if W is None else len(rows)
         return self
 
-    def _draw(self, rows: Any, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
-        """Return landmarks, W and the landmark that each row is, -1 where it is none."""
+    def _survey(
+        self, kernel: Kernel, rows: Source, rng: np.random.Generator, weights: Any
+    ) -> tuple[Kernel, Any, Any, np.ndarray]:
+        """Pass over the rows for the width of the kernel and the landmarks.
+
+        Returns the kernel with its parameters resolved, landmarks, W and the number of the
+        landmark that each row is, -1 where it is none.
+        """
         sketch = as_sketch(self.sketch)
-        rows = check_sketch(sketch, rows)
+        rows.check_sketch(sketch)
+        survey = rows.survey()
+        resolved = kernel.surveyed(survey, rng, weights)
         if sketch is None:
-            rows = rows[:] if isinstance(rows, OnDevice) else rows
-            first, inverse = unique(rows)
-            return take(rows, first), None, inverse
-        gram = KernelMatrix(self.kernel_, rows, self.n_jobs) if sketch.needs_gram else None
-        draw = sketch.draw(n_rows(rows), rng, gram)
-        if len(draw.indices) == 0:
-            raise ValueError(f"{sketch!r} drew no row at all of {n_rows(rows)}: raise its p.")
-        landmarks, weights, number = _merge_copies(take(rows, draw.indices), draw.weights)
-        place = np.full(n_rows(rows), -1)
+            survey.run()
+            everything = rows.here()
+            first, inverse = unique(everything)
+            return resolved(), take(everything, first), None, inverse
+        if sketch.needs_gram:
+            survey.run()
+            draw = self._checked(sketch.draw(len(rows), rng, self._gram(resolved(), rows)), rows)
+            found = rows.take(draw.indices)
+        else:
+            draw = self._checked(sketch.draw(len(rows), rng, None), rows)
+            landmarks = survey.take(draw.indices)
+            survey.run()
+            found = landmarks()
+        found, W, number = _merge_copies(found, draw.weights)
+        place = np.full(len(rows), -1)
         place[draw.indices] = number
-        return landmarks, weights, place
+        return resolved(), found, W, place
+
+    def _gram(self, kernel: Kernel, rows: Source) -> KernelMatrix:
+        """Return the kernel matrix that a sketch looks into, here if it looks at all rows."""
+        most = getattr(as_sketch(self.sketch), "max_rows", None)
+        small = rows.at_hand is None and most is not None and len(rows) <= most
+        return KernelMatrix(kernel, rows.here() if small else rows, self.n_jobs)
+
+    def _checked(self, draw: Any, rows: Source) -> Any:
+        if len(draw.indices) == 0:
+            raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
+        return draw
 
     @property
     def eigenvalues_(self) -> np.ndarray:
@@ -248,16 +275,20 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             In float32 if X is. For dask collections a dask array, for a tensor on a card a tensor.
         """
         check_is_fitted(self)
-        if on_cluster(X):
-            return lazily(self, "transform", X, (self.rank_,), like=self.landmarks_)
-        return self._coordinates(rows_of(self, self.kernel_, X, reset=False))
+        return self._coordinates(encoded(self, self.kernel_, X, reset=False))
 
-    def _coordinates(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
         rows = on_device(rows, self.device)
-        return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
+        return project(self._features, rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
+    @functools.cached_property
     def _features(self) -> LandmarkFeatures:
+        """phi = W k(landmarks, .), with the landmarks prepared once."""
         return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_features"}
 
     def combine(self, values: Any) -> np.ndarray:
         """Return the sums over landmarks that the basis functions are, of `values` instead.
@@ -279,7 +310,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
         return self.components_ @ mixed
 
-    def on_features(self, coef: np.ndarray) -> np.ndarray:
+    def _on_features(self, coef: np.ndarray) -> np.ndarray:
         """Return the matrix B with z(x) . coef = phi(x) . B, where phi is ``W k(landmarks_, .)``.
 
         Parameters
@@ -294,8 +325,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return self.components_.T @ coef
         return triangular_product(self.components_, coef, transposed=True)
 
-    def on_coordinates(self, B: np.ndarray) -> np.ndarray:
-        """Return coef with z(x) . coef = phi(x) . B, of which `on_features` is the inverse."""
+    def _on_coordinates(self, B: np.ndarray) -> np.ndarray:
+        """Return coef with z(x) . coef = phi(x) . B, of which `_on_features` is the inverse."""
         if self._spectrum is not None:
             return self._spectrum[:, None] * (self.components_ @ B)
         return triangular_product(triangular_inverse(self.components_), B, transposed=True)
@@ -318,26 +349,21 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        if on_cluster(X):
-            return lazily(self, "residual", X, (), dtype=np.float64)
-        rows = check_rows(self, self.kernel_, X, reset=False)
-        parts = [take(rows, some) for some in row_slices(n_rows(rows), _RESIDUAL_ROWS)]
-        return np.concatenate([self._residual(part) for part in parts])
+        rows = encoded(self, self.kernel_, X, reset=False)
+        return self._residual_of(rows)
 
-    def _residual(self, rows: Any) -> np.ndarray:
-        Z = self._coordinates(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel_.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+    def _residual_of(self, rows: Source) -> Any:
+        return rows.map(_Residual(self), (), np.float64, n_jobs=self.n_jobs)
 
-    def moments(
+    def _moments(
         self,
         sample: Sample,
         alpha: float,
         *,
         whiten: bool = True,
-        verbose: bool = False,
-        checkpoint: Progress | None = None,
+        progress: Progress | None = None,
     ) -> list[Moments]:
-        """Return the moments of (z(x), targets) without forming z(x) for every row.
+        """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
 
         Parameters
         ----------
@@ -349,28 +375,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         whiten : bool, default True
             Whether moments of features must become those of coordinates: to solve for a single
             alpha takes no whitening.
-        verbose : bool, default False
-        checkpoint : Checkpoint, optional
-            Where the sums over the first blocks are kept.
-
-        Returns
-        -------
-        moments : list of Moments, one a group
+        progress : Progress, optional
+            Is told how far the pass is.
         """
         plan = self._plan(sample.rows, alpha)
         known, self._known = self._known, None
-        if isinstance(sample.rows, OnDevice):
-            mean = self._mean_features().astype(plan.dtype) if plan.centre else None
-            partial = plan.size < self.rank_ and not plan.centre and not whiten
-            parts = device_moments(
-                self._features(), sample, plan, self.components_, mean, finish=not partial
-            )
-            partly = PartlyWhitened(self.components_, plan.size) if partial else None
-            return [replace(part, partly=partly) for part in parts]
-        if isinstance(sample.rows, Chunks):
-            parts = moments_on_cluster(self, sample, plan)
-        else:
-            parts = self._block_moments(sample, plan, known, verbose, checkpoint)
+        mean = self._mean_features() if plan.centre else None
+        parts = self._block_moments(sample, plan, mean, known, progress)
         if plan.size < self.rank_ and not plan.centre and not whiten:
             gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
             partly = PartlyWhitened(self.components_, plan.size, gram)
@@ -378,59 +389,58 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if plan.size < self.rank_:
             finish = PartlyWhitened(self.components_, plan.size).finish()
             parts = [part.map(finish) for part in parts]
-        if plan.centre:
-            mean = self._mean_features().astype(plan.dtype)
+        if mean is not None:
+            mean = mean.astype(plan.dtype)
             parts = [part.shifted(self.components_ @ mean) for part in parts]
         return parts
 
-    def _plan(self, rows: Any, alpha: float) -> Plan:
+    def _plan(self, rows: Source, alpha: float) -> Plan:
         """Choose what is done to each block; it must not depend on how the rows are cut."""
         if self._spectrum is not None:
             return Plan(self.rank_, False, np.dtype(np.float64))
-        shift, dtype = self._n_effective * alpha, float_dtype(rows)
+        shift, dtype = self._n_effective * alpha, rows.precision
         may_centre = self.weights_ is None
-        return accuracy_plan(self.components_, shift, dtype, may_centre, n_rows(rows))
+        return accuracy_plan(self.components_, shift, dtype, may_centre, len(rows))
 
     def _block_moments(
         self,
         sample: Sample,
         plan: Plan,
-        known: KnownRows | None = None,
-        verbose: bool = False,
-        checkpoint: Progress | None = None,
+        mean: np.ndarray | None,
+        known: KnownRows | None,
+        progress: Progress | None,
     ) -> list[Moments]:
         """Return the moments of features that are whitened as far as the plan says."""
         sample, values = sample.by_value()
         landmarks = None
         if known is not None and plan.size == self.rank_:
             sample, landmarks = known.split(sample)
-        parts = accumulate(
-            self._features(),
-            sample,
-            known=known if landmarks is None else None,
-            prepare=self._preparation(plan),
-            p=self.rank_,
-            dtype=plan.dtype,
-            n_jobs=self.n_jobs,
-            verbose=verbose,
-            checkpoint=checkpoint,
-        )
+        whitening = Whitening(self.components_, plan, mean, self._spectrum is not None)
+        blocks = BlockMoments(self._features, whitening, sample, None if landmarks else known)
+        parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
         if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         return parts if values is None else [part.of_values(values) for part in parts]
 
-    def _preparation(self, plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
-        """Return what is done to each block of features."""
-        if plan.centre:
-            mean = self._mean_features().astype(plan.dtype)
-            return lambda F: np.subtract(F, mean, out=F)
-        if self._spectrum is not None:
-            return lambda F: F @ self.components_.T
-        return partial_whitening(self.components_, plan.size, plan.dtype)[0]
-
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
+
+
+class _Residual(RowMap):
+    """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    def __init__(self, basis: KernelBasis) -> None:
+        self.kernel = basis.kernel_
+        self.projection = Projection(basis._features, basis.components_.T)
+        self.width = self.projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        Z = self.projection(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

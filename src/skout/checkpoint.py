@@ -20,12 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import n_rows, row_keys, take
-from .chunks import on_cluster
-from .moments import Moments, Sample
-from .sources.blocks import Blocks
+from tqdm.auto import tqdm
 
-__all__ = ["Checkpoint", "digest", "open_checkpoint"]
+from ._arrays import row_keys
+from .moments import Moments
+from .passes import Sample
+from .rows import Blocks, Progress, is_lazy
+
+__all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
@@ -36,7 +38,7 @@ _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
 Totals = list[Moments | None]
 
 
-class Checkpoint:
+class Checkpoint(Progress):
     """A file with the moments of the blocks that are done.
 
     Parameters
@@ -77,27 +79,32 @@ class Checkpoint:
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def restore(self, sample: Sample, blocks: list[Any]) -> tuple[int, Totals]:
+    def add_sample(self, sample: Sample) -> None:
+        """Add what tells these data from others."""
+        self.add_facts(**_facts_of(sample))
+        self.n_groups = sample.n_groups
+
+    def begin(self, n_blocks: int) -> tuple[int, Totals | None]:
         """Return how many of the blocks are done, and the moments of each group so far."""
-        self.add_facts(**_facts_of(sample, blocks))
-        totals: Totals = [None] * sample.n_groups
+        self.add_facts(blocks=n_blocks)
         if self._stored is None:
-            return 0, totals
+            return 0, None
         stored, self._stored = self._stored, None
-        for group in range(sample.n_groups):
+        totals: Totals = [None] * self.n_groups
+        for group in range(self.n_groups):
             if f"{group}_zz" in stored:
                 fields: dict[str, Any] = {name: stored[f"{group}_{name}"] for name in _FIELDS}
                 totals[group] = Moments(**fields | {"weight": float(fields["weight"])})
         return int(stored["done"]), totals
 
-    def keep(self, done: int, totals: Totals) -> None:
+    def advance(self, done: int, total: Totals) -> None:
         """Write the moments of the first blocks, if the last file is old enough."""
         if time.monotonic() - self._written < _EVERY:
             return
         arrays = {
-            f"{group}_{name}": np.asarray(getattr(total, name))
-            for group, total in enumerate(totals)
-            if total is not None
+            f"{group}_{name}": np.asarray(getattr(part, name))
+            for group, part in enumerate(total)
+            if part is not None
             for name in _FIELDS
         }
         self._write(done=np.array(done), facts=np.array(json.dumps(self.facts)), **arrays)
@@ -135,25 +142,41 @@ class Checkpoint:
             ) from error
 
 
-def _facts_of(sample: Sample, blocks: list[Any]) -> dict[str, Any]:
-    """Return what tells these data, and how they are cut into blocks, from others."""
-    rows, n = sample.rows, n_rows(sample.rows)
+class Bar(Progress):
+    """A bar on the screen, if wanted, and a checkpoint, if there is one."""
+
+    def __init__(self, verbose: bool, checkpoint: Checkpoint | None = None) -> None:
+        self.verbose, self.inner = verbose, checkpoint or Progress()
+        self._bar: Any = None
+
+    def begin(self, n_blocks: int) -> tuple[int, Any]:
+        done, total = self.inner.begin(n_blocks)
+        self._bar = tqdm(
+            total=n_blocks, initial=done, desc="moments", unit="block", disable=not self.verbose
+        )
+        return done, total
+
+    def advance(self, done: int, total: Any) -> None:
+        self.inner.advance(done, total)
+        self._bar.update(done - self._bar.n)
+        if done == self._bar.total:
+            self._bar.close()
+
+
+def _facts_of(sample: Sample) -> dict[str, Any]:
+    """Return what tells these data from others."""
+    rows, n = sample.rows, len(sample.rows)
     ends = [slice(0, _END_ROWS)]
-    if not getattr(rows, "is_sequential", False):  # the end of which is a whole pass away
+    if not getattr(rows, "in_order", False):  # the end of which is a whole pass away
         ends.append(slice(max(0, n - _END_ROWS), n))
-    keys = [row_keys(take(part, end)) for end in ends for part in (rows, sample.targets)]
+    keys = [row_keys(part.take(end)) for end in ends for part in (rows, sample.targets)]
     return {
-        "shape_of_X": f"{rows.shape} {getattr(rows, 'dtype', '')}",
+        "shape_of_X": f"{rows.shape} {rows.dtype}",
         "shape_of_y": f"{sample.targets.shape} {sample.targets.dtype}",
         "first_and_last_rows": digest(*keys),
         "weights": digest(sample.weights),
         "folds": digest(sample.groups),
-        "blocks": f"{len(blocks)} of up to {_length(blocks[0][1]) if blocks else 0} rows",
     }
-
-
-def _length(some: Any) -> int:
-    return some.stop - some.start if isinstance(some, slice) else len(some)
 
 
 def digest(*parts: Any) -> str:
@@ -174,7 +197,7 @@ def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
     """Return where a ridge keeps its progress, after a look at what an earlier fit left there."""
     if model.checkpoint is None:
         return None
-    if on_cluster(X):
+    if is_lazy(X):
         raise ValueError(
             "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
             "again what is lost: give checkpoint=None."

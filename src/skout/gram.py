@@ -6,10 +6,8 @@ order of the rows: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,24 +15,13 @@ from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take
 from ._inputs import check_memory
-from ._lazy import is_streamed
 from ._threads import map_blocks
-from ._validation import check_number
-from .device import DEVICE_BYTES, OnDevice, device_project, to_host
 from .kernels.base import Kernel
+from .kernels.device import DeviceFeatures
+from .rows import Memory, RowMap, Source, block_rows
 
-__all__ = [
-    "KernelMatrix",
-    "LandmarkFeatures",
-    "block_budget",
-    "project",
-    "stored_bytes",
-]
+__all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
 
-# Rows of a block, and bytes of its features: long blocks keep the matrix products near the peak.
-_BLOCK: ContextVar[tuple[int, int]] = ContextVar("block", default=(8192, 2**26))
-# Bytes of coordinates that a solver may hold.
-_STORED: ContextVar[int] = ContextVar("stored", default=2**31)
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
 _SPARSE_FACTOR = 4
@@ -51,66 +38,6 @@ _ADVICE = "Use a sketch, for instance SubSample(1000): its time and memory grow 
 _LANDMARK_CHUNK = 4096
 
 
-@contextmanager
-def block_budget(
-    rows: int = 8192, megabytes: float = 64.0, stored: float = 2048.0, device: float = 2048.0
-) -> Iterator[None]:
-    """Set the size of the row blocks that each thread works on, within a `with` block.
-
-    Parameters
-    ----------
-    rows : int, default 8192
-        Most rows of a block.
-    megabytes : float, default 64
-        Most memory for the features of a block.
-    stored : float, default 2048
-        Most memory, in megabytes, for the coordinates of all rows, which solvers that pass over
-        them many times hold; more than that is computed again in each pass.
-    device : float, default 2048
-        Most memory, in megabytes, for the features of a block on a card; a pass takes about three
-        times that.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import skout
-    >>> X = np.random.default_rng(0).standard_normal((50, 2))
-    >>> with skout.block_budget(rows=10):
-    ...     Z = skout.KernelBasis("gaussian").fit_transform(X)
-    """
-    check_number(rows, "rows", low=1, integer=True)
-    check_number(megabytes, "megabytes", strict=True)
-    check_number(stored, "stored")
-    check_number(device, "device", strict=True)
-    token = _BLOCK.set((int(rows), int(megabytes * 2**20)))
-    stored_token = _STORED.set(int(stored * 2**20))
-    device_token = DEVICE_BYTES.set(int(device * 2**20))
-    try:
-        yield
-    finally:
-        _BLOCK.reset(token)
-        _STORED.reset(stored_token)
-        DEVICE_BYTES.reset(device_token)
-
-
-def stored_bytes() -> int:
-    """Return how many bytes of coordinates may be held."""
-    return _STORED.get()
-
-
-def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
-    """Return the number of rows of the blocks that n rows, of `row_bytes` each, are cut into.
-
-    The number of blocks is a multiple of a power of two, so that threads finish together whatever
-    their number, which the blocks must not depend on.
-    """
-    rows, budget = _BLOCK.get()
-    most = max(1, min(rows, budget // max(1, row_bytes), limit or rows))
-    n_blocks = max(1, math.ceil(n / most))
-    unit = 2 ** (n_blocks.bit_length() // 2)
-    return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
-
-
 class LandmarkFeatures:
     """phi(x) = W k(landmarks, x), a block of rows at a time; n x m' is never held.
 
@@ -124,13 +51,30 @@ class LandmarkFeatures:
 
     def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
-        m_prime = n_rows(landmarks)
-        self.m = m_prime if weights is None else weights.shape[0]
-        size = m_prime if weights is None else _LANDMARK_CHUNK
-        chunks = list(row_slices(m_prime, size))
-        self._blocks = [kernel.against(take(landmarks, chunk)) for chunk in chunks]
-        self._weights = None if weights is None else [weights[:, chunk] for chunk in chunks]
-        self._width = min(m_prime, size)
+        self.m = n_rows(landmarks) if weights is None else weights.shape[0]
+
+    @property
+    def _chunks(self) -> list[slice]:
+        m_prime = n_rows(self.landmarks)
+        size = m_prime if self.weights is None else _LANDMARK_CHUNK
+        return list(row_slices(m_prime, size))
+
+    @functools.cached_property
+    def _blocks(self) -> list[Any]:
+        """Block functions against the landmarks, prepared once."""
+        return [self.kernel.against(take(self.landmarks, chunk)) for chunk in self._chunks]
+
+    @functools.cached_property
+    def _weights(self) -> list[Any] | None:
+        return None if self.weights is None else [self.weights[:, c] for c in self._chunks]
+
+    def on(self, place: Any, kind: Any) -> Any:
+        """Return the same function of tensors on a device, in the precision `kind`."""
+        return DeviceFeatures(self.kernel, self.landmarks, self.weights, place.device, kind)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made of the rest, which need not travel."""
+        return {name: self.__dict__[name] for name in ("kernel", "landmarks", "weights", "m")}
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         """Return the features of a block of rows, shape (b, m)."""
@@ -142,7 +86,8 @@ class LandmarkFeatures:
 
     def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
         """Return how many rows to compute at a time."""
-        size = _CACHE_BYTES // (self._width * dtype.itemsize)
+        width = min(n_rows(self.landmarks), _LANDMARK_CHUNK) if self.weights is not None else self.m
+        size = _CACHE_BYTES // (max(1, width) * dtype.itemsize)
         # products of sparse rows start more slowly
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
@@ -158,28 +103,39 @@ class LandmarkFeatures:
 
 
 class KernelMatrix:
-    """The kernel matrix of a data set, of which sketches see only the parts they ask for."""
+    """The kernel matrix of a data set, of which sketches see only the parts they ask for.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    rows : encoded rows, or a Source of them
+    n_jobs : int, optional
+    """
 
     def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
-        self.rows = rows
+        self.source = rows if isinstance(rows, Source) else Memory(rows)
         self.n_jobs = n_jobs
+
+    @property
+    def rows(self) -> Any:
+        """All rows, here."""
+        return self.source.here()
 
     def diag(self) -> np.ndarray:
         """Return k(x, x) of each row, in float64."""
-        parts = row_slices(n_rows(self.rows), block_rows(n_rows(self.rows), 1))
-        return np.concatenate(
-            [self.kernel.diag(astype(take(self.rows, some), np.float64)) for some in parts]
-        )
+        return self.source.collect(_Diagonal(self.kernel), (), np.float64, n_jobs=1)
 
     def columns(self, index: np.ndarray) -> np.ndarray:
         """Return K[:, index] in float64."""
-        features = LandmarkFeatures(self.kernel, astype(take(self.rows, index), np.float64))
-        return to_host(project(features, self.rows, None, n_jobs=self.n_jobs, dtype=np.float64))
+        features = LandmarkFeatures(self.kernel, astype(self.source.take(index), np.float64))
+        columns = Projection(features, dtype=np.float64)
+        return self.source.collect(columns, (features.m,), np.float64, n_jobs=self.n_jobs)
 
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """Return the kernel matrix of some of the rows."""
-        return KernelMatrix(self.kernel, take(self.rows, index), self.n_jobs)
+        return KernelMatrix(self.kernel, self.source.take(index), self.n_jobs)
 
     def full(self) -> np.ndarray:
         """Return K in float64: a triangle of blocks, and the same again across the diagonal."""
@@ -213,7 +169,7 @@ class KernelMatrix:
             mixed = self._mixed(self.full(), weights)
             return weights @ mixed, mixed
         if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
-            mixed = project(features, rows, None, n_jobs=self.n_jobs)
+            mixed = project(features, Memory(rows), None, n_jobs=self.n_jobs)
             return weights @ mixed, mixed
         K = np.zeros((features.m, features.m))
         size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
@@ -237,44 +193,79 @@ class KernelMatrix:
         return out
 
 
+class Projection(RowMap):
+    """x -> phi(x) @ matrix + offset, the product in float64.
+
+    Parameters
+    ----------
+    features : LandmarkFeatures
+        phi.
+    matrix : ndarray of shape (m, p), optional
+    offset : ndarray of shape (p,), optional
+    dtype : numpy dtype, optional
+        Of the kernel values and the result; default that of the rows.
+    """
+
+    def __init__(
+        self, features: LandmarkFeatures, matrix: Any = None, offset: Any = None, dtype: Any = None
+    ) -> None:
+        self.features, self.matrix, self.offset = features, matrix, offset
+        self.dtype = None if dtype is None else np.dtype(dtype)
+        self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
+
+    def most_rows(self, n: int) -> int | None:
+        """Let threads share a pass that is long enough."""
+        return math.ceil(n / _BLOCKS) if n * self.features.m >= _LARGE else None
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        dtype = float_dtype(rows) if self.dtype is None else self.dtype
+        rows = astype(rows, dtype)
+        if self.matrix is None:
+            return self.features(rows, out)
+        F = self.features(rows).astype(np.float64, copy=False) @ self.matrix
+        if self.offset is not None:
+            F += self.offset
+        return F.astype(dtype, copy=False)
+
+
+    def on(self, place: Any) -> RowMap:
+        return _CardProjection(self, place)
+
+
+class _CardProjection(RowMap):
+    """The same on a card, with tensors."""
+
+    def __init__(self, base: Projection, place: Any) -> None:
+        self.features = base.features.on(place, place.kind)
+        self.matrix = None if base.matrix is None else place.moved(base.matrix)
+        self.offset = 0.0 if base.offset is None else place.moved(base.offset)
+        self.width = base.width
+
+    def __call__(self, rows: Any, out: Any = None) -> Any:
+        F = self.features(rows)
+        return (F if self.matrix is None else F @ self.matrix) + self.offset
+
+
+class _Diagonal(RowMap):
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        return self.kernel.diag(astype(rows, np.float64))
+
+
 def project(
     features: LandmarkFeatures,
-    rows: Any,
+    rows: Source,
     matrix: np.ndarray | None,
+    offset: np.ndarray | None = None,
     *,
     n_jobs: int | None = None,
     dtype: Any = None,
     out: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return features(rows) @ matrix, shape (n, p), streaming over blocks of rows.
-
-    The kernel values and the result are of `dtype`, by default that of the rows; the product is in
-    float64. `out` takes the result, whatever its own precision. Rows on a device give a tensor
-    there, if they are one.
-    """
-    if isinstance(rows, OnDevice):
-        return device_project(features, rows, matrix)
-    n = n_rows(rows)
+) -> Any:
+    """Return features(rows) @ matrix + offset, shape (n, p), block by block: see `Source.map`."""
+    projection = Projection(features, matrix, offset, dtype)
     p = features.m if matrix is None else matrix.shape[1]
-    dtype = float_dtype(rows) if dtype is None else np.dtype(dtype)
-    out = np.empty((n, p), dtype=dtype) if out is None else out
-
-    def read(some: slice) -> tuple[slice, Any]:
-        return some, astype(take(rows, some), dtype)
-
-    def fill(block: tuple[slice, Any]) -> None:
-        some, part = block
-        if matrix is None and out.dtype == dtype:
-            features(part, out[some])
-            return
-        F = features(part)
-        if matrix is not None:
-            F = F.astype(np.float64, copy=False) @ matrix
-        out[some] = F.astype(dtype, copy=False)
-
-    share = math.ceil(n / _BLOCKS) if n * features.m >= _LARGE else None
-    size = block_rows(n, 8 * max(features.m, p), share)
-    slices = row_slices(n, size)
-    for _ in map_blocks(fill, slices, read=read, ahead=is_streamed(rows), n_jobs=n_jobs):
-        pass
-    return out
+    kind = rows.precision if dtype is None else np.dtype(dtype)
+    return rows.map(projection, (p,), kind, out=out, n_jobs=n_jobs)

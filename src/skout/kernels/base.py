@@ -21,6 +21,7 @@ from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, 
 from .._inputs import check_memory
 from .._threads import map_blocks, spare_threads
 from .._validation import check_matrix, check_number, resolve
+from ..rows import Survey, source
 
 __all__ = [
     "KERNELS",
@@ -109,11 +110,21 @@ class Kernel(ABC, BaseEstimator):
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
-        resolved = clone(self)
-        for name in self.parts:
-            part = as_kernel(getattr(self, name))
-            resolved.set_params(**{name: part.resolve(rows, rng, weights)})
-        return resolved
+        survey = source(rows).survey()
+        resolved = self.surveyed(survey, rng, weights)
+        survey.run()
+        return resolved()
+
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        """Ask of the rows what parameters depend on.
+
+        Returns a function that makes the copy of `resolve`, once the survey has run. To override
+        is for kernels whose parameters may be words, such as gamma="scale".
+        """
+        found = {name: self._part(name).surveyed(survey, rng, weights) for name in self.parts}
+        return lambda: clone(self).set_params(**{name: make() for name, make in found.items()})
 
     def _part(self, name: str) -> Kernel:
         """Return a kernel that this one is made of."""
@@ -194,13 +205,13 @@ class _Combination(Kernel):
         others = right.encode(objects)
         return rows if others is rows else Joint(rows, others)
 
-    def resolve(
-        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
-    ) -> Kernel:
-        resolved = clone(self)
-        for name, own in zip(self.parts, _sides(rows), strict=True):
-            resolved.set_params(**{name: self._part(name).resolve(own, rng, weights)})
-        return resolved
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        found = {
+            name: self._part(name).surveyed(survey.part(name), rng, weights) for name in self.parts
+        }
+        return lambda: clone(self).set_params(**{name: make() for name, make in found.items()})
 
     def against(self, B: Any) -> Block:
         left_B, right_B = _sides(B)

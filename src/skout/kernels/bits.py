@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 
-from .._arrays import RightOperand, n_rows
+from .._arrays import RightOperand, astype, n_rows
 from .._validation import check_choice
+from ..rows import Survey
 from .base import Block, Kernel
 from .distances import block_buffer
 from .packed import divide_sets, pack_matrix, pack_objects, set_blocks
 from .popcount import Parts
 from .vectors import VectorKernel
-from .widths import WithGamma, median_of_pairs, some_rows
+from .widths import WithGamma, median_of_pairs, some_positions
 
 __all__ = ["F1", "GaussianTanimoto", "Tanimoto"]
 
@@ -217,17 +218,17 @@ class GaussianTanimoto(_SetKernel, WithGamma):
     def __init__(self, gamma: float | str = 1.0) -> None:
         self.gamma = gamma
 
-    def resolve(
-        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
-    ) -> Kernel:
-        resolved = clone(self)
-        if isinstance(self.gamma, str):
-            check_choice(self.gamma, "gamma", ("median",))
-            length = 2.0 * median_of_pairs(_squared_distances(some_rows(rows, rng, weights)))
-            # equal rows: every width gives the same kernel
-            resolved.set_params(gamma=1.0 / length if length > 0 else 1.0)
-        resolved._width()
-        return resolved
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        if not isinstance(self.gamma, str):
+            return lambda: self._of_length(None)
+        check_choice(self.gamma, "gamma", ("median",))
+        sample = survey.take(some_positions(len(survey), rng, weights))
+        # equal rows: every width gives the same kernel
+        return lambda: self._of_length(
+            2.0 * median_of_pairs(_squared_distances(astype(sample(), np.float64)))
+        )
 
     def against(self, B: Any) -> Block:
         gamma = self._width()

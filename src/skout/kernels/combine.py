@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 from .._arrays import Rows, astype, float_dtype, n_rows, row_keys, row_slices, stack, take
 from .._linalg import symmetric_eigen
 from .._validation import check_number, check_rng
+from ..rows import Survey
 from .base import Block, Kernel, Scaled, as_kernel
 
 __all__ = ["Mapped", "align"]
@@ -95,10 +96,11 @@ class Mapped(Kernel):
             )
         return _Images(rows)
 
-    def resolve(
-        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
-    ) -> Kernel:
-        return Mapped(self.function, self._part("kernel").resolve(rows.rows, rng, weights))
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        image = self._part("kernel").surveyed(survey.part("rows"), rng, weights)
+        return lambda: Mapped(self.function, image())
 
     def against(self, B: Any) -> Block:
         base = self._part("kernel").against(B.rows)

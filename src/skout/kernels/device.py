@@ -6,18 +6,20 @@ them equal to the NumPy ones. Kernels that are not listed in `DEVICE_KERNELS` st
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from .._arrays import n_rows
 from .base import Kernel, Normalized, Product, Scaled, Sum
 from .bits import F1, GaussianTanimoto, Tanimoto
 from .packed import PackedBits
 from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial
 
-__all__ = ["DEVICE_KERNELS", "device_block", "host_array", "runs_on_device"]
+__all__ = ["DEVICE_KERNELS", "DeviceFeatures", "device_block", "host_array", "runs_on_device"]
 
 # (block of rows, as a tensor) -> kernel values against the landmarks
 DeviceBlock = Callable[[Any], Any]
@@ -247,3 +249,43 @@ DEVICE_KERNELS: dict[type[Kernel], Callable[..., DeviceBlock]] = {
     Sum: _sum,
     Tanimoto: _tanimoto,
 }
+
+
+class DeviceFeatures:
+    """phi(x) = W k(landmarks, x) on a device, a block of rows at a time.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : rows on the host
+    weights : None, ndarray or CSR matrix of shape (m, m')
+    device : torch.device
+    dtype : torch.dtype
+    """
+
+    def __init__(self, kernel: Any, landmarks: Any, weights: Any, device: Any, dtype: Any) -> None:
+        import torch
+
+        self.block = device_block(kernel, landmarks, device, dtype)
+        self.width = n_rows(landmarks)  # columns of kernel values
+        if weights is None:
+            self.weights = None
+        elif sparse.issparse(weights):
+            self.weights = _sparse_tensor(weights.tocsr()).to(device, dtype)
+        else:
+            self.weights = torch.as_tensor(weights).to(device, dtype)
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the features of a block of rows, shape (b, m)."""
+        K = self.block(rows)
+        return K if self.weights is None else (self.weights @ K.T.contiguous()).T
+
+
+def _sparse_tensor(W: Any) -> Any:
+    import torch
+
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
+    values = torch.as_tensor(W.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)

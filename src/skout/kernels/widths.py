@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._arrays import n_rows, row_slices
 from .._validation import check_choice, check_number
+from ..rows import Reduction, Survey, to_host
 from .base import Kernel
 from .distances import SquaredDistances, manhattan
 
-__all__ = ["WithGamma", "median_of_pairs", "some_rows"]
+__all__ = ["Spread", "WithGamma", "median_of_pairs", "some_positions"]
 
 # "median" looks at this many rows; more would not change the bandwidth.
 _MEDIAN_ROWS = 1000
-# "scale" reads the data this many rows at a time.
-_VARIANCE_ROWS = 8192
 
 
 class WithGamma(Kernel):
@@ -29,17 +28,23 @@ class WithGamma(Kernel):
     #: What gamma is one over: "squared" (Euclidean distance), "euclidean" or "manhattan".
     unit: str = "squared"
 
-    def resolve(
-        self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
-    ) -> Kernel:
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        if not isinstance(self.gamma, str):
+            return lambda: self._of_length(None)
+        check_choice(self.gamma, "gamma", ("scale", "median"))
+        if self.gamma == "scale":
+            spread = survey.reduce(Spread(), weights)
+            return lambda: self._of_length(_scale(self.unit, spread()), spread().range)
+        sample = survey.take(some_positions(len(survey), rng, weights))
+        return lambda: self._of_length(_median(self.unit, sample().astype(np.float64)))
+
+    def _of_length(self, length: float | None, spread: float = 0.0) -> Kernel:
+        """Return a copy whose width is one over a length of the data, or a number already."""
         resolved = clone(self)
-        if isinstance(self.gamma, str):
-            check_choice(self.gamma, "gamma", ("scale", "median"))
-            if self.gamma == "scale":
-                length = _scale(self.unit, rows.shape[1], _variance(rows, weights))
-            else:
-                length = _median(self.unit, some_rows(rows, rng, weights))
-            _check_underflow(rows, length if self.unit != "euclidean" else length**2)
+        if length is not None:
+            _check_underflow(spread, length if self.unit != "euclidean" else length**2)
             # constant data: every width gives the same kernel
             resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
         resolved._width()
@@ -54,58 +59,97 @@ class WithGamma(Kernel):
         return float(check_number(self.gamma, "gamma"))
 
 
-def _check_underflow(rows: Any, length: float) -> None:
+def _check_underflow(spread: float, length: float) -> None:
     """Raise where rows differ, and squares of their differences are too small for float64."""
-    if length >= np.finfo(np.float64).tiny or not isinstance(rows, np.ndarray):
-        return
-    spread = float(np.max(rows.max(axis=0) - rows.min(axis=0), initial=0.0))
-    if spread > 0.0:
+    if length < np.finfo(np.float64).tiny and spread > 0.0:
         raise ValueError(
             f"X holds features that differ by no more than {spread:.3g}, whose squares "
             "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
         )
 
 
-def _variance(rows: Any, weights: np.ndarray | None) -> float:
-    """Return the variance of all the numbers in the rows, as scikit-learn's "scale" does."""
-    if weights is None and getattr(rows, "is_tensor", False):
-        return rows.variance()
-    n, d = rows.shape
+@dataclass(frozen=True)
+class _Spread:
+    """Mean and variance of the numbers in some rows, which add up (Chan et al., 1979)."""
 
-    def mean_of(function: Callable[[Any], Any]) -> tuple[float, bool]:
-        """Return the mean, and whether the rows are sparse."""
+    weight: float  # numbers, each counted with the weight of its row
+    mean: float
+    squares: float  # weighted sum of (x - mean)^2
+    d: int
+    low: np.ndarray
+    high: np.ndarray
 
-        def sums(A: Any, w: np.ndarray | None) -> np.ndarray:
-            w = np.ones(n_rows(A)) if w is None else w
-            return np.array([w @ function(A), d * w.sum(), sparse.issparse(A)])
+    @property
+    def variance(self) -> float:
+        return self.squares / self.weight if self.weight else 0.0
 
-        if hasattr(rows, "total"):  # blocks on a cluster
-            total = rows.total(sums, weights)
+    @property
+    def range(self) -> float:
+        """The largest difference within a feature."""
+        return float(np.max(self.high - self.low, initial=0.0))
+
+
+class Spread(Reduction):
+    """The variance of all the numbers in the rows, as scikit-learn's "scale" takes it."""
+
+    def on(self, place: Any) -> Reduction:
+        return _CardSpread()
+
+    def __call__(self, A: Any, weights: Any = None) -> _Spread:
+        b, d = A.shape
+        w = np.ones(b) if weights is None else weights
+        total = d * float(w.sum())
+        mean = float(w @ _row_sums(A)) / total if total else 0.0
+        if sparse.issparse(A):
+            away = A.copy()
+            away.data = (away.data.astype(np.float64) - mean) ** 2
+            zeros = d - np.diff(A.indptr)
+            squares = float(w @ (_row_sums(away) + zeros * mean**2))
+            low, high = (np.asarray(end.todense()).ravel() for end in (A.min(0), A.max(0)))
         else:
-            parts = row_slices(n, _VARIANCE_ROWS)
-            total = sum(sums(rows[s], None if weights is None else weights[s]) for s in parts)
-        return float(total[0] / total[1]), bool(total[2])
+            squares = float(w @ ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
+            low, high = A.min(axis=0), A.max(axis=0)
+        return _Spread(total, mean, squares, d, low, high)
 
-    mean, is_sparse = mean_of(_row_sums)
-    if is_sparse:
-        return mean_of(lambda A: _row_sums(A.multiply(A)))[0] - mean**2
-    return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))[0]
+    def combine(self, total: _Spread | None, part: _Spread) -> _Spread:
+        if total is None:
+            return part
+        weight = total.weight + part.weight
+        away = part.mean - total.mean
+        share = part.weight / weight if weight else 0.0
+        squares = total.squares + part.squares + away**2 * total.weight * share
+        ends = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
+        return _Spread(weight, total.mean + share * away, squares, total.d, *ends)
+
+
+class _CardSpread(Spread):
+    """The same of tensors."""
+
+    def __call__(self, A: Any, weights: Any = None) -> _Spread:
+        A = A.double()
+        w = A.new_ones(len(A)) if weights is None else weights.double()
+        total = A.shape[1] * float(w.sum())
+        mean = float(w @ A.sum(dim=1)) / total if total else 0.0
+        squares = float(w @ (A - mean).square().sum(dim=1))
+        ends = (to_host(end) for end in (A.amin(dim=0), A.amax(dim=0)))
+        return _Spread(total, mean, squares, A.shape[1], *ends)
 
 
 def _row_sums(A: Any) -> np.ndarray:
     return np.asarray(A.sum(axis=1, dtype=np.float64)).ravel()
 
 
-def some_rows(rows: Any, rng: np.random.Generator, weights: np.ndarray | None) -> Any:
-    """Return at most _MEDIAN_ROWS rows that have weight, in float64."""
-    index = np.arange(n_rows(rows)) if weights is None else np.flatnonzero(weights)
+def some_positions(n: int, rng: np.random.Generator, weights: Any) -> np.ndarray:
+    """Return the positions of at most _MEDIAN_ROWS rows that have weight."""
+    index = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights))
     if len(index) > _MEDIAN_ROWS:
         index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    return rows[index].astype(np.float64)
+    return index
 
 
-def _scale(unit: str, d: int, variance: float) -> float:
+def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
+    d, variance = spread.d, spread.variance
     if unit == "squared":
         return d * variance
     return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))

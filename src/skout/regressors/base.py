@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,26 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import float_dtype, n_rows
-from .._lazy import in_memory, subset
 from .._linalg import square_root
-from .._validation import (
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    check_rows,
-    check_targets,
-    check_weights,
-)
+from .._validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
-from ..chunks import on_cluster
-from ..cluster import here, lazily, rows_of
-from ..coordinates import Coordinates
-from ..gram import project
+from ..gram import Projection
 from ..kernels import as_kernel
 from ..losses import Loss
+from ..rows import RowMap, Source, encoded, encoded_targets, encoded_weights, on_device, unpacked
+from ..sketches import as_sketch
 from ..solvers import Problem, Solution, solve_convex
+from ..solvers.design import Design
 from .splits import splits_of
 
 __all__ = ["KernelMachineBase"]
@@ -54,23 +46,32 @@ class KernelMachineBase(BaseEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: bool
+    device: str | None
+    _is_vector: bool
 
-    def _rows(self, X: Any, sample_weight: Any) -> tuple[Any, np.ndarray | None]:
-        """Check and encode what was given to fit."""
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
+        """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        rows = rows_of(self, as_kernel(self.kernel), X, reset=True)
-        if n_rows(rows) < 2:
+        size = getattr(as_sketch(self.sketch), "size", None) or 0
+        targets: list[Any] = []
+        X, y, sample_weight = unpacked(
+            X, y, sample_weight, seed=self.random_state, size=size, visit=targets.append
+        )
+        y = np.concatenate(targets) if targets else y
+        rows = encoded(self, as_kernel(self.kernel), X, reset=True)
+        if len(rows) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs at least two rows. Got {n_rows(rows)} sample(s)."
+                f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
-        return rows, check_weights(here(sample_weight, "sample_weight"), rows)
+        weights = encoded_weights(sample_weight, rows)
+        return rows, y, weights.here() if isinstance(weights, Source) else weights
 
-    def _targets(self, y: Any, n: int) -> np.ndarray:
+    def _targets(self, y: Any, rows: Source) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = in_memory(check_targets(here(y, "y"), n))
+        targets = encoded_targets(y, rows).here()
         largest = float(np.abs(targets).max())
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -81,30 +82,25 @@ class KernelMachineBase(BaseEstimator):
 
     def _learn(
         self,
-        rows: Any,
+        rows: Source,
         Y: np.ndarray,
         weights: np.ndarray | None,
         loss: Loss,
         task_matrix: np.ndarray | None = None,
         labels: np.ndarray | None = None,
-        pool: tuple[Any, Any] | None = None,
     ) -> None:
         """Find the coordinates, choose alpha if there are several, and solve.
 
-        `labels`, where there are any, stratify the folds. `pool` are objects, and their weights,
-        that the basis is fitted on instead of the rows.
+        `labels`, where there are any, stratify the folds.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        if pool is None:
-            self._fit_basis(rows, weights)
-        else:
-            some = check_rows(self, as_kernel(self.kernel), pool[0], reset=False)
-            self._fit_basis(some, check_weights(pool[1], some))
+        rows = on_device(rows, self.device)
+        self._fit_basis(rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)
-        Z = Coordinates.of_basis(self.basis_, rows)
+        Z = self._design(rows)
         problem = Problem(
             Z, Y.astype(np.float64), shares, loss, alphas[0], root, self.fit_intercept
         )
@@ -116,22 +112,37 @@ class KernelMachineBase(BaseEstimator):
             max_iter=self.max_iter,
             verbose=self.verbose,
         )
+        self.__dict__.pop("_matrix", None)
         self.coef_ = problem.mix(solution.theta)
         self.intercept_ = solution.intercept
         self.objective_ = solution.primal
         self.duality_gap_ = solution.gap
         self.n_iter_ = solution.n_iter
-        self._warn_if_stopped(solution, float_dtype(rows))
+        self._warn_if_stopped(solution, rows.precision)
 
-    def _fit_basis(self, rows: Any, weights: np.ndarray | None) -> None:
+    def _fit_basis(self, rows: Source, weights: np.ndarray | None) -> None:
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
-            rows, weights = subset(rows, used), weights[used]
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs)
+            rows, weights = rows.subset(used), weights[used]
+        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
         self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
         self.kernel_ = self.basis_.kernel_
+
+    def _design(self, rows: Source) -> Design:
+        """Return the coordinates of the rows: held, or made again in each pass."""
+        basis = self.basis_
+        coordinates = Projection(basis._features, basis.components_.T)
+        Z = rows.kept(coordinates, (basis.rank_,), n_jobs=self.n_jobs)
+        if Z is not None:
+            return Design(Z, n_jobs=self.n_jobs)
+
+        def product(B: np.ndarray) -> np.ndarray:
+            through = Projection(basis._features, basis._on_features(B))
+            return rows.collect(through, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+
+        return Design(rows.then(coordinates), product, is_held=False, n_jobs=self.n_jobs)
 
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""
@@ -143,8 +154,9 @@ class KernelMachineBase(BaseEstimator):
         if not splits:
             raise ValueError(f"cv={self.cv!r} has no split with rows of positive weight.")
         table = np.empty((len(splits), len(alphas)))
+        n = len(problem.Y)
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            part, held = problem.take(train), problem.take(test)
+            part, held = (problem.take(np.sort(_positions(rows, n))) for rows in (train, test))
             solution: Solution | None = None
             for j in order:
                 fold = replace(part, alpha=alphas[j])
@@ -175,17 +187,55 @@ class KernelMachineBase(BaseEstimator):
             stacklevel=4,
         )
 
-    def _decision(self, X: Any) -> np.ndarray:
-        """Return f(x) of each row, shape (n, d)."""
+    def _map(
+        self,
+        X: Any,
+        tail: tuple[int, ...],
+        dtype: Any = None,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
-        if on_cluster(X):
-            return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
-        rows = check_rows(self, self.kernel_, X, reset=False)
-        matrix = self.basis_.on_features(self.coef_)
-        F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
-        return (F + self.intercept_).astype(float_dtype(rows), copy=False)
+        rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
+        decision: RowMap = Projection(self.basis_._features, self._matrix, self.intercept_)
+        decision = decision if finish is None else Finished(decision, finish)
+        return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
+
+    def _predicted(self, X: Any) -> Any:
+        """Return f(x), of shape (n,) where y was."""
+        check_is_fitted(self)
+        if self._is_vector:
+            return self._map(X, (), finish=first_column)
+        return self._map(X, self.coef_.shape[1:])
+
+    @functools.cached_property
+    def _matrix(self) -> np.ndarray:
+        """What features are multiplied with."""
+        return self.basis_._on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class Finished(RowMap):
+    """What a function makes of predictions, block by block; it must be one that can travel."""
+
+    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
+        self.base, self.function, self.width = base, function, base.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.base.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
+        return self.function(self.base(rows))
+
+
+def first_column(F: Any) -> Any:
+    """Return predictions of one output, shape (b, 1), as (b,)."""
+    return F[:, 0]
+
+
+def _positions(rows: np.ndarray, n: int) -> np.ndarray:
+    return np.arange(n)[rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._arrays import n_rows
 from .._inputs import named
-from ..chunks import on_cluster
-from ..cluster import here, lazily
 from ..losses import Logistic, MarginLoss, as_loss
-from .base import KernelMachineBase
+from ..rows import source, to_host
+from .base import KernelMachineBase, first_column
 
 __all__ = ["KernelClassifier"]
 
@@ -48,7 +47,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         value with the least cross-validated loss is taken.
     class_weight : None, "balanced" or dict, default None
         Weights of the classes; "balanced" gives each class the same total.
-    cv, tol, max_iter, random_state, n_jobs, verbose
+    cv, tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
     fit_intercept : bool, default True
         Add an unpenalised constant to each decision function.
@@ -85,6 +84,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -98,6 +98,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
         """Fit the model.
@@ -119,8 +120,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 f'loss must be "hinge", "squared_hinge" or "logistic". Got {self.loss!r} instead; '
                 "for regression use KernelMachine."
             )
-        rows, weights = self._rows(X, sample_weight)
-        codes = self._codes(here(y, "y"), n_rows(rows))
+        rows, y, weights = self._read(X, y, sample_weight)
+        codes = self._codes(None if y is None else source(to_host(y), "y").here(), len(rows))
         if self.class_weight is not None:
             weights = self._class_weights(codes, weights)
         if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:
@@ -181,8 +182,10 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         -------
         f : ndarray of shape (n,) or (n, n_classes)
         """
-        F = self._decision(X)
-        return F[:, 0] if F.shape[1] == 1 else F
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return self._map(X, (), finish=first_column)
+        return self._map(X, (len(self.classes_),))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the labels of new rows.
@@ -196,10 +199,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         y : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        if on_cluster(X):
-            return lazily(self, "predict", X, (), dtype=self.classes_.dtype)
-        f = self.decision_function(X)
-        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+        return self._map(X, (), self.classes_.dtype, _Labels(self.classes_))
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -214,16 +214,28 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         p : ndarray of shape (n, n_classes)
             With more than two classes, the one-against-rest probabilities over their sum.
         """
-        if on_cluster(X):
-            check_is_fitted(self)
-            tail = (len(self.classes_),)
-            return lazily(self, "predict_proba", X, tail, like=self.basis_.landmarks_)
-        f = self.decision_function(X)
-        if f.ndim == 1:
-            return np.column_stack([expit(-f), expit(f)])
-        p = expit(f)
-        total = p.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+        check_is_fitted(self)
+        return self._map(X, (len(self.classes_),), finish=_probabilities)
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The class of the largest prediction; it can travel."""
+
+    classes: np.ndarray
+
+    def __call__(self, F: np.ndarray) -> np.ndarray:
+        codes = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else F.argmax(axis=1)
+        return self.classes[codes]
+
+
+def _probabilities(F: np.ndarray) -> np.ndarray:
+    """Return the logistic function of predictions; of several classes, shares of their sum."""
+    if F.shape[1] == 1:
+        return np.column_stack([expit(-F[:, 0]), expit(F[:, 0])])
+    p = expit(F)
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
 
 
 def _refuse_mixed(y: Any) -> None:

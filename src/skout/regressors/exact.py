@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..moments import Sample
+from ..passes import Sample
 from ..solvers import dual_ridge
 
 __all__ = ["exact_errors", "exact_ridge"]
@@ -47,7 +47,7 @@ def exact_ridge(
     total = np.bincount(inverse[some], w[some], minlength=len(K))
     used = np.flatnonzero(total)
     sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
-    means = sums[used] @ sample.targets
+    means = sums[used] @ sample.targets.here()
     means /= total[used, None]
     if len(used) < len(K):
         K, overwrite = K[np.ix_(used, used)], True
@@ -76,6 +76,6 @@ def exact_errors(
     errors = []
     for alpha in alphas:
         coef, intercept = exact_ridge(K, inverse, sample, train, alpha, fit_intercept)
-        squared = (sample.targets[test] - K_test @ coef - intercept) ** 2
+        squared = (sample.targets.take(test) - K_test @ coef - intercept) ** 2
         errors.append(float(np.average(squared.mean(axis=1), weights=w)))
     return errors

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from .._arrays import n_rows
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -58,6 +57,9 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
         Show progress.
+    device : str, optional
+        "cuda" computes coordinates and predictions on a card, to which rows on the host are
+        streamed; the solver runs on the host. None is where the data are.
 
     Attributes
     ----------
@@ -96,6 +98,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -108,6 +111,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def fit(
         self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
@@ -133,8 +137,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
                 "loss must be one of the norm: squared, huber, epsilon_insensitive or "
                 f"squared_epsilon_insensitive. Got {loss!r} instead."
             )
-        rows, weights = self._rows(X, sample_weight)
-        y = self._targets(y, n_rows(rows))
+        rows, y, weights = self._read(X, y, sample_weight)
+        y = self._targets(y, rows)
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         residual = _check_residual(residual, len(Y))
@@ -158,8 +162,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         -------
         y : ndarray of shape (n,) or (n, d)
         """
-        F = self._decision(X)
-        return F[:, 0] if self._is_vector else F
+        return self._predicted(X)
 
 
 def _check_residual(residual: Any, n: int) -> np.ndarray | None:

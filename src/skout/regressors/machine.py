@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from .._arrays import n_rows
 from .._validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
-from ..sources.blocks import Blocks, check_no_targets
 from .base import KernelMachineBase
 
 __all__ = ["KernelMachine"]
@@ -51,6 +49,9 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
         Show progress.
+    device : str, optional
+        "cuda" computes coordinates and predictions on a card, to which rows on the host are
+        streamed; the solver runs on the host. None is where the data are.
 
     Attributes
     ----------
@@ -102,6 +103,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -115,6 +117,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachine:
         """Fit the model.
@@ -136,20 +139,13 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
-        pool = None
-        if isinstance(X, Blocks):
-            check_no_targets(y, sample_weight)
-            targets: list[Any] = []
-            data = X.open(self.random_state, [self.sketch], targets.append)
-            X, y, sample_weight = data.X, np.concatenate(targets), data.weights
-            pool = None if data.pool is None else (data.pool, data.pool_weights)
-        rows, weights = self._rows(X, sample_weight)
-        y = self._targets(y, n_rows(rows))
+        rows, y, weights = self._read(X, y, sample_weight)
+        y = self._targets(y, rows)
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         M = self.task_matrix
         M = None if M is None else check_task_matrix(M, Y.shape[1])
-        self._learn(rows, Y, weights, loss, M, pool=pool)
+        self._learn(rows, Y, weights, loss, M)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -164,5 +160,4 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         y : ndarray of shape (n,) or (n, d)
             For dask collections a dask array.
         """
-        F = self._decision(X)
-        return F[:, 0] if self._is_vector else F
+        return self._predicted(X)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._arrays import n_rows
 from .._validation import check_number
-from ..chunks import on_cluster
-from ..cluster import lazily
 from ..losses import Pinball
 from ..metrics import pinball_loss
 from .base import KernelMachineBase
@@ -39,7 +37,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     non_crossing : bool, default True
         Sort the predicted quantiles of each row, so that none crosses another. This never
         increases the pinball loss.
-    cv, tol, max_iter, random_state, n_jobs, verbose
+    cv, tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
     fit_intercept : bool, default True
         Add an unpenalised constant to each level.
@@ -81,6 +79,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        device: str | None = None,
     ) -> None:
         self.quantiles = quantiles
         self.kernel = kernel
@@ -95,6 +94,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> JointQuantileRegressor:
         """Fit the model.
@@ -111,8 +111,8 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         levels = check_quantiles(self.quantiles)
         check_number(self.gamma_quantiles, "gamma_quantiles")
-        rows, weights = self._rows(X, sample_weight)
-        y = self._targets(y, n_rows(rows))
+        rows, y, weights = self._read(X, y, sample_weight)
+        y = self._targets(y, rows)
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
@@ -138,14 +138,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         quantiles : ndarray of shape (n, q)
             In the order of `quantiles`; of shape (n,) if that is one number.
         """
-        if on_cluster(X):
-            check_is_fitted(self)
-            tail = () if self._is_vector else (len(self.quantiles_),)
-            return lazily(self, "predict", X, tail, like=self.basis_.landmarks_)
-        F = self._decision(X)
-        if self.non_crossing:
-            F[:, np.argsort(self.quantiles_)] = np.sort(F, axis=1)
-        return F[:, 0] if self._is_vector else F
+        check_is_fitted(self)
+        order = np.argsort(self.quantiles_) if self.non_crossing else None
+        finish = _Quantiles(order, self._is_vector)
+        return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
 
     def predict_interval(self, X: Any, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
@@ -194,6 +190,19 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         constants = np.tile(_best_constants(y, self.quantiles_, sample_weight), (len(y), 1))
         worst = pinball_loss(y, constants, self.quantiles_, sample_weight)
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
+
+
+@dataclass(frozen=True)
+class _Quantiles:
+    """Sort predictions, where levels must not cross; it can travel."""
+
+    order: np.ndarray | None
+    is_vector: bool
+
+    def __call__(self, F: np.ndarray) -> np.ndarray:
+        if self.order is not None:
+            F[:, self.order] = np.sort(F, axis=1)
+        return F[:, 0] if self.is_vector else F
 
 
 def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Any) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from dataclasses import replace
 from typing import Any
@@ -14,28 +13,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
-from .._lazy import in_memory
+from .._arrays import astype, row_keys, take, unique
 from .._linalg import check_definite, large_matrices_on
 from .._threads import map_blocks
-from .._validation import (
-    as_columns,
-    check_alphas,
-    check_choice,
-    check_number,
-    check_rng,
-    check_weights,
-)
+from .._validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
-from ..checkpoint import digest, open_checkpoint
-from ..chunks import on_cluster
-from ..cluster import check_sketch, lazily, rows_of, sample_of
-from ..device import OnDevice, device_project, on_device
-from ..gram import KernelMatrix, LandmarkFeatures, project
+from ..checkpoint import Bar, digest, open_checkpoint
+from ..gram import KernelMatrix, LandmarkFeatures, Projection
 from ..kernels import as_kernel
-from ..moments import Moments, Sample, sum_moments
+from ..moments import Moments, sum_moments
+from ..passes import Sample
+from ..rows import (
+    Blocks,
+    Memory,
+    RowMap,
+    Source,
+    columns,
+    encoded,
+    encoded_targets,
+    encoded_weights,
+    on_device,
+    unpacked,
+)
+from ..sketches import as_sketch
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
-from ..sources.blocks import Blocks, Opened, check_no_targets
+from .base import Finished, first_column
 from .exact import exact_errors, exact_ridge
 from .splits import TEST, TRAIN, groups_of_splits, splits_of
 
@@ -178,36 +180,32 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         self._check_landmarks(landmarks)
         checkpoint = open_checkpoint(self, X)
-        pool, pool_weights = landmarks, None
-        if isinstance(X, Blocks | Opened):
-            check_no_targets(y, sample_weight)
-            if isinstance(X, Blocks) and X.is_once and landmarks is not None:
-                return self._fit_once(X, landmarks, alphas)
-            data = X.open(self.random_state, [self.sketch]) if isinstance(X, Blocks) else X
-            X, y, sample_weight = data.X, data.y, data.weights
-            if landmarks is None:
-                pool, pool_weights = data.pool, data.pool_weights
+        if isinstance(X, Blocks) and X.is_once and landmarks is not None:
+            return self._fit_once(X, landmarks, alphas)
+        size = getattr(as_sketch(self.sketch), "size", None) or 0
+        X, y, sample_weight = unpacked(X, y, sample_weight, seed=self.random_state, size=size)
         sample = self._sample(X, y, sample_weight, reset=True)
-        if n_rows(sample.rows) < 2:
+        n = len(sample.rows)
+        if n < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
+        splits = self._splits(n, sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        with large_matrices_on(getattr(sample.rows, "device", None)):
-            self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
+        with large_matrices_on(sample.rows.device):
+            self._fit_basis(*self._pool(landmarks, sample), remember=landmarks is None)
             self._n_outputs = sample.targets.shape[1]
-            groups, parts = groups_of_splits(splits, n_rows(sample.rows))
+            groups, parts = groups_of_splits(splits, n)
             sample = self._prepared(sample, groups, len(parts))
             if checkpoint is not None:
                 landmark_keys = row_keys(self.landmarks_)
                 checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
-            moments = self.basis_.moments(
+                checkpoint.add_sample(sample)
+            moments = self.basis_._moments(
                 sample,
                 min(alphas),
                 whiten=len(alphas) > 1,
-                verbose=self.verbose,
-                checkpoint=checkpoint,
+                progress=Bar(self.verbose, checkpoint),
             )
             self._base = self._solve(moments, parts, alphas)
         if checkpoint is not None:
@@ -230,12 +228,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "sketch=SubSample(1000)."
             )
 
-    def _pool(self, landmarks: Any, weights: Any, sample: Sample) -> tuple[Any, Any]:
+    def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
         """Return the rows that the sketch is drawn from, and their weights."""
         if landmarks is None:
             return sample.rows, sample.weights
-        rows = rows_of(self, as_kernel(self.kernel), landmarks, reset=False)
-        return rows, check_weights(weights, rows)
+        return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
     @available_if(_has_sketch)
     def partial_fit(
@@ -272,18 +269,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            self._fit_basis(*self._pool(landmarks, None, sample))
+            self._fit_basis(*self._pool(landmarks, sample))
             self._n_outputs = sample.targets.shape[1]
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
                 f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
-        groups, parts = self._interleaved_groups(n_rows(sample.rows), len(alphas))
+        groups, parts = self._interleaved_groups(len(sample.rows), len(alphas))
         sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_.moments(sample, min(alphas), verbose=self.verbose)
+        moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
-        self._n_seen += n_rows(sample.rows)
+        self._n_seen += len(sample.rows)
         self._folds = moments
 
     def _solve_added(self, alphas: list[float]) -> KernelRidge:
@@ -310,32 +307,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             For dask collections a dask array, for a tensor on a card a tensor there.
         """
         check_is_fitted(self)
-        if on_cluster(X):
-            tail = () if self._is_vector else self._matrix.shape[1:]
-            return lazily(self._light(), "predict", X, tail, like=self.landmarks_)
-        rows = on_device(rows_of(self, self.kernel_, X, reset=False), self.device)
-        if isinstance(rows, OnDevice):
-            features = self.basis_._features()
-            F = device_project(features, rows, self._matrix, self.intercept_)
-            return F[:, 0] if self._is_vector else F
-        if not hasattr(self, "basis_"):
-            # coefficients of a float64 fit, which may be large, want float64 kernel values
-            features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
-            F = project(features, rows, self._matrix, n_jobs=self.n_jobs, dtype=np.float64)
-        else:
-            F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
-        F = (F + self.intercept_).astype(float_dtype(rows), copy=False)
-        return F[:, 0] if self._is_vector else F
+        rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
+        prediction: RowMap = self._projection
+        if self._is_vector:
+            prediction = Finished(prediction, first_column)
+        tail = () if self._is_vector else self._matrix.shape[1:]
+        return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
 
-    def _light(self) -> KernelRidge:
-        """Return a copy that has what predictions need, to travel."""
-        light = copy.copy(self)
-        light.__dict__.pop("coef_", None)
-        light._base = light._folds = None
+    @functools.cached_property
+    def _projection(self) -> Projection:
+        """phi(x) -> f(x), with the landmarks prepared once."""
         if hasattr(self, "basis_"):
-            light.basis_ = copy.copy(self.basis_)
-            del light.basis_.components_
-        return light
+            return Projection(self.basis_._features, self._matrix, self.intercept_)
+        # coefficients of a float64 fit, which may be large, want float64 kernel values
+        features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
+        return Projection(features, self._matrix, self.intercept_, np.float64)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_projection"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -346,40 +336,45 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def coef_(self) -> np.ndarray:
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
-        return self.basis_.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
+        return self.basis_._on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in ("basis_", "coef_", "cv_results_"):
+        for name in ("basis_", "coef_", "cv_results_", "_projection"):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = None
         self._n_seen = 0
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        sample = sample_of(self, as_kernel(self.kernel), X, y, sample_weight, reset=reset)
-        self._is_vector = sample.targets.ndim == 1
-        rows, Y = sample.rows, as_columns(sample.targets)
-        if self.sketch is None and (self.device not in (None, "cpu") or isinstance(rows, OnDevice)):
+        rows = encoded(self, as_kernel(self.kernel), X, reset=reset)
+        if len(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): X must have rows.")
+        targets = encoded_targets(y, rows)
+        self._is_vector = targets.ndim == 1
+        weights = encoded_weights(sample_weight, rows)
+        rows, targets = on_device(rows, self.device), columns(targets)
+        if self.sketch is None and rows.device is not None:
             raise ValueError(
                 f"device={self.device!r} needs a sketch, such as SubSample(1000): the exact model "
                 "is solved on the CPU. Leave out device=, and move tensors to the host."
             )
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
-            rows, Y = in_memory(check_sketch(None, rows)), in_memory(Y)
-        return Sample(on_device(rows, self.device), Y, sample.weights)
+            rows.check_sketch(None)
+            rows, targets = Memory(rows.here()), Memory(targets.here(), "y")
+        return Sample(rows, targets, weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
             # any value near the targets serves, and all of those elsewhere would be one more pass
-            is_here = isinstance(sample.targets, np.ndarray)
-            some = sample.targets if is_here else sample.targets[:_ORIGIN_ROWS]
+            some = sample.targets.at_hand
+            some = sample.targets.take(slice(0, _ORIGIN_ROWS)) if some is None else some
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
-        self, rows: Any, weights: np.ndarray | None = None, *, remember: bool = False
+        self, rows: Source, weights: Any = None, *, remember: bool = False
     ) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
@@ -387,8 +382,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
-    def _splits(self, n: int, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return splits_of(self.cv, n, targets)
+    def _splits(self, n: int, targets: Source) -> list[tuple[np.ndarray, np.ndarray]]:
+        return splits_of(self.cv, n, targets.at_hand)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int
@@ -420,7 +415,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         else:
             self.alpha_ = alphas[0]
         self._matrix, self.intercept_ = self._ridge(total)
-        self.__dict__.pop("coef_", None)
+        for name in ("coef_", "_projection"):
+            self.__dict__.pop(name, None)
         if self._origin is not None:
             self.intercept_ += self._origin
         partly = None if total.partly is None else total.partly._replace(gram=None)
@@ -436,7 +432,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             except LinAlgError:  # in coordinates, rounding can be told from the rest
                 total = total.whitened()
         coef, intercept = ridge(total, self.alpha_, self.fit_intercept)
-        return self.basis_.on_features(coef), intercept
+        return self.basis_._on_features(coef), intercept
 
     def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
         """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
@@ -457,10 +453,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]
     ) -> KernelRidge:
         """Solve on the distinct rows; equal rows add their weights and average their targets."""
-        first, inverse = unique(sample.rows)
-        self.landmarks_ = take(sample.rows, first)
+        rows = sample.rows.here()
+        first, inverse = unique(rows)
+        self.landmarks_ = take(rows, first)
         self.kernel_ = as_kernel(self.kernel).resolve(
-            sample.rows, check_rng(self.random_state), sample.weights
+            rows, check_rng(self.random_state), sample.weights
         )
         K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
         check_definite(K)

@@ -3,12 +3,13 @@
 `source(X)` returns a `Source`, whatever X is; nothing outside this package asks where rows lie.
 """
 
+from .blocks import Blocks, unpacked
 from .dask import Dask
 from .device import Device, on_device, to_host
 from .disk import Disk
 from .encode import (
-    as_columns,
     check_pair,
+    columns,
     encoded,
     encoded_targets,
     encoded_weights,
@@ -21,6 +22,7 @@ from .local import Local, Memory
 from .source import Progress, Reduction, RowMap, Source, Survey
 
 __all__ = [
+    "Blocks",
     "Dask",
     "Device",
     "Disk",
@@ -31,9 +33,9 @@ __all__ = [
     "RowMap",
     "Source",
     "Survey",
-    "as_columns",
     "block_rows",
     "check_pair",
+    "columns",
     "encoded",
     "encoded_targets",
     "encoded_weights",
@@ -44,4 +46,5 @@ __all__ = [
     "rows_in_memory",
     "source",
     "to_host",
+    "unpacked",
 ]

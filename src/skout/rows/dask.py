@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows, take
+from .._arrays import float_dtype, n_rows, take
 from .._threads import single_thread
 from .limits import limits
 from .source import Progress, Reduction, RowMap, Source
@@ -114,6 +114,12 @@ class Dask(Source):
         return self.take(slice(0, 1)) if self.encode is not None else self._found[1]
 
     @property
+    def precision(self) -> np.dtype:
+        """That of the rows where it is known, which is not worth a computation."""
+        known = self.__dict__.get("_found", (None, None))[1] if self._like is None else self._like
+        return float_dtype(known)
+
+    @property
     def is_described(self) -> bool:
         """Whether shape and dtype are known without computing anything."""
         return self._like is not None
@@ -203,7 +209,6 @@ class Dask(Source):
         tail: tuple[int, ...],
         dtype: Any,
         *,
-        limit: int | None = None,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
@@ -215,11 +220,15 @@ class Dask(Source):
         sizes = [np.nan] * len(tasks) if self._sizes is None else self._sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
 
+    def collect(
+        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+    ) -> np.ndarray:
+        return _compute([self.map(function, tail, dtype)])[0]
+
     def reduce(
         self,
         reduction: Reduction,
         *beside: Any,
-        limit: int | None = None,
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Any:
@@ -228,12 +237,13 @@ class Dask(Source):
     def _summing(
         self, reduction: Reduction, *beside: Any
     ) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-        tasks = self._tasks(broadcast(reduction), *beside)
+        tasks = self._tasks(_First(reduction), *beside)
         return [tree(tasks, reduction)], lambda parts: reduction.finish(parts[0])
 
     def _tasks(self, function: Any, *beside: Any) -> list[Any]:
         """Return the tasks function(rows, *columns beside them), one a part that has rows."""
         columns = [self, *(self._aligned(column) for column in beside)]
+        function = broadcast(function)
         tasks = []
         for k, i in enumerate(self.filled):
             some = slice(int(self.starts[i]), int(self.starts[i + 1]))
@@ -353,6 +363,16 @@ def _described(block: Any) -> tuple[int, tuple[int, ...], np.dtype]:
 
 def _as_they_are(block: Any) -> Any:
     return block
+
+
+class _First:
+    """The sum of one part, which may be another thing than the part."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+
+    def __call__(self, *block: Any) -> Any:
+        return self.reduction.combine(None, self.reduction(*block))
 
 
 def _combined(parts: Sequence[Any], reduction: Reduction) -> Any:

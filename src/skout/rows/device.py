@@ -81,7 +81,7 @@ class Place:
     def __init__(self, device: Any, dtype: np.dtype) -> None:
         import torch
 
-        self.device = device
+        self.device, self.double = device, torch.float64
         self.own = torch.float32 if dtype == np.float32 else torch.float64
         self.kind = torch.float64 if _has_fast_double(device) else self.own
 
@@ -133,6 +133,11 @@ class Device(Source):
             return Device(self.base[self.place.moved(index, _int64())], name=self.name)
         return Device(self.base.subset(index), self.device)
 
+    def collect(
+        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+    ) -> np.ndarray:
+        return to_host(self.map(function, tail, dtype))
+
     def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Source:
         return Memory(to_host(self.map(function, tail, self.precision)), self.name)
 
@@ -142,13 +147,14 @@ class Device(Source):
         tail: tuple[int, ...],
         dtype: Any,
         *,
-        limit: int | None = None,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
         import torch
 
-        there = function.on(self.place, self.like)
+        there = function.on(self.place)
+        if there is None:
+            return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
         own = torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
         where = self.device if self.is_tensor and out is None else "cpu"
         made = torch.empty((len(self), *tail), dtype=own, device=where)
@@ -161,16 +167,20 @@ class Device(Source):
         self,
         reduction: Reduction,
         *beside: Any,
-        limit: int | None = None,
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Any:
-        there = reduction.on(self.place, self.like)
+        there = reduction.on(self.place)
+        if there is None:
+            return self._on_host().reduce(reduction, *beside, progress=progress, n_jobs=n_jobs)
         total = None
         for _, block in self._blocks(reduction.width, *beside):
             part = there(*block)
-            total = part if total is None else there.combine(total, part)
+            total = there.combine(total, part)
         return there.finish(total)
+
+    def _on_host(self) -> Local:
+        return Memory(self.here(), self.name) if self.is_tensor else self.base
 
     def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
         """Yield slices with the rows there, and those of what lies beside, on the device.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import config_context
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -24,7 +23,7 @@ from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
 
-__all__ = ["check_pair", "encoded", "encoded_targets", "encoded_weights", "is_lazy", "source"]
+__all__ = ["check_pair", "columns", "encoded", "encoded_targets", "encoded_weights", "is_lazy", "source"]
 
 
 def source(X: Any, name: str = "X") -> Source:
@@ -191,6 +190,14 @@ def check_pair(X: Any, Y: Any) -> tuple[Source, Source]:
     return inputs, outputs
 
 
-def as_columns(y: np.ndarray) -> np.ndarray:
-    """Return a block of targets, of shape (b,) or (b, d), as (b, d)."""
-    return y.toarray() if sparse.issparse(y) else y.reshape(len(y), -1)
+def columns(targets: Source) -> Source:
+    """Return targets of shape (n,) or (n, d) as (n, d)."""
+    if targets.ndim == 2:
+        return targets
+    if targets.at_hand is not None:
+        return Memory(_as_columns(targets.at_hand), targets.name)
+    return targets.then(_as_columns, np.empty((0, 1), dtype=targets.dtype))
+
+
+def _as_columns(y: np.ndarray) -> np.ndarray:
+    return y.reshape(len(y), -1)

@@ -25,6 +25,7 @@ class Local(Source):
 
     #: whether reading takes time, so that a thread of its own should do it
     reads_ahead: bool = False
+    uses_known = True
     #: whether rows can only be read in their order
     in_order: bool = False
 
@@ -34,7 +35,6 @@ class Local(Source):
         tail: tuple[int, ...],
         dtype: Any,
         *,
-        limit: int | None = None,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
@@ -50,7 +50,7 @@ class Local(Source):
             if found is not room:
                 room[...] = found
 
-        blocks = self._blocks(function.width, limit)
+        blocks = self._blocks(function)
         for _ in map_blocks(fill, blocks, read=read, ahead=self.reads_ahead, n_jobs=n_jobs):
             pass
         return results
@@ -59,13 +59,12 @@ class Local(Source):
         self,
         reduction: Reduction,
         *beside: Any,
-        limit: int | None = None,
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Any:
         columns = (self, *beside)
         progress = Progress() if progress is None else progress
-        blocks = self._blocks(reduction.width, limit)
+        blocks = self._blocks(reduction)
         done, total = progress.begin(len(blocks))
 
         def read(some: slice) -> list[Any]:
@@ -76,14 +75,14 @@ class Local(Source):
 
         ahead = any(getattr(column, "reads_ahead", False) for column in columns)
         for part in map_blocks(part_of, blocks[done:], read=read, ahead=ahead, n_jobs=n_jobs):
-            total = part if total is None else reduction.combine(total, part)
+            total = reduction.combine(total, part)
             done += 1
             progress.advance(done, total)
         return reduction.finish(total)
 
-    def _blocks(self, width: int, limit: int | None) -> list[slice]:
+    def _blocks(self, work: RowMap | Reduction) -> list[slice]:
         n = len(self)
-        return list(row_slices(n, block_rows(n, 8 * width, limit)))
+        return list(row_slices(n, block_rows(n, 8 * work.width, work.most_rows(n))))
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Local:
         return Encoded(self, function)
@@ -91,12 +90,14 @@ class Local(Source):
     def subset(self, index: np.ndarray) -> Local:
         return _Subset(self, index)
 
-    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Local:
+    def kept(
+        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
+    ) -> Local | None:
         shape, dtype = (len(self), *tail), self.precision
         if np.prod(shape, dtype=float) * dtype.itemsize <= limits().coordinates_bytes:
             return Memory(self.map(function, tail, dtype, n_jobs=n_jobs), self.name)
         if not self.in_order:
-            return self.then(function)
+            return None
         # each pass would have to read all rows again: a file without a name, gone with the array
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype, "w+", shape=shape)
@@ -129,6 +130,10 @@ class Memory(Local):
     def here(self) -> Any:
         return self.rows
 
+    @property
+    def at_hand(self) -> Any:
+        return self.rows
+
     def subset(self, index: np.ndarray) -> Memory:
         return Memory(take(self.rows, index), self.name)
 
@@ -157,6 +162,9 @@ class Encoded(_Over):
         super().__init__(base)
         self.function = function
         self.like = self._made(take(base.like, slice(0, 1)), slice(0, 1))
+        if base.pool is not None:
+            sample, weights = base.pool
+            self.pool = Memory(function(sample.here()), self.name), weights
 
     def __len__(self) -> int:
         return len(self.base)

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._arrays import float_dtype
 
-__all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey"]
+__all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
 
 
 class RowMap(ABC):
@@ -32,9 +32,13 @@ class RowMap(ABC):
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
         """Return the results of a block, shape (b, ...); in `out` if that is given, or not."""
 
-    def on(self, device: Any, rows: Any) -> RowMap:
-        """Return what does the same on a device with blocks of such rows."""
-        return self
+    def most_rows(self, n: int) -> int | None:
+        """Return the most rows of a block of n, if there is a limit besides memory."""
+        return None
+
+    def on(self, place: Any) -> RowMap | None:
+        """Return what does the same with tensors on a device; None if it runs on the host only."""
+        return None
 
 
 class Reduction(ABC):
@@ -51,16 +55,20 @@ class Reduction(ABC):
         """Return the part of a block of rows, and of what lies beside them."""
 
     def combine(self, total: Any, part: Any) -> Any:
-        """Return the sum of two parts."""
-        return total + part
+        """Return the sum of two parts; of one, where total is None."""
+        return part if total is None else total + part
 
     def finish(self, total: Any) -> Any:
         """Return the result, here."""
         return total
 
-    def on(self, device: Any, rows: Any) -> Reduction:
-        """Return what does the same on a device with blocks of such rows."""
-        return self
+    def most_rows(self, n: int) -> int | None:
+        """Return the most rows of a block of n, if there is a limit besides memory."""
+        return None
+
+    def on(self, place: Any) -> Reduction | None:
+        """Return what does the same with tensors on a device; None if it runs on the host only."""
+        return None
 
 
 class Progress:
@@ -77,31 +85,79 @@ class Progress:
 class Survey:
     """Questions about rows that one pass over them answers, before anything is fitted.
 
-    Ask with `take` and `reduce`, each of which returns a number; `answers` then has as many
-    entries after `run`.
+    `take` and `reduce` return a function each: what it was asked for, once `run` has passed over
+    the rows.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.questions: list[tuple[Any, ...]] = []
-        self.answers: list[Any] = []
+        self._questions: list[tuple[Any, ...]] = []
+        self._answers: list[Any] = []
 
-    def take(self, index: np.ndarray) -> int:
-        """Ask for some rows, encoded, in the order of the index."""
-        return self._ask(("take", index))
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.source)
 
-    def reduce(self, reduction: Reduction, *beside: Any) -> int:
+    def take(self, index: np.ndarray) -> Callable[[], Any]:
+        """Ask for some rows, in the order of the index."""
+        return self._ask("take", index)
+
+    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
         """Ask for a sum over all rows."""
-        return self._ask(("reduce", reduction, *beside))
+        return self._ask("reduce", reduction, *beside)
 
-    def _ask(self, question: tuple[Any, ...]) -> int:
-        self.questions.append(question)
-        return len(self.questions) - 1
+    def _ask(self, *question: Any) -> Callable[[], Any]:
+        self._questions.append(question)
+        number = len(self._questions) - 1
+        return lambda: self._answers[number]
 
-    def run(self) -> list[Any]:
-        """Pass over the rows, and return the answers."""
-        self.answers = self.source._answered(self.questions)
-        return self.answers
+    def part(self, name: str) -> Survey:
+        """Return a survey of a part of the rows, `left` say, which the same pass answers.
+
+        Rows that have no such part are meant themselves.
+        """
+        return _PartSurvey(self, name)
+
+    def run(self) -> None:
+        """Pass over the rows."""
+        self._answers = self.source._answered(self._questions)
+
+
+class _PartSurvey(Survey):
+    def __init__(self, whole: Survey, name: str) -> None:
+        self.source, self.whole, self.name = whole.source, whole, name
+
+    def take(self, index: np.ndarray) -> Callable[[], Any]:
+        answer = self.whole.take(index)
+        return lambda: part_of(answer(), self.name)
+
+    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
+        return self.whole.reduce(_OfPart(reduction, self.name), *beside)
+
+
+class _OfPart(Reduction):
+    """A sum over a part of the rows."""
+
+    def __init__(self, base: Reduction, name: str) -> None:
+        self.base, self.name, self.width = base, name, base.width
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        return self.base(part_of(rows, self.name), *beside)
+
+    def combine(self, total: Any, part: Any) -> Any:
+        return self.base.combine(total, part)
+
+    def finish(self, total: Any) -> Any:
+        return self.base.finish(total)
+
+    def on(self, place: Any) -> Reduction | None:
+        there = self.base.on(place)
+        return None if there is None else _OfPart(there, self.name)
+
+
+def part_of(rows: Any, name: str) -> Any:
+    """Return a part of the rows, or the rows where they have none of that name."""
+    return getattr(rows, name, rows)
 
 
 class Source(ABC):
@@ -115,11 +171,20 @@ class Source(ABC):
         None or one of them, here: what kind they are of.
     rereadable : bool
         Whether there can be more than one pass.
+    uses_known : bool
+        Whether features that are known here need not be computed in a pass: where the pass is made
+        elsewhere, to send them costs more.
     """
 
     name: str = "X"
     like: Any
     rereadable: bool = True
+    uses_known: bool = False
+    #: the torch device that passes run on, None for the host
+    device: Any = None
+    #: a sample to take widths and landmarks from, with its weights, where these rows cannot give
+    #: rows at any position
+    pool: tuple[Source, Any] | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -157,6 +222,11 @@ class Source(ABC):
         """Return all rows here."""
         return self.take(slice(0, len(self)))
 
+    @property
+    def at_hand(self) -> Any:
+        """All rows where they are in memory, else None: for shortcuts that look at all of them."""
+        return None
+
     @abstractmethod
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
         """Return the rows that a function makes of blocks of these, when they are asked for.
@@ -175,7 +245,6 @@ class Source(ABC):
         tail: tuple[int, ...],
         dtype: Any,
         *,
-        limit: int | None = None,
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
@@ -187,8 +256,6 @@ class Source(ABC):
         function : RowMap
         tail : tuple of int
         dtype : numpy dtype
-        limit : int, optional
-            Most rows of a block.
         out : ndarray, optional
             Takes the results, whatever its own precision, where they come here.
         n_jobs : int, optional
@@ -199,7 +266,6 @@ class Source(ABC):
         self,
         reduction: Reduction,
         *beside: Any,
-        limit: int | None = None,
         progress: Progress | None = None,
         n_jobs: int | None = None,
     ) -> Any:
@@ -209,14 +275,12 @@ class Source(ABC):
         ----------
         reduction : Reduction
         *beside : Source, ndarray of n rows or None
-        limit : int, optional
-            Most rows of a block.
         progress : Progress, optional
         n_jobs : int, optional
         """
 
     def survey(self) -> Survey:
-        """Return a list to put questions on, which one pass will answer."""
+        """Return a sheet to put questions on, which one pass will answer."""
         return Survey(self)
 
     def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -225,22 +289,21 @@ class Source(ABC):
             for what, *rest in questions
         ]
 
+    def collect(
+        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+    ) -> np.ndarray:
+        """Return function(rows) of all rows as an array here, a few numbers a row."""
+        return self.map(function, tail, dtype, n_jobs=n_jobs)
+
     @abstractmethod
-    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Source:
-        """Return function(rows) as rows for many passes.
+    def kept(
+        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
+    ) -> Source | None:
+        """Return function(rows) as rows for many passes, None if they must be made in each.
 
-        They are held if they fit the memory that `memory_limits` allows: here, or by the workers
-        of a cluster. If not, they are made again in each pass, or put into a file.
+        They are held where they fit the memory that `memory_limits` allows: here, or by the
+        workers of a cluster; those of rows that can only be read in order in a file.
         """
-
-    def on(self, device: Any) -> Source:
-        """Return the rows with passes that run on a device; None is where they are."""
-        if device is None or device == "cpu":
-            return self
-        raise ValueError(
-            f"device={device!r} is for rows that this process reads. {self.name} lies on a "
-            "cluster: leave out device=."
-        )
 
     def check_sketch(self, sketch: Any) -> None:
         """Raise where a sketch wants what these rows cannot give."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..coordinates import Coordinates
 from ..losses import Loss
+from .design import Design
 
 __all__ = ["Problem", "balanced"]
 
@@ -28,7 +28,7 @@ class Problem:
 
     Attributes
     ----------
-    Z : Coordinates, shape (n, p)
+    Z : Design, shape (n, p)
     Y : ndarray of shape (n, d)
     weights : ndarray of shape (n,)
         Summing to one.
@@ -39,7 +39,7 @@ class Problem:
     fit_intercept : bool
     """
 
-    Z: Coordinates
+    Z: Design
     Y: np.ndarray
     weights: np.ndarray
     loss: Loss

@@ -3,7 +3,7 @@
 Memory maps, HDF5 and zarr arrays need nothing from here: give them to `fit` as they are.
 """
 
-from .blocks import Blocks
+from ..rows.blocks import Blocks
 from .csr import DiskCSR, open_csr, save_csr
 from .parquet import open_parquet
 

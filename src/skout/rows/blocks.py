@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from numbers import Number
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._arrays import n_rows, take
-from .._streams import Reservoir, Stream, join
 from .._validation import check_number, check_rng
-from ..sketches import as_sketch
+from .disk import Disk
+from .limits import limits
+from .local import Memory, first_bad_row
+from .source import Source
+from .stream import Reservoir, Stream, join
 
-__all__ = ["Blocks", "Opened", "check_no_targets"]
+__all__ = ["Blocks", "StreamColumn", "check_no_targets", "unpacked"]
 
 # Rows that landmarks and widths are taken from where the number of rows is not known.
 _POOL_ROWS = 20_000
 
 
-@dataclass(frozen=True)
-class Opened:
-    """Blocks as a fit reads them.
-
-    Attributes
-    ----------
-    X, y : columns of a stream
-        Array-likes that are read in order.
-    weights : ndarray of shape (n,), optional
-    pool : rows of X, optional
-        A sample of them to take landmarks and widths from; None where X is to be used itself.
-    pool_targets : those of the pool
-    pool_weights : ndarray, optional
-    """
-
-    X: Any
-    y: Any
-    weights: np.ndarray | None = None
-    pool: Any = None
-    pool_targets: Any = None
-    pool_weights: np.ndarray | None = None
-
-
 class Blocks:
     """Blocks of rows in place of X and y, where the whole is too large or is made on the way.
 
-    `KernelRidge`, `KernelMachine` and `StructuredPredictor` take it as X, with y None. The result
-    does not depend on how the rows are cut into blocks.
+    The `fit` of every estimator takes it as X, with y None. The result does not depend on how the
+    rows are cut into blocks.
 
     Parameters
     ----------
     make : callable or iterable
         A function that returns an iterator of blocks, or what can be iterated over many times. A
-        block is (X, y) or (X, y, weight). A generator, which can be read once, will do where
-        `fit` is given `landmarks`.
+        block is (X, y) or (X, y, weight). A generator, which can be read once, is kept for
+        further passes: in memory, or in temporary files beyond what `memory_limits` allows. The
+        fit of KernelRidge needs no further pass where it is given `landmarks`.
     n : int, optional
         The number of rows. Landmarks are then drawn as from an array of n rows. If it is not
         given, a first pass counts the rows and draws 20,000 of them, or as many as the sketch has,
@@ -94,8 +77,8 @@ class Blocks:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError(
-            "Blocks are not an array: give them to the fit of KernelRidge, KernelMachine or "
-            "StructuredPredictor, or their parts to partial_fit."
+            "Blocks are not an array: give them to the fit of an estimator of skout, or their parts "
+            "to partial_fit."
         )
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -123,55 +106,114 @@ class Blocks:
         if parts:
             yield tuple(join(column) for column in zip(*parts, strict=True))
 
+    def reread(self) -> Blocks:
+        """Return blocks that can be read many times: these, or a copy of those of a generator."""
+        return Blocks(_Spool(self), self.n) if self.is_once else self
+
     def open(
-        self,
-        random_state: Any = None,
-        sketches: Sequence[Any] = (),
-        visit: Callable[[Any], None] | None = None,
-    ) -> Opened:
-        """Return the columns to read, after a first pass if that is needed.
+        self, seed: Any = None, size: int = 0, visit: Callable[[Any], None] | None = None
+    ) -> tuple[Source, Source, np.ndarray | None]:
+        """Return the rows, the targets and the weights, after a first pass if that is needed.
 
         Parameters
         ----------
-        random_state : None, int or Generator
-            Seed of the sample that a first pass takes.
-        sketches : sequence of sketches
-            Which will be drawn from the sample: it has as many rows as their size.
+        seed : None, int or Generator
+            Of the sample that a first pass takes where the number of rows is not known.
+        size : int
+            Least rows of the sample: what sketches need.
         visit : callable, optional
             Is shown the y of each block in a first pass.
         """
-        if self.is_once:
-            raise ValueError(
-                "These blocks can be read only once, and more passes are needed. Give a function "
-                "that returns a new iterator, or landmarks to the fit of KernelRidge."
-            )
-        head = next(iter(self), None)
+        blocks = self.reread()
+        head = next(iter(blocks), None)
         if head is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
         head = tuple(take(column, slice(0, 1)) for column in head)
         if self.n is not None and visit is None and len(head) == 2:
-            return _columns(self, self.n, head)
-        sizes = [getattr(as_sketch(sketch), "size", None) or 0 for sketch in sketches]
-        size = max([_POOL_ROWS, *sizes]) if self.n is None else 1
-        return self._survey(head, Reservoir(size, check_rng(random_state).spawn(1)[0]), visit)
+            return _columns(blocks, self.n, head, None, ())
+        size = max(_POOL_ROWS, size) if self.n is None else 1
+        reservoir = Reservoir(size, check_rng(seed).spawn(1)[0])
+        weights = blocks._survey(reservoir, visit)
+        if self.n is None:
+            return _columns(blocks, reservoir.n, head, weights, reservoir.columns())
+        if self.n != reservoir.n:
+            raise ValueError(f"The blocks have {reservoir.n} rows, and n={self.n} was given.")
+        return _columns(blocks, self.n, head, weights, ())
 
     def _survey(
-        self, head: tuple[Any, ...], reservoir: Reservoir, visit: Callable[[Any], None] | None
-    ) -> Opened:
+        self, reservoir: Reservoir, visit: Callable[[Any], None] | None
+    ) -> np.ndarray | None:
         """Count the rows, sample them and gather their weights, in one pass."""
         weights = []
         for number, block in enumerate(self):
             _check_finite(block, number, reservoir.n)
             reservoir.add(block)
-            weights += [block[2]] if len(block) == 3 else []
+            weights += [np.array(block[2])] if len(block) == 3 else []
             if visit is not None:
                 visit(block[1])
-        gathered = np.concatenate(weights) if weights else None
-        if self.n is None:
-            return _columns(self, reservoir.n, head, gathered, *reservoir.columns())
-        if self.n != reservoir.n:
-            raise ValueError(f"The blocks have {reservoir.n} rows, and n={self.n} was given.")
-        return _columns(self, self.n, head, gathered)
+        return np.concatenate(weights) if weights else None
+
+
+class _Spool:
+    """Blocks of a generator, kept: arrays in memory, or in files beyond a limit."""
+
+    def __init__(self, blocks: Iterable[tuple[Any, ...]]) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._blocks: list[tuple[Any, ...]] = []
+        held = 0
+        for number, block in enumerate(blocks):
+            held += sum(getattr(column, "nbytes", 0) for column in block)
+            if held > limits().coordinates_bytes:
+                block = tuple(self._filed(c, f"{number}-{i}") for i, c in enumerate(block))
+            else:  # a generator may fill one buffer again and again
+                block = tuple(copy(column) for column in block)
+            self._blocks.append(block)
+
+    def _filed(self, column: Any, name: str) -> Any:
+        if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
+            return copy(column)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="skout-")
+        path = Path(self._folder.name) / f"{name}.npy"
+        np.save(path, column)
+        return path
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for block in self._blocks:
+            yield tuple(np.load(c, allow_pickle=False) if isinstance(c, Path) else c for c in block)
+
+
+class StreamColumn(Disk):
+    """A column of blocks, with a sample of its rows where their number was not known.
+
+    Parameters
+    ----------
+    column : Column
+    name : str
+    pool : rows, optional
+    pool_weights : ndarray, optional
+    """
+
+    def __init__(self, column: Any, name: str, pool: Any = None, pool_weights: Any = None) -> None:
+        super().__init__(column, name)
+        if pool is not None:
+            self.pool = Memory(pool, name), pool_weights
+
+
+def unpacked(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    seed: Any = None,
+    size: int = 0,
+    visit: Callable[[Any], None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """Return X, y and weights: those that Blocks bring, or what was given."""
+    if not isinstance(X, Blocks):
+        return X, y, sample_weight
+    check_no_targets(y, sample_weight)
+    return X.open(seed, size, visit)
 
 
 def check_no_targets(y: Any, sample_weight: Any) -> None:
@@ -185,11 +227,17 @@ def _columns(
     blocks: Iterable[Any],
     n: int,
     head: tuple[Any, ...],
-    weights: np.ndarray | None = None,
-    *pool: Any,
-) -> Opened:
+    weights: np.ndarray | None,
+    pool: tuple[Any, ...],
+) -> tuple[Source, Source, np.ndarray | None]:
     stream = Stream(lambda: iter(blocks), n)
-    return Opened(stream.column(0, head[0]), stream.column(1, head[1]), weights, *pool)
+    pool_weights = pool[2] if len(pool) > 2 else None
+    samples = pool[:2] if pool else (None, None)
+    X, y = (
+        StreamColumn(stream.column(i, head[i]), name, sample, pool_weights)
+        for i, (name, sample) in enumerate(zip("Xy", samples, strict=True))
+    )
+    return X, y, weights
 
 
 def _checked(given: Any, number: int) -> tuple[Any, ...]:
@@ -226,13 +274,10 @@ def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) ->
 def _check_finite(block: tuple[Any, ...], number: int, start: int) -> None:
     """Raise where a first pass meets NaN or infinity; `start` rows came before."""
     for name, column in zip("Xyw", block, strict=False):
-        values = column.data if sparse.issparse(column) else column
-        if getattr(values, "dtype", np.dtype(object)).kind != "f" or np.isfinite(values).all():
+        found = first_bad_row(column) if hasattr(column, "dtype") else None
+        if found is None:
             continue
-        if sparse.issparse(column):
-            bad = int(column.tocoo().row[~np.isfinite(values)].min())
-        else:
-            bad = int(np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))[0])
+        bad = found[0]
         raise ValueError(
             f"{name} contains NaN or infinity in row {start + bad}, which is row {bad} of block "
             f"{number}."

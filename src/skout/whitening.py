@@ -1,15 +1,20 @@
-"""How accurate must the features of ridge regression be? What is whitened row by row, and how."""
+"""From features to coordinates: what is whitened row by row, and in which precision.
+
+Whitening every row costs as much as the moments; whitening only the moments loses digits. A `Plan`
+says what is enough, and `Whitening` does it to blocks of features.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._linalg import top_centred, top_eigenvalue
+from ._linalg import off_diagonal, partial_whitening, top_centred, top_eigenvalue
 
-__all__ = ["Plan", "accuracy_plan"]
+__all__ = ["Plan", "Whitening", "accuracy_plan"]
 
 # Ranks below which whitening every row costs little; pivots that may be whitened row by row.
 _SMALL_RANK = 256
@@ -71,3 +76,64 @@ def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) ->
     if centre:
         return top_centred(C, enough=enough)
     return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
+
+
+class Whitening:
+    """What a plan does to each block of features F; it can travel.
+
+    Parameters
+    ----------
+    components : ndarray of shape (p, m)
+        Z = F components'.
+    plan : Plan
+    mean : ndarray of shape (m,), optional
+        What is subtracted from features where the plan centres them.
+    ordered : bool, default False
+        Whether the components are those of an eigendecomposition, no triangle.
+    """
+
+    def __init__(
+        self,
+        components: np.ndarray,
+        plan: Plan,
+        mean: np.ndarray | None = None,
+        ordered: bool = False,
+    ) -> None:
+        self.components, self.plan, self.ordered = components, plan, ordered
+        self.mean = None if mean is None else mean.astype(plan.dtype)
+        self.p = len(components)
+
+    def apply(self, F: np.ndarray) -> np.ndarray:
+        """Return a block of features, whitened as far as the plan says; it may be F itself."""
+        if self.mean is not None:
+            return np.subtract(F, self.mean, out=F)
+        if self.ordered:
+            return F @ self.components.T
+        return self._partial(F)
+
+    @functools.cached_property
+    def _partial(self) -> Callable[[np.ndarray], np.ndarray]:
+        return partial_whitening(self.components, self.plan.size, self.plan.dtype)[0]
+
+    def on(self, place: Any, kind: Any) -> Callable[[Any], Any]:
+        """Return `apply` for tensors on a device."""
+        C, s = self.components, self.plan.size
+        if self.mean is not None:
+            centre = place.moved(self.mean, kind)
+            return lambda F: F.sub_(centre)
+        if s == self.p or self.ordered:
+            full = place.moved(C.T, kind)
+            return lambda F: F @ full
+        if s == 0:
+            return lambda F: F
+        first, share = place.moved(C[:s, :s].T, kind), place.moved(off_diagonal(C, s).T, kind)
+
+        def apply(F: Any) -> Any:
+            F[:, :s] = F[:, :s] @ first
+            F[:, s:].addmm_(F[:, :s], share, alpha=-1.0)
+            return F
+
+        return apply
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_partial"}

@@ -1,0 +1,346 @@
+"""The pass over the rows of a fit: blocks of rows and targets in, moments out."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._arrays import n_rows, row_slices, take, unique
+from ._linalg import off_diagonal, triangle_gram
+from .gram import LandmarkFeatures
+from .moments import Moments
+from .rows import Memory, Reduction, Source
+from .whitening import Whitening
+
+__all__ = ["BlockMoments", "KnownRows", "Sample"]
+
+# With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
+_FEW_OUTPUTS = 64
+# Share of the rows from which on landmarks are told from the others.
+_FEW_LANDMARKS = 0.1
+# Operations of a product that cost as much as to add one number to a sum.
+_SUM_COST = 150
+# Bytes of features from which on a sample is cut for threads alone.
+_LARGE_BYTES = 2**24
+# Columns of a tile of Z'Z on a card, of which only those on and above the diagonal are computed.
+_TILE = 256
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows with their targets, as the moments want them.
+
+    Attributes
+    ----------
+    rows : Source of encoded rows, n of them
+    targets : Source of ndarrays of shape (n, d), or CSR matrices
+    weights : ndarray of shape (n,) or Source, optional
+    groups : ndarray of int, shape (n,), optional
+        Group of each row, 0 to n_groups - 1: each group gets moments of its own.
+    n_groups : int
+    origin : ndarray of shape (d,), optional
+        Subtracted from the targets: what is far from zero would lose its last digits in products.
+    """
+
+    rows: Source
+    targets: Source
+    weights: Any = None
+    groups: np.ndarray | None = None
+    n_groups: int = 1
+    origin: np.ndarray | None = None
+
+    def take(self, index: np.ndarray) -> Sample:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[index]
+        groups = None if self.groups is None else self.groups[index]
+        rows, targets = self.rows.subset(index), self.targets.subset(index)
+        return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
+
+    def by_value(self) -> tuple[Sample, np.ndarray | None]:
+        """Return the sample with 0/1 targets, and the values that they stand for.
+
+        Rows with equal targets, of which structured outputs have many, need only be added up: Z'T =
+        (Z'M) V. Where targets are few, or differ, the sample stays as it is, without values.
+        """
+        n, d = self.targets.shape
+        targets = self.targets.at_hand
+        if d < _FEW_OUTPUTS or targets is None:
+            return self, None
+        first, codes = unique(targets)
+        n_sums = self.n_groups * len(first)
+        if 2 * d * (n - n_sums) < _SUM_COST * (n + 2 * n_sums):
+            return self, None
+        values = targets[first].astype(np.float64)
+        values = values if self.origin is None else values - self.origin
+        ones = (np.ones(n), codes, np.arange(n + 1))
+        coded = Memory(sparse.csr_matrix(ones, shape=(n, len(first))), "y")
+        return replace(self, targets=coded, origin=None), values
+
+    def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[Moments]:
+        """Return the moments of rows whose coordinates are rows of a triangle, one a group."""
+        groups = np.zeros(len(number), dtype=int) if self.groups is None else self.groups
+        parts = []
+        for group in range(self.n_groups):
+            some = np.flatnonzero(groups == group)
+            T = self.targets.take(some).astype(np.float64)
+            T = T if self.origin is None else T - self.origin
+            weights = None if self.weights is None else self.weights[some]
+            all_once = weights is None and np.array_equal(np.sort(number[some]), np.arange(len(L)))
+            zz = triangle_gram(L) if all_once else None
+            parts.append(Moments.of_block(L[number[some]], T, weights, zz=zz))
+        return parts
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Features that some rows are known to have.
+
+    Attributes
+    ----------
+    place : ndarray of int, shape (n,)
+        For each row of the sample the row of `values`, -1 where there is none.
+    values : ndarray of shape (m', m)
+    landmark : ndarray of int, shape (m',)
+        For each row of `values` the landmark of the basis that it is of, -1 where it is of none.
+    factor : ndarray of shape (p, p)
+        L, whose rows are the coordinates of these landmarks where W is the identity.
+    kept : ndarray of int, shape (p,)
+        The columns of `values` that are features of the basis.
+    gram : ndarray of shape (m, m)
+        K~, of which `kept` are the independent rows.
+    """
+
+    place: np.ndarray
+    values: np.ndarray
+    landmark: np.ndarray
+    factor: np.ndarray
+    kept: np.ndarray
+    gram: np.ndarray
+
+    def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
+        """Return the rows that are no landmarks, and how to get the moments of those that are.
+
+        The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
+        are few, or all, the sample stays whole.
+        """
+        number = np.where(self.place >= 0, self.landmark[self.place], -1)
+        own, others = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
+        if not _FEW_LANDMARKS * len(number) <= len(own) < len(number):
+            return sample, None
+        landmarks = sample.take(own)
+        return sample.take(others), lambda: landmarks.moments_of(self.factor, number[own])
+
+    def fill(
+        self, features: LandmarkFeatures, rows: Any, place: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Write the features of rows, which have this `place`, into `out`."""
+        known = place >= 0
+        out[known] = np.take(self.values[place[known]], self.kept, axis=1)
+        others = np.flatnonzero(~known)
+        if len(others):
+            out[others] = features(take(rows, others))
+
+
+class BlockMoments(Reduction):
+    """The moments of (prepare(features(rows)), targets), one `Moments` a group of rows.
+
+    Parameters
+    ----------
+    features : LandmarkFeatures
+    whitening : Whitening
+        Maps a block of features (b, m) to coordinates (b, p).
+    sample : Sample
+        Whose blocks it will be given: rows, targets, weights, groups and `place`.
+    known : KnownRows, optional
+        Features that need not be computed.
+    """
+
+    def __init__(
+        self,
+        features: LandmarkFeatures,
+        whitening: Whitening,
+        sample: Sample,
+        known: KnownRows | None = None,
+    ) -> None:
+        self.features, self.whitening, self.known = features, whitening, known
+        self.p, self.dtype = whitening.p, np.dtype(whitening.plan.dtype)
+        self.n_groups, self.origin = sample.n_groups, sample.origin
+        self.n_outputs = sample.targets.shape[1]
+        self.wide = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
+        self.in_place = self.dtype == sample.rows.precision and self.p == features.m
+        self.width = max(1, features.m * self.dtype.itemsize // 8)
+
+    def of(self, sample: Sample, **options: Any) -> list[Moments]:
+        """Return the moments of a sample, one a group."""
+        place = None if self.known is None else self.known.place
+        beside = (sample.targets, sample.weights, sample.groups, place)
+        parts = sample.rows.reduce(self, *beside, **options)
+        return [Moments.zeros(self.p, self.n_outputs) if part is None else part for part in parts]
+
+    def most_rows(self, n: int) -> int | None:
+        """Let two threads share a long pass that would be a single block."""
+        return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
+
+    def on(self, place: Any) -> Reduction:
+        return CardMoments(self, place)
+
+    @functools.cached_property
+    def _scratch(self) -> threading.local:
+        return threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the buffers of threads, which cannot travel."""
+        return {name: value for name, value in self.__dict__.items() if name != "_scratch"}
+
+    def __call__(
+        self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any
+    ) -> list[Moments | None]:
+        T = targets.astype(np.float64)
+        if self.origin is not None:
+            T = T - self.origin
+        wide = self._coordinates(rows, place)
+        if groups is None:
+            return [self._moments(wide, T, weights)]
+        parts: list[Moments | None] = [None] * self.n_groups
+        for group in np.unique(groups):
+            own = np.flatnonzero(groups == group)
+            some = slice(None) if len(own) == len(wide) else own
+            w = None if weights is None else weights[some]
+            parts[group] = self._moments(wide[some], T[some], w)
+        return parts
+
+    def _moments(self, wide: np.ndarray, T: Any, weights: np.ndarray | None) -> Moments:
+        room = wide if self.wide > self.p else None
+        return Moments.of_block(wide[:, : self.p], T, weights, room)
+
+    def combine(
+        self, total: list[Moments | None] | None, part: list[Moments | None]
+    ) -> list[Moments | None]:
+        total = [None] * self.n_groups if total is None else total
+        return [self._sum(old, new) for old, new in zip(total, part, strict=True)]
+
+    def _sum(self, old: Moments | None, new: Moments | None) -> Moments | None:
+        if old is None and new is not None and new.zz.dtype != np.float64:
+            old = Moments.zeros(self.p, self.n_outputs)
+        if old is None or new is None:
+            return new if old is None else old
+        old.add(new)
+        return old
+
+    def _coordinates(self, rows: Any, place: np.ndarray | None) -> np.ndarray:
+        """Return this thread's buffer, which begins with the coordinates of some rows."""
+        wide = _scratch(self._scratch, self.dtype, n_rows(rows), self.wide)
+        Z = wide[:, : self.p]
+        for few in row_slices(len(Z), self.features.cache_rows(rows, self.dtype)):
+            room = Z[few] if self.in_place else None
+            F = self._block_features(take(rows, few), None if place is None else place[few], room)
+            coordinates = self.whitening.apply(F.astype(self.dtype, copy=False))
+            if coordinates is not room:
+                Z[few] = coordinates
+        return wide
+
+    def _block_features(
+        self, rows: Any, place: np.ndarray | None, room: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the features of rows, in `room` if there is one."""
+        if self.known is None or place is None:
+            return self.features(rows, room)
+        out = np.empty((n_rows(rows), self.features.m)) if room is None else room
+        self.known.fill(self.features, rows, place, out)
+        return out
+
+
+def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
+    """Return this thread's (b, m) buffer: fresh memory for each block costs page faults."""
+    if getattr(store, "buffer", None) is None or len(store.buffer) < b:
+        store.buffer = np.empty((b, m), dtype=dtype)
+    return store.buffer[:b]
+
+
+class CardMoments(Reduction):
+    """The same on a card: blocks are tensors, and sums stay there, in float64, until the end."""
+
+    def __init__(self, base: BlockMoments, place: Any) -> None:
+        self.base, self.place = base, place
+        self.width = base.width
+        single = base.dtype == np.float32 and place.own.itemsize == 4
+        self.kind = place.own if single and place.kind.itemsize == 4 else place.kind
+        self.features = base.features.on(place, self.kind)
+        self.prepare = base.whitening.on(place, self.kind)
+        self.origin = 0.0 if base.origin is None else place.moved(base.origin, place.double)
+
+    def __call__(
+        self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any
+    ) -> list[Any]:
+        import torch
+
+        Z, T = self.prepare(self.features(rows)), targets.to(torch.float64) - self.origin
+        if weights is None:
+            root = torch.ones((len(T), 1), dtype=torch.float64, device=Z.device)
+        else:
+            root = weights.sqrt()[:, None]
+            Z, T = Z * root.to(Z.dtype), T * root
+        right = torch.cat([T, root], dim=1)
+        parts: list[Any] = [None] * self.base.n_groups
+        if groups is None:
+            return [(Z, right)]
+        for group in torch.unique(groups).tolist():
+            own = groups == group
+            parts[group] = Z[own], right[own]
+        return parts
+
+    def combine(self, total: list[Any] | None, part: list[Any]) -> list[Any]:
+        if total is None:
+            shape = self.base.p, self.base.n_outputs
+            total = [_Sums(*shape, self.place.device) for _ in range(self.base.n_groups)]
+        for sums, block in zip(total, part, strict=True):
+            if block is not None:
+                sums.add(*block)
+        return total
+
+    def finish(self, total: list[Any]) -> list[Moments]:
+        return [sums.moments() for sums in total]
+
+
+class _Sums:
+    """Running sums on the card."""
+
+    def __init__(self, p: int, d: int, device: Any) -> None:
+        import torch
+
+        self.zz = torch.zeros((p, p), dtype=torch.float64, device=device)
+        self.cross = torch.zeros((p, d + 1), dtype=torch.float64, device=device)
+        self.right = torch.zeros((d + 1, d + 1), dtype=torch.float64, device=device)
+        self.tiles = [(i, min(p, i + _TILE)) for i in range(0, p, _TILE)]
+
+    def add(self, Z: Any, right: Any) -> None:
+        """Add a block; `right`, [T, 1] times the roots of weights, is float64."""
+        import torch
+
+        self.cross += Z.T @ right.to(Z.dtype)
+        self.right += right.T @ right
+        for a, b in self.tiles:  # the rest is the same again
+            if Z.dtype == torch.float64:
+                self.zz[a:b, a:].addmm_(Z[:, a:b].T, Z[:, a:])
+            else:
+                self.zz[a:b, a:] += Z[:, a:b].T @ Z[:, a:]
+
+    def moments(self) -> Moments:
+        """Return the sums on the host."""
+        upper = self.zz.triu()
+        zz = (upper + upper.triu(1).T).cpu().numpy()
+        cross, right = self.cross.cpu().numpy(), self.right.cpu().numpy()
+        return Moments(
+            float(right[-1, -1]),
+            zz,
+            np.ascontiguousarray(cross[:, :-1]),
+            right.diagonal()[:-1].copy(),
+            np.ascontiguousarray(cross[:, -1]),
+            right[:-1, -1].copy(),
+        )

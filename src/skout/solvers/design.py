@@ -1,0 +1,118 @@
+"""Z, the coordinates of all rows, through the three products that a convex solver needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..rows import Memory, Reduction, RowMap, Source
+
+__all__ = ["Design"]
+
+# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
+_BLOCK_ROWS = 8192
+_GRAM_ROWS = 2048
+
+
+class Design:
+    """The matrix Z of shape (n, p), wherever its rows lie.
+
+    Parameters
+    ----------
+    Z : Source of ndarrays of shape (n, p), or an ndarray
+    product : callable, optional
+        B -> Z B, where that is cheaper than by Z itself.
+    is_held : bool, default True
+        Whether Z is held; if not, rows of no weight should not be asked for.
+    n_jobs : int, optional
+    """
+
+    def __init__(
+        self,
+        Z: Any,
+        product: Callable[[np.ndarray], np.ndarray] | None = None,
+        is_held: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.Z = Z if isinstance(Z, Source) else Memory(Z)
+        self.shape = self.Z.shape
+        self.is_held, self.n_jobs = is_held, n_jobs
+        self._product = product
+
+    def take(self, index: np.ndarray) -> Design:
+        """Return some of the rows, at increasing positions."""
+        return Design(self.Z.subset(index), None, self.is_held, self.n_jobs)
+
+    def product(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B, in float64."""
+        if self._product is not None:
+            return self._product(B)
+        return self.Z.collect(_Product(B), (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+
+    def adjoint(self, G: np.ndarray) -> np.ndarray:
+        """Return Z' G, in float64."""
+        total = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
+        return total.T
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
+        Z, index = self.Z, np.flatnonzero(weights)
+        if not self.is_held and 4 * len(index) <= 3 * len(weights):
+            Z, weights = Z.subset(index), weights[index]
+        if len(weights) == 0:
+            return np.zeros((self.shape[1] + 1,) * 2)
+        return Z.reduce(_Gram(self.shape[1]), weights, n_jobs=self.n_jobs)
+
+
+class _Product(RowMap):
+    def __init__(self, B: np.ndarray) -> None:
+        self.B, self.width = B, len(B)
+
+    def most_rows(self, n: int) -> int:
+        return _BLOCK_ROWS
+
+    def __call__(self, Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return Z @ self.B.astype(Z.dtype, copy=False)
+
+
+class _Adjoint(Reduction):
+    def __init__(self, p: int, d: int) -> None:
+        self.width, self.shape = p, (d, p)
+
+    def most_rows(self, n: int) -> int:
+        return _BLOCK_ROWS
+
+    def __call__(self, Z: np.ndarray, G: np.ndarray) -> np.ndarray:
+        return G.T.astype(Z.dtype) @ Z
+
+    def combine(self, total: np.ndarray | None, part: np.ndarray) -> np.ndarray:
+        total = np.zeros(self.shape) if total is None else total
+        total += part
+        return total
+
+
+class _Gram(Reduction):
+    def __init__(self, p: int) -> None:
+        self.width, self.p = p, p
+
+    def most_rows(self, n: int) -> int:
+        return _GRAM_ROWS
+
+    def __call__(self, Z: np.ndarray, w: np.ndarray) -> np.ndarray:
+        used = np.flatnonzero(w)
+        if 4 * len(used) <= 3 * len(w):
+            Z, w = Z[used], w[used]
+        wide = np.empty((len(w), self.p + 1))
+        root = np.sqrt(np.abs(w))
+        np.multiply(Z, root[:, None], out=wide[:, : self.p])
+        wide[:, self.p] = root
+        # NumPy sees the symmetry of a product with itself and does half the work
+        return wide.T @ (wide * np.sign(w)[:, None] if np.any(w < 0.0) else wide)
+
+    def combine(self, total: np.ndarray | None, part: np.ndarray) -> np.ndarray:
+        if total is None:
+            return part
+        total += part
+        return total
