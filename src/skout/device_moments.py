@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ._linalg import PartlyWhitened, off_diagonal
+from ._namespace import torch_dtype
 from .accuracy import Plan
-from .device import DeviceFeatures, OnDevice
+from .device import OnDevice
 from .moments import Moments, Sample
 
 __all__ = ["device_moments"]
@@ -44,8 +45,8 @@ def device_moments(
     import torch
 
     rows: OnDevice = sample.rows
-    kind = rows.kind or (torch.float32 if plan.dtype == np.float32 else torch.float64)
-    phi = DeviceFeatures(features.kernel, features.landmarks, features.weights, rows.device, kind)
+    phi = features.on(rows.device, rows.kind or plan.dtype)
+    kind = torch_dtype(rows.kind or plan.dtype)
     prepare = _preparation(plan, components, mean, rows.device, kind)
     d = sample.targets.shape[1]
     sums = [_Sums(len(components), d, rows.device) for _ in range(sample.n_groups)]

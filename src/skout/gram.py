@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._arrays import astype, float_dtype, n_rows, row_slices, take, to_device
 from ._inputs import check_memory
 from ._lazy import is_streamed
+from ._namespace import cast, empty, is_tensor, sparse_tensor, tensor
 from ._threads import map_blocks
 from ._validation import check_number
 from .device import DEVICE_BYTES, OnDevice, device_project, to_host
-from .kernels.base import Kernel
+from .kernels.base import Kernel, rows_on_device
 
 __all__ = [
     "KernelMatrix",
@@ -119,6 +120,7 @@ class LandmarkFeatures:
     kernel : Kernel
         With numeric parameters.
     landmarks : rows
+        Those in tensors on a device make features of rows there, see `on`.
     weights : None, ndarray or CSR matrix of shape (m, m')
     """
 
@@ -129,32 +131,66 @@ class LandmarkFeatures:
         size = m_prime if weights is None else _LANDMARK_CHUNK
         chunks = list(row_slices(m_prime, size))
         self._blocks = [kernel.against(take(landmarks, chunk)) for chunk in chunks]
-        self._weights = None if weights is None else [weights[:, chunk] for chunk in chunks]
-        self._width = min(m_prime, size)
+        self._weights = None
+        if weights is not None:
+            self._weights = [_beside(landmarks, weights[:, chunk]) for chunk in chunks]
+        self.width = min(m_prime, size)  # columns of kernel values that are held
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def on(self, device: Any, dtype: Any) -> LandmarkFeatures:
+        """Return the same features of rows on a device.
+
+        Parameters
+        ----------
+        device : torch.device
+        dtype : float32 or float64
+            Of NumPy: the precision of landmarks, kernel values and products with W there.
+        """
+        landmarks = rows_on_device(self.kernel, self.landmarks, device, dtype)
+        return LandmarkFeatures(self.kernel, landmarks, self.weights)
+
+    def __call__(self, rows: Any, out: Any = None) -> Any:
         """Return the features of a block of rows, shape (b, m)."""
+        if is_tensor(self.landmarks):
+            rows = to_device(rows, _held(self.landmarks).device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
-        out = np.empty((n_rows(rows), self.m), dtype=dtype) if out is None else out
+        out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
         for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
             self._fill(take(rows, some), out[some])
         return out
 
     def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
-        """Return how many rows to compute at a time."""
-        size = _CACHE_BYTES // (self._width * dtype.itemsize)
+        """Return how many rows to compute at a time: on a device all, it has other caches."""
+        if is_tensor(rows):
+            return max(1, n_rows(rows))
+        size = _CACHE_BYTES // (self.width * dtype.itemsize)
         # products of sparse rows start more slowly
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
+    def _fill(self, rows: Any, out: Any) -> None:
         if self._weights is None:
-            self._blocks[0](rows, out)
+            K = self._blocks[0](rows, out)
+            if K is not out:  # a kernel may do without the buffer
+                out[...] = K
             return
         out[...] = 0.0
         for block, W in zip(self._blocks, self._weights, strict=True):
             # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
-            K = block(rows, np.empty((W.shape[1], len(out)), dtype=out.dtype).T)
-            out += (W.astype(K.dtype, copy=False) @ K.T).T
+            K = block(rows, empty((W.shape[1], len(out)), out, float_dtype(out)).T)
+            out += (cast(W, K.dtype) @ K.T).T
+
+
+def _held(rows: Any) -> Any:
+    return getattr(rows, "held", rows)
+
+
+def _beside(landmarks: Any, W: Any) -> Any:
+    """Return a part of the weights where the landmarks are, in their precision."""
+    if not is_tensor(landmarks):
+        return W
+    like = empty((0,), landmarks, float_dtype(landmarks))
+    if sparse.issparse(W):
+        return sparse_tensor(W.tocsr(), like)
+    return cast(tensor(W, like.device), like.dtype)
 
 
 class KernelMatrix:
