@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+
+from ._namespace import cast, contiguous, empty, is_tensor, namespace, tensor
 
 __all__ = [
     "Joint",
@@ -28,6 +30,7 @@ __all__ = [
     "row_slices",
     "stack",
     "take",
+    "to_device",
     "unique",
 ]
 
@@ -68,6 +71,15 @@ class Rows(ABC):
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self),)
+
+    @property
+    def held(self) -> Any:
+        """An array that holds the rows, or a part of them: it tells where they lie."""
+        return None
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        """Return the rows with `move` applied to each array that holds them, see `to_device`."""
+        raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
 
 
 class Ragged(Rows):
@@ -135,8 +147,7 @@ class Joint(Rows):
 
     def __init__(self, left: Any, right: Any) -> None:
         self.left, self.right = left, right
-        dtypes = [getattr(side, "dtype", np.dtype(object)) for side in (left, right)]
-        numeric = [dtype for dtype in dtypes if dtype.kind == "f"]
+        numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
         self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
 
     def __len__(self) -> int:
@@ -160,6 +171,13 @@ class Joint(Rows):
     def astype(self, dtype: Any, copy: bool = True) -> Self:
         """Cast the sides that are numbers."""
         return type(self)(astype(self.left, dtype), astype(self.right, dtype))
+
+    @property
+    def held(self) -> Any:
+        return getattr(self.left, "held", self.left)
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        return type(self)(moved(self.left, move), moved(self.right, move))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -222,14 +240,41 @@ def as_objects(objects: Any) -> np.ndarray:
 
 def float_dtype(rows: Any) -> np.dtype:
     """Return float32 for float32 rows, else float64: the precision of kernel blocks."""
-    return np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
+    dtype = getattr(rows, "dtype", None)
+    single = dtype == np.float32 if isinstance(dtype, np.dtype) else str(dtype) == "torch.float32"
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def is_float(rows: Any) -> bool:
+    """Return whether rows are numbers, and kernel blocks have their precision."""
+    dtype = getattr(rows, "dtype", None)
+    return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
 
 
 def astype(rows: Any, dtype: Any) -> Any:
     """Cast numeric rows; objects stay as they are."""
-    if getattr(rows, "dtype", np.dtype(object)).kind == "f":
-        return rows.astype(dtype, copy=False)
-    return rows
+    if not is_float(rows):
+        return rows
+    return rows.astype(dtype, copy=False) if isinstance(rows, Rows) else cast(rows, dtype)
+
+
+def moved(rows: Any, move: Callable[[Any], Any]) -> Any:
+    """Return rows with `move` applied to each array that holds them."""
+    return rows.moved(move) if isinstance(rows, Rows) else move(rows)
+
+
+def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
+    """Return encoded rows held in tensors on a device, for `Kernel.against` there.
+
+    Parameters
+    ----------
+    rows : ndarray, CSR matrix (which becomes dense), tensor or Rows that tensors can hold
+    device : torch.device or str
+    dtype : float32 or float64, optional
+        Of NumPy: the precision of kernel blocks; by default that of the rows.
+    """
+    there = moved(rows, lambda array: tensor(array, device))
+    return there if dtype is None else astype(there, dtype)
 
 
 class RightOperand:
@@ -250,7 +295,7 @@ class RightOperand:
             if B.shape[0] * B.shape[1] > _DENSE_LIMIT:
                 return B.T.tocsr()
             B = B.toarray()
-        return np.ascontiguousarray(B.T)
+        return contiguous(B.T)
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
@@ -259,16 +304,17 @@ class RightOperand:
         return [(some, np.ascontiguousarray(self._transposed[:, some])) for some in parts]
 
     @functools.cached_property
-    def _single(self) -> RightOperand:
-        return RightOperand(self._B.astype(np.float32))
+    def _in_other_precision(self) -> RightOperand:
+        other = np.float64 if float_dtype(self._B) == np.float32 else np.float32
+        return RightOperand(cast(self._B, other))
 
-    def product(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def product(self, A: Any, out: Any = None) -> Any:
         """Return the dense product A B', in the precision of A."""
-        if float_dtype(A) == np.float32 and self._B.dtype != np.float32:
-            return self._single.product(A, out)
-        if isinstance(A, np.ndarray) and isinstance(self._transposed, np.ndarray):
-            return np.matmul(A, self._transposed, out=out)
-        out = np.empty((n_rows(A), self._B.shape[0]), dtype=float_dtype(A)) if out is None else out
+        if float_dtype(A) != float_dtype(self._B):
+            return self._in_other_precision.product(A, out)
+        if not (sparse.issparse(A) or sparse.issparse(self._transposed)):
+            return namespace(A).matmul(A, self._transposed, out=out)
+        out = empty((n_rows(A), self._B.shape[0]), A, float_dtype(A)) if out is None else out
         if isinstance(self._transposed, np.ndarray):
             for some, part in self._chunks:
                 out[:, some] = A @ part

@@ -200,7 +200,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             L, kept = pivoted_cholesky(gram, noise)
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single and rows.uses_known:
+            if remember and features is not None and not single and rows.has_shortcuts:
                 order = kept if W is None else kept[:0]  # rows of L are then landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))

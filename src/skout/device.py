@@ -9,22 +9,19 @@ of the plan, and sums over blocks are float64 everywhere. TF32 is never used.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import _check_n_features
 
-from ._arrays import Rows, n_rows, row_slices, take
-from .kernels.device import device_block, host_array
+from ._arrays import Rows, float_dtype, moved, n_rows, row_slices, take, to_device
+from ._namespace import is_on_card, is_tensor, torch_dtype
 
 __all__ = [
     "DEVICE_BYTES",
-    "DeviceFeatures",
     "OnDevice",
     "device_project",
     "device_rows",
@@ -49,7 +46,7 @@ _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 def is_on_device(X: Any) -> bool:
     """Return whether X is a tensor on a card."""
-    return type(X).__module__.partition(".")[0] == "torch" and X.device.type != "cpu"
+    return is_on_card(X)
 
 
 def to_host(X: Any) -> Any:
@@ -110,8 +107,8 @@ class OnDevice(Rows):
     def __init__(self, source: Any, device: Any = None) -> None:
         self.source = source
         self.device = source.device if device is None else device
-        self.is_tensor = hasattr(source, "device") and not isinstance(source, np.ndarray)
-        self.dtype = _numpy_dtype(source)
+        self.is_tensor = is_tensor(source)
+        self.dtype = float_dtype(source)
 
     def __len__(self) -> int:
         return n_rows(self.source)
@@ -144,11 +141,9 @@ class OnDevice(Rows):
         return float(self.source.double().var(correction=0)) if self.source.numel() else 0.0
 
     @property
-    def kind(self) -> Any:
-        """The torch dtype of kernel values and moments, unless a plan says less."""
-        import torch
-
-        return torch.float64 if _has_fast_double(self.device) else None
+    def kind(self) -> np.dtype | None:
+        """The precision of kernel values and moments, unless a plan says less."""
+        return np.dtype(np.float64) if _has_fast_double(self.device) else None
 
     def blocks(self, width: int, *others: Any) -> Iterator[tuple[slice, list[Any]]]:
         """Yield slices, with the rows there and those of `others` (arrays) on the device.
@@ -172,10 +167,10 @@ class OnDevice(Rows):
         done: list[Any] = []
 
         def read(some: slice) -> list[Any]:
-            arrays = [] if self.is_tensor else [host_array(take(self.source, some))]
-            arrays += [np.ascontiguousarray(other[some], dtype=np.float64) for other in others]
-            tensors = [torch.from_numpy(_writable(array)) for array in arrays]
-            return [tensor.pin_memory() if cuda else tensor for tensor in tensors]
+            parts = [] if self.is_tensor else [take(self.source, some)]
+            parts += [np.asarray(other[some], dtype=np.float64) for other in others]
+            parts = [to_device(part, "cpu") for part in parts]
+            return [moved(part, lambda array: array.pin_memory()) for part in parts] if cuda else parts
 
         with ThreadPoolExecutor(1) as reader:
             waiting = [reader.submit(read, some) for some in slices[:_AHEAD]]
@@ -183,36 +178,27 @@ class OnDevice(Rows):
                 parts = waiting.pop(0).result()
                 if i + _AHEAD < len(slices):
                     waiting.append(reader.submit(read, slices[i + _AHEAD]))
-                moved = _moved(parts, self.device, lane)
-                yield some, [self.source[some], *moved] if self.is_tensor else moved
+                there = _sent(parts, self.device, lane)
+                yield some, [self.source[some], *there] if self.is_tensor else there
                 if lane is not None:  # the host must not run ahead of the device for long
                     done.append(torch.cuda.current_stream(self.device).record_event())
                     if len(done) > _AHEAD:
                         done.pop(0).synchronize()
 
 
-def _moved(parts: list[Any], device: Any, lane: Any) -> list[Any]:
-    """Return tensors on the device, copied in a stream of their own where there is one."""
+def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
+    """Return rows in tensors on the device, copied in a stream of their own where there is one."""
     import torch
 
     if lane is None:
-        return [part.to(device) for part in parts]
-    with torch.cuda.stream(lane):
-        moved = [part.to(device, non_blocking=True) for part in parts]
+        return [to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
+    with torch.cuda.stream(lane):
+        sent = [moved(part, lambda array: array.to(device, non_blocking=True)) for part in parts]
     now.wait_stream(lane)
-    for tensor in moved:
-        tensor.record_stream(now)
-    return moved
-
-
-def _writable(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.writeable else array.copy()
-
-
-def _numpy_dtype(source: Any) -> np.dtype:
-    """Return float32 or float64, the precision of what comes back."""
-    return np.dtype(np.float32 if str(source.dtype).endswith("float32") else np.float64)
+    for part in sent:
+        moved(part, lambda array: (array.record_stream(now), array)[1])
+    return sent
 
 
 def _has_fast_double(device: Any) -> bool:
@@ -223,60 +209,20 @@ def _has_fast_double(device: Any) -> bool:
     return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
 
 
-class DeviceFeatures:
-    """phi(x) = W k(landmarks, x) on a device, a block of rows at a time.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    landmarks : rows on the host
-    weights : None, ndarray or CSR matrix of shape (m, m')
-    device : torch.device
-    dtype : torch.dtype
-    """
-
-    def __init__(self, kernel: Any, landmarks: Any, weights: Any, device: Any, dtype: Any) -> None:
-        import torch
-
-        self.block = device_block(kernel, landmarks, device, dtype)
-        self.width = n_rows(landmarks)  # columns of kernel values
-        if weights is None:
-            self.weights = None
-        elif sparse.issparse(weights):
-            self.weights = _sparse_tensor(weights.tocsr()).to(device, dtype)
-        else:
-            self.weights = torch.as_tensor(weights).to(device, dtype)
-
-    def __call__(self, rows: Any) -> Any:
-        """Return the features of a block of rows, shape (b, m)."""
-        K = self.block(rows)
-        return K if self.weights is None else (self.weights @ K.T.contiguous()).T
-
-
-def _sparse_tensor(W: Any) -> Any:
-    import torch
-
-    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
-    values = torch.as_tensor(W.data)
-    with warnings.catch_warnings():  # PyTorch calls this form new, each time
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
-
-
 def device_project(
     features: Any, rows: OnDevice, matrix: np.ndarray | None, offset: Any = 0.0
 ) -> Any:
     """Return features(rows) @ matrix + offset: a tensor if the rows are one, else an array."""
     import torch
 
-    kind = rows.kind or (torch.float32 if rows.dtype == np.float32 else torch.float64)
-    own = torch.float32 if rows.dtype == np.float32 else torch.float64
-    phi = DeviceFeatures(features.kernel, features.landmarks, features.weights, rows.device, kind)
+    phi = features.on(rows.device, rows.kind or rows.dtype)
+    kind = torch_dtype(rows.kind or rows.dtype)
     right = None if matrix is None else torch.as_tensor(matrix).to(rows.device, kind)
     added = torch.as_tensor(offset).to(rows.device, kind)
     n, p = len(rows), features.m if matrix is None else matrix.shape[1]
-    out = torch.empty((n, p), dtype=own, device=rows.device if rows.is_tensor else "cpu")
-    for some, (part,) in rows.blocks(phi.width):
+    home = rows.device if rows.is_tensor else "cpu"
+    out = torch.empty((n, p), dtype=torch_dtype(rows.dtype), device=home)
+    for some, (part,) in rows.blocks(max(phi.width, phi.m)):
         F = phi(part)
         out[some] = (F if right is None else F @ right) + added
     return out if rows.is_tensor else out.numpy()

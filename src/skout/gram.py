@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._arrays import astype, float_dtype, n_rows, row_slices, take
+from ._arrays import astype, float_dtype, n_rows, row_slices, take, to_device
 from ._inputs import check_memory
+from ._namespace import cast, empty, is_tensor, sparse_tensor, tensor
 from ._threads import map_blocks
-from .kernels.base import Kernel
-from .kernels.device import DeviceFeatures
-from .rows import Memory, RowMap, Source, block_rows
+from .kernels.base import Kernel, rows_on_device
+from .rows import Memory, Place, RowMap, Source, block_rows
 
 __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
 
@@ -46,18 +46,20 @@ class LandmarkFeatures:
     kernel : Kernel
         With numeric parameters.
     landmarks : rows
+        Those in tensors on a device make features of rows there, see `on`.
     weights : None, ndarray or CSR matrix of shape (m, m')
     """
 
     def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
         self.m = n_rows(landmarks) if weights is None else weights.shape[0]
+        # columns of kernel values that are held
+        self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
     @property
     def _chunks(self) -> list[slice]:
         m_prime = n_rows(self.landmarks)
-        size = m_prime if self.weights is None else _LANDMARK_CHUNK
-        return list(row_slices(m_prime, size))
+        return list(row_slices(m_prime, m_prime if self.weights is None else _LANDMARK_CHUNK))
 
     @functools.cached_property
     def _blocks(self) -> list[Any]:
@@ -66,40 +68,70 @@ class LandmarkFeatures:
 
     @functools.cached_property
     def _weights(self) -> list[Any] | None:
-        return None if self.weights is None else [self.weights[:, c] for c in self._chunks]
-
-    def on(self, place: Any, kind: Any) -> Any:
-        """Return the same function of tensors on a device, in the precision `kind`."""
-        return DeviceFeatures(self.kernel, self.landmarks, self.weights, place.device, kind)
+        if self.weights is None:
+            return None
+        return [_beside(self.landmarks, self.weights[:, chunk]) for chunk in self._chunks]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made of the rest, which need not travel."""
-        return {name: self.__dict__[name] for name in ("kernel", "landmarks", "weights", "m")}
+        own = ("kernel", "landmarks", "weights", "m", "width")
+        return {name: self.__dict__[name] for name in own}
 
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def on(self, device: Any, dtype: Any) -> LandmarkFeatures:
+        """Return the same features of rows on a device.
+
+        Parameters
+        ----------
+        device : torch.device
+        dtype : float32 or float64
+            Of NumPy: the precision of landmarks, kernel values and products with W there.
+        """
+        landmarks = rows_on_device(self.kernel, self.landmarks, device, dtype)
+        return LandmarkFeatures(self.kernel, landmarks, self.weights)
+
+    def __call__(self, rows: Any, out: Any = None) -> Any:
         """Return the features of a block of rows, shape (b, m)."""
+        if is_tensor(self.landmarks):
+            rows = to_device(rows, _held(self.landmarks).device, float_dtype(self.landmarks))
         dtype = float_dtype(rows)
-        out = np.empty((n_rows(rows), self.m), dtype=dtype) if out is None else out
+        out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
         for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
             self._fill(take(rows, some), out[some])
         return out
 
     def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
-        """Return how many rows to compute at a time."""
-        width = min(n_rows(self.landmarks), _LANDMARK_CHUNK) if self.weights is not None else self.m
-        size = _CACHE_BYTES // (max(1, width) * dtype.itemsize)
+        """Return how many rows to compute at a time: on a device all, it has other caches."""
+        if is_tensor(rows):
+            return max(1, n_rows(rows))
+        size = _CACHE_BYTES // (max(1, self.width) * dtype.itemsize)
         # products of sparse rows start more slowly
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
+    def _fill(self, rows: Any, out: Any) -> None:
         if self._weights is None:
-            self._blocks[0](rows, out)
+            K = self._blocks[0](rows, out)
+            if K is not out:  # a kernel may do without the buffer
+                out[...] = K
             return
         out[...] = 0.0
         for block, W in zip(self._blocks, self._weights, strict=True):
             # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
-            K = block(rows, np.empty((W.shape[1], len(out)), dtype=out.dtype).T)
-            out += (W.astype(K.dtype, copy=False) @ K.T).T
+            K = block(rows, empty((W.shape[1], len(out)), out, float_dtype(out)).T)
+            out += (cast(W, K.dtype) @ K.T).T
+
+
+def _held(rows: Any) -> Any:
+    return getattr(rows, "held", rows)
+
+
+def _beside(landmarks: Any, W: Any) -> Any:
+    """Return a part of the weights where the landmarks are, in their precision."""
+    if not is_tensor(landmarks):
+        return W
+    like = empty((0,), landmarks, float_dtype(landmarks))
+    if sparse.issparse(W):
+        return sparse_tensor(W.tocsr(), like)
+    return cast(tensor(W, like.device), like.dtype)
 
 
 class KernelMatrix:
@@ -227,16 +259,15 @@ class Projection(RowMap):
             F += self.offset
         return F.astype(dtype, copy=False)
 
-
-    def on(self, place: Any) -> RowMap:
+    def on(self, place: Place) -> RowMap:
         return _CardProjection(self, place)
 
 
 class _CardProjection(RowMap):
-    """The same on a card, with tensors."""
+    """The same of tensors on a card, in the precision that is fast there."""
 
-    def __init__(self, base: Projection, place: Any) -> None:
-        self.features = base.features.on(place, place.kind)
+    def __init__(self, base: Projection, place: Place) -> None:
+        self.features = base.features.on(place.device, place.dtype)
         self.matrix = None if base.matrix is None else place.moved(base.matrix)
         self.offset = 0.0 if base.offset is None else place.moved(base.offset)
         self.width = base.width

@@ -71,7 +71,7 @@ class Sample:
         """
         n, d = self.targets.shape
         targets = self.targets.at_hand
-        if d < _FEW_OUTPUTS or targets is None:
+        if d < _FEW_OUTPUTS or targets is None or not self.rows.has_shortcuts:
             return self, None
         first, codes = unique(targets)
         n_sums = self.n_groups * len(first)
@@ -269,11 +269,9 @@ class CardMoments(Reduction):
     def __init__(self, base: BlockMoments, place: Any) -> None:
         self.base, self.place = base, place
         self.width = base.width
-        single = base.dtype == np.float32 and place.own.itemsize == 4
-        self.kind = place.own if single and place.kind.itemsize == 4 else place.kind
-        self.features = base.features.on(place, self.kind)
-        self.prepare = base.whitening.on(place, self.kind)
-        self.origin = 0.0 if base.origin is None else place.moved(base.origin, place.double)
+        self.features = base.features.on(place.device, place.dtype)
+        self.prepare = base.whitening.on(place)
+        self.origin = 0.0 if base.origin is None else place.moved(base.origin, np.float64)
 
     def __call__(
         self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any

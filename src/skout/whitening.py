@@ -115,18 +115,18 @@ class Whitening:
     def _partial(self) -> Callable[[np.ndarray], np.ndarray]:
         return partial_whitening(self.components, self.plan.size, self.plan.dtype)[0]
 
-    def on(self, place: Any, kind: Any) -> Callable[[Any], Any]:
+    def on(self, place: Any) -> Callable[[Any], Any]:
         """Return `apply` for tensors on a device."""
         C, s = self.components, self.plan.size
         if self.mean is not None:
-            centre = place.moved(self.mean, kind)
+            centre = place.moved(self.mean)
             return lambda F: F.sub_(centre)
         if s == self.p or self.ordered:
-            full = place.moved(C.T, kind)
+            full = place.moved(C.T)
             return lambda F: F @ full
         if s == 0:
             return lambda F: F
-        first, share = place.moved(C[:s, :s].T, kind), place.moved(off_diagonal(C, s).T, kind)
+        first, share = place.moved(C[:s, :s].T), place.moved(off_diagonal(C, s).T)
 
         def apply(F: Any) -> Any:
             F[:, :s] = F[:, :s] @ first

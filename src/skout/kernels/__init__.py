@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._namespace import namespace
 from .base import (
     KERNELS,
     Kernel,
@@ -54,6 +55,7 @@ __all__ = [
     "WeisfeilerLehman",
     "align",
     "as_kernel",
+    "namespace",
     "read_graphs",
 ]
 

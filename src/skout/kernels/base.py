@@ -17,8 +17,19 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
+from .._arrays import (
+    Joint,
+    Rows,
+    as_objects,
+    astype,
+    float_dtype,
+    n_rows,
+    row_slices,
+    take,
+    to_device,
+)
 from .._inputs import check_memory
+from .._namespace import cast, empty, is_tensor, namespace, ones
 from .._threads import map_blocks, spare_threads
 from .._validation import check_matrix, check_number, resolve
 from ..rows import Survey, source
@@ -33,10 +44,12 @@ __all__ = [
     "Scaled",
     "Sum",
     "as_kernel",
+    "rows_on_device",
 ]
 
-# A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m).
-Block = Callable[..., np.ndarray]
+# A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m), a tensor where
+# the rows are tensors.
+Block = Callable[..., Any]
 
 _PAIRED_ROWS = 128
 # Kernel values from which threads share a Gram matrix, and rows that one takes at a time.
@@ -75,6 +88,43 @@ def as_kernel(spec: Any) -> Kernel:
     )
 
 
+def rows_on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
+    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
+
+    A kernel that does not announce it is tried on two rows, and must give what it gives here.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    rows : encoded rows on the host
+    device : torch.device
+    dtype : float32 or float64
+        The precision of kernel blocks.
+    """
+    if not kernel.runs_on_device:
+        try:
+            _try_on_device(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
+        except Exception as error:
+            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
+            raise ValueError(
+                f"{kernel!r} does not run on {device}. These kernels do: "
+                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
+                "Leave out device= to compute on the CPU."
+            ) from error
+    return to_device(rows, device, dtype)
+
+
+def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
+    """Raise unless a block of tensors has the values of a block of arrays."""
+    there = to_device(rows, device)
+    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
+    if not is_tensor(found) or found.device.type != device.type:
+        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
+    if not np.allclose(found.cpu().numpy(), expected, rtol=1e-6):
+        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
+
+
 class Kernel(ABC, BaseEstimator):
     """Base of all kernels: when are two objects alike?
 
@@ -83,6 +133,9 @@ class Kernel(ABC, BaseEstimator):
 
     #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X.
     takes_vectors: bool = True
+    #: The formula takes rows in tensors too, see `skout.kernels.namespace`, and runs on a card. A
+    #: kernel that does not say so is tried.
+    runs_on_device: bool = False
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
 
@@ -213,11 +266,15 @@ class _Combination(Kernel):
         }
         return lambda: clone(self).set_params(**{name: make() for name, make in found.items()})
 
+    @property
+    def runs_on_device(self) -> bool:  # type: ignore[override]
+        return all(self._part(name).runs_on_device for name in self.parts)
+
     def against(self, B: Any) -> Block:
         left_B, right_B = _sides(B)
         left, right = self._part("left").against(left_B), self._part("right").against(right_B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             left_A, right_A = _sides(A)
             K = left(left_A, out)
             self._combine(K, right(right_A))
@@ -225,15 +282,15 @@ class _Combination(Kernel):
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         left_A, right_A = _sides(A)
-        values = np.array(self._part("left").diag(left_A), dtype=np.float64)
+        values = cast(self._part("left").diag(left_A), np.float64) + 0.0  # a copy
         self._combine(values, self._part("right").diag(right_A))
         return values
 
     @staticmethod
     @abstractmethod
-    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+    def _combine(K: Any, other: Any) -> None:
         """Bring the values of the right kernel into those of the left one."""
 
 
@@ -260,7 +317,7 @@ class Sum(_Combination):
     """
 
     @staticmethod
-    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+    def _combine(K: Any, other: Any) -> None:
         K += other
 
 
@@ -286,7 +343,7 @@ class Product(_Combination):
         return self._part("left").normalized and self._part("right").normalized
 
     @staticmethod
-    def _combine(K: np.ndarray, other: np.ndarray) -> None:
+    def _combine(K: Any, other: Any) -> None:
         K *= other
 
 
@@ -298,6 +355,10 @@ class _Wrapper(Kernel):
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("kernel").takes_vectors
+
+    @property
+    def runs_on_device(self) -> bool:  # type: ignore[override]
+        return self._part("kernel").runs_on_device
 
     def encode(self, objects: Any) -> Any:
         return self._part("kernel").encode(objects)
@@ -322,14 +383,14 @@ class Scaled(_Wrapper):
         check_number(self.factor, "factor", strict=True)
         base = self._part("kernel").against(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             K = base(A, out)
-            K *= K.dtype.type(self.factor)
+            K *= float(self.factor)
             return K
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         return check_number(self.factor, "factor", strict=True) * self._part("kernel").diag(A)
 
 
@@ -360,26 +421,27 @@ class Normalized(_Wrapper):
         kernel = self._part("kernel")
         base = kernel.against(B)
         right, right_zero = _inverse_norms(kernel.diag(B))
+        any_zero = bool(right_zero.any())
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             K = base(A, out)
             left, left_zero = _inverse_norms(kernel.diag(A))
-            K *= left[:, None].astype(K.dtype)
-            K *= right.astype(K.dtype)
-            if left_zero.any() and right_zero.any():
-                K[np.ix_(left_zero, right_zero)] = 1.0
+            K *= cast(left[:, None], K.dtype)
+            K *= cast(right, K.dtype)
+            if any_zero and left_zero.any():
+                K[left_zero[:, None] & right_zero] = 1.0
             return K
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
-        return np.ones(n_rows(A))
+    def diag(self, A: Any) -> Any:
+        return ones(n_rows(A), A)
 
 
-def _inverse_norms(diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _inverse_norms(diagonal: Any) -> tuple[Any, Any]:
     """Return (1/sqrt(diagonal), 0 where it is 0) and the mask of the zeros."""
-    zero = diagonal <= 0
-    return np.where(zero, 0.0, 1.0 / np.sqrt(np.where(zero, 1.0, diagonal))), zero
+    xp, zero = namespace(diagonal), diagonal <= 0
+    return xp.where(zero, 0.0, 1.0 / xp.sqrt(xp.where(zero, 1.0, diagonal))), zero
 
 
 class PairwiseFunction(Kernel):
@@ -419,25 +481,25 @@ class PairwiseFunction(Kernel):
         return check_matrix(objects, accept_sparse=not self.takes_vectors)
 
     def against(self, B: Any) -> Block:
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             K = self.function(A, B)
-            K = np.asarray(K.toarray() if sparse.issparse(K) else K)
-            if K.dtype.kind not in "fiub":
+            if not is_tensor(K):
+                K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+            if not is_tensor(K) and K.dtype.kind not in "fiub":
                 raise TypeError(
                     "The kernel function must return a matrix of real numbers. "
                     f"Got {K.dtype} of shape {K.shape} instead."
                 )
-            K = K.astype(float_dtype(A), copy=False)
+            K = cast(K, float_dtype(A))
             expected = (n_rows(A), n_rows(B))
             if K.shape != expected:
                 raise ValueError(
                     f"The kernel function returned shape {K.shape} for inputs of {expected[0]} "
                     f"and {expected[1]} rows; expected {expected}."
                 )
-            if not np.isfinite(K).all():
+            if not namespace(K).isfinite(K).all():
                 raise ValueError("The kernel function returned NaN or infinity.")
-            if out is None:
-                return K.copy()
+            out = empty(expected, K, float_dtype(K)) if out is None else out
             out[...] = K
             return out
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._arrays import RightOperand, astype, n_rows
+from .._namespace import cast, contiguous, namespace, ones
 from .._validation import check_choice
 from ..rows import Survey
 from .base import Block, Kernel
@@ -32,6 +33,7 @@ class _SetKernel(VectorKernel):
     |a| is the sum of a, |a and b| the sum of min(a, b). Two empty sets are alike.
     """
 
+    runs_on_device = True
     #: (|a and b|, |a|, |b|) -> numerator and denominator
     _parts: Parts
 
@@ -69,18 +71,21 @@ class _SetKernel(VectorKernel):
     def _of_matrix(self, B: Any) -> Block:
         """Return the block function of matrices, whose values may be counts."""
         overlap = _overlap_with(B)
-        size_b = np.asarray(B.sum(axis=1)).ravel()
+        size_b = _row_sums(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             common = overlap(A, block_buffer(A, n_rows(B), out))
-            size_a = np.asarray(A.sum(axis=1)).ravel().astype(common.dtype, copy=False)
-            sizes = size_a, size_b.astype(common.dtype, copy=False)
+            sizes = (cast(size, common.dtype) for size in (_row_sums(A), size_b))
             return divide_sets(type(self)._parts, common, *sizes, common)
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
-        return np.ones(n_rows(A))
+    def diag(self, A: Any) -> Any:
+        return ones(n_rows(A), A)
+
+
+def _row_sums(A: Any) -> Any:
+    return np.asarray(A.sum(axis=1)).ravel() if sparse.issparse(A) else A.sum(axis=1)
 
 
 def _are_integers(objects: Any) -> bool:
@@ -104,18 +109,17 @@ def _overlap_with(B: Any) -> Block:
     With the values 0 = v_0 < v_1 < ... of B, min(a, b) = sum_i (clip(a, v_{i-1}, v_i) - v_{i-1})
     1[b >= v_i]: for 0/1 vectors a single product.
     """
-    values = np.unique(B.data if sparse.issparse(B) else B)
-    levels = values[values > 0]
+    values = namespace(B).unique(B.data if sparse.issparse(B) else B)
+    levels = values[values > 0].tolist()
     if len(levels) > _MAX_LEVELS:
         return _overlap_by_column(B)
     indicators = [RightOperand(_indicator(B, level)) for level in levels]
-    lower = np.concatenate([[0.0], levels])[:-1]
+    lower = [0.0, *levels][:-1]
 
-    def overlap(A: Any, out: np.ndarray) -> np.ndarray:
+    def overlap(A: Any, out: Any) -> Any:
         out[...] = 0.0
         for low, high, right in zip(lower, levels, indicators, strict=True):
-            share = _share(A, low, high)
-            out += right.product(share)
+            out += right.product(_share(A, low, high))
         return out
 
     return overlap
@@ -123,13 +127,14 @@ def _overlap_with(B: Any) -> Block:
 
 def _overlap_by_column(B: Any) -> Block:
     """Return the function A -> sum_j min(a_j, b_j), one pass over the block for each column."""
-    columns = np.ascontiguousarray((B.toarray() if sparse.issparse(B) else B).T)
+    columns = contiguous((B.toarray() if sparse.issparse(B) else B).T)
+    not_zero = [j for j, there in enumerate((columns > 0).any(axis=1).tolist()) if there]
 
-    def overlap(A: Any, out: np.ndarray) -> np.ndarray:
+    def overlap(A: Any, out: Any) -> Any:
         out[...] = 0.0
-        A = A.toarray() if sparse.issparse(A) else A
-        for j in np.flatnonzero(columns.any(axis=1)):
-            out += np.minimum.outer(A[:, j], columns[j])
+        A, xp = A.toarray() if sparse.issparse(A) else A, namespace(out)
+        for j in not_zero:
+            out += xp.minimum(A[:, j, None], columns[j])
         return out
 
     return overlap
@@ -138,7 +143,7 @@ def _overlap_by_column(B: Any) -> Block:
 def _indicator(B: Any, level: float) -> Any:
     """Return 1[b >= level] in the format of B."""
     if not sparse.issparse(B):
-        return (level <= B).astype(B.dtype)
+        return cast(level <= B, B.dtype)
     out = B.copy()
     out.data = (level <= B.data).astype(B.dtype)
     out.eliminate_zeros()
@@ -148,9 +153,9 @@ def _indicator(B: Any, level: float) -> Any:
 def _share(A: Any, low: float, high: float) -> Any:
     """Return clip(a, low, high) - low in the format of A."""
     if not sparse.issparse(A):
-        return np.clip(A, low, high) - A.dtype.type(low)
+        return namespace(A).clip(A, low, high) - low
     out = A.copy()
-    out.data = np.clip(A.data, low, high) - A.dtype.type(low)
+    out.data = np.clip(A.data, low, high) - low
     return out
 
 
@@ -234,15 +239,15 @@ class GaussianTanimoto(_SetKernel, WithGamma):
         gamma = self._width()
         tanimoto = super().against(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             K = tanimoto(A, out)
             K -= 1.0
-            K *= K.dtype.type(2.0 * gamma)
-            return np.exp(K, out=K)
+            K *= 2.0 * float(gamma)
+            return namespace(K).exp(K, out=K)
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         self._width()
         return super().diag(A)
 

@@ -10,7 +10,18 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
-from .._arrays import Rows, astype, float_dtype, n_rows, row_keys, row_slices, stack, take
+from .._arrays import (
+    Rows,
+    astype,
+    float_dtype,
+    is_float,
+    moved,
+    n_rows,
+    row_keys,
+    row_slices,
+    stack,
+    take,
+)
 from .._linalg import symmetric_eigen
 from .._validation import check_number, check_rng
 from ..rows import Survey
@@ -33,14 +44,20 @@ class _Images(Rows):
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
-        numeric = getattr(rows, "dtype", np.dtype(object)).kind == "f"
-        self.dtype = float_dtype(rows) if numeric else np.dtype(object)
+        self.dtype = float_dtype(rows) if is_float(rows) else np.dtype(object)
 
     def __len__(self) -> int:
         return n_rows(self.rows)
 
     def __getitem__(self, index: Any) -> Self:
         return type(self)(self.rows[index])
+
+    @property
+    def held(self) -> Any:
+        return getattr(self.rows, "held", self.rows)
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        return type(self)(moved(self.rows, move))
 
     def keys(self) -> list[Any]:
         return row_keys(self.rows)
@@ -83,6 +100,10 @@ class Mapped(Kernel):
     @property
     def normalized(self) -> bool:
         return self._part("kernel").normalized
+
+    @property
+    def runs_on_device(self) -> bool:  # type: ignore[override]
+        return self._part("kernel").runs_on_device
 
     def encode(self, objects: Any) -> _Images:
         """Call the function, and encode what it returns."""

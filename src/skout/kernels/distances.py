@@ -11,20 +11,22 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
 from .._arrays import RightOperand, float_dtype, n_rows
+from .._namespace import cast, empty, is_tensor, median, namespace, row_dots
+from .._namespace import manhattan as tensor_manhattan
 
 __all__ = ["SquaredDistances", "block_buffer", "manhattan", "squared_norms"]
 
 
-def block_buffer(A: Any, m: int, out: np.ndarray | None) -> np.ndarray:
+def block_buffer(A: Any, m: int, out: Any) -> Any:
     """Return `out`, or a new (b, m) block in the precision of A."""
-    return np.empty((n_rows(A), m), dtype=float_dtype(A)) if out is None else out
+    return empty((n_rows(A), m), A, float_dtype(A)) if out is None else out
 
 
-def squared_norms(A: Any) -> np.ndarray:
+def squared_norms(A: Any) -> Any:
     """Return ||a||^2 of each row, in the dtype of A."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
+    return row_dots(A, A)
 
 
 # Rows that a median is taken of, and squared distances of the mean that make it a bad centre.
@@ -56,48 +58,53 @@ class SquaredDistances:
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
         self.sparse = sparse.issparse(B)
-        self._cast: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        self._cast: dict[Any, tuple[Any, Any]] = {}
         if self.sparse:
             self.operand = RightOperand(B)
             self.norms = squared_norms(B)
             return
-        B = B.astype(np.float64)
-        centre = _centre(B) if len(B) else np.zeros(B.shape[1])
+        xp, B = namespace(B), cast(B, np.float64)
+        centre = _centre(B) if len(B) else B.sum(axis=0)
         # a number of both precisions, so that blocks of either subtract the same
         with np.errstate(over="ignore"):
-            rounded = centre.astype(np.float32).astype(np.float64)
-        self.centre = np.where(np.isfinite(rounded), rounded, centre)
+            rounded = cast(cast(centre, np.float32), np.float64)
+        self.centre = xp.where(xp.isfinite(rounded), rounded, centre)
         B = B - self.centre
         self.norms = squared_norms(B)
-        columns = [-2.0 * B, np.ones((len(B), 1)), self.norms[:, None]]
-        self.right = np.ascontiguousarray(np.hstack(columns).T)
+        self.right = empty((B.shape[1] + 2, len(B)), B, np.float64)
+        self.right[:-2] = -2.0 * B.T
+        self.right[-2] = 1.0
+        self.right[-1] = self.norms
 
-    def __call__(self, A: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, A: Any, out: Any = None) -> Any:
         """Return factor * ||a - b||^2."""
         if sparse.issparse(A) and not self.sparse:
             return self._sparse_twin(A, out)
         out = block_buffer(A, n_rows(self.B), out)
         norms = self._product(A, out)
         if self.snap:
-            noise = self.noise(out.dtype) * np.add.outer(norms, self.norms)
-            out[np.abs(out) <= noise] = 0.0
+            out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
         return out
 
-    def noise(self, dtype: np.dtype) -> float:
-        """Return what rounding may make of a distance, for each unit of the two squared norms."""
-        return 32.0 * float(np.finfo(dtype).eps) * abs(self._factor_in(dtype))
+    def _noise(self, norms: Any, dtype: np.dtype) -> Any:
+        """Return what rounding may make of the distances, given the squared norms of A."""
+        unit = 32.0 * float(np.finfo(dtype).eps) * abs(self._factor_in(dtype))
+        return (unit * norms)[:, None] + cast(unit * self.norms, dtype)
 
     def _factor_in(self, dtype: np.dtype) -> float:
         if not self.saturates or self.factor == 0.0:
             return self.factor
         limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
-        largest = max(limit / most, float(np.max(self.norms, initial=0.0)))
+        largest = max(limit / most, self._largest_norm)
         return self.factor * min(1.0, limit / largest / abs(self.factor))
 
     def snap_if(self, scale: float) -> None:
         """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
-        largest = float(np.max(self.norms, initial=0.0))
-        self.snap |= bool(32.0 * np.finfo(np.float64).eps * largest * scale > 0.01)
+        self.snap |= bool(32.0 * np.finfo(np.float64).eps * self._largest_norm * scale > 0.01)
+
+    @functools.cached_property
+    def _largest_norm(self) -> float:
+        return float(self.norms.max()) if len(self.norms) else 0.0
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
@@ -105,12 +112,12 @@ class SquaredDistances:
             sparse.csr_matrix(self.B), self.factor, snap=self.snap, saturates=self.saturates
         )
 
-    def may_err_in_sign(self, A: Any, dtype: np.dtype) -> bool:
+    def may_err_in_sign(self, A: Any, out: Any) -> bool:
         """Return whether the result may have the wrong sign by rounding."""
         is_sparse = self.sparse or sparse.issparse(A)
-        return not self.snap and (is_sparse or not self.over or dtype != np.float64)
+        return not self.snap and (is_sparse or not self.over or float_dtype(out) != np.float64)
 
-    def _product(self, A: Any, out: np.ndarray) -> np.ndarray:
+    def _product(self, A: Any, out: Any) -> Any:
         """Fill `out` and return the squared norms of A."""
         if self.sparse:
             norms = squared_norms(A)
@@ -120,39 +127,42 @@ class SquaredDistances:
             out += (factor * norms)[:, None].astype(out.dtype)
             out += (factor * self.norms).astype(out.dtype)
             return norms
-        centre, right = self.operands(out.dtype)
-        augmented = np.empty((A.shape[0], A.shape[1] + 2), dtype=out.dtype)
+        xp, dtype = namespace(A), float_dtype(out)
+        centre, right = self._operands(dtype)
+        augmented = empty((A.shape[0], A.shape[1] + 2), A, dtype)
         centred, norms = augmented[:, :-2], augmented[:, -2]
-        np.subtract(A, centre, out=centred)
-        np.einsum("ij,ij->i", centred, centred, out=norms)
+        xp.subtract(A, centre, out=centred)
+        row_dots(centred, centred, out=norms)
         augmented[:, -1] = 1.0
-        np.matmul(augmented, right, out=out)
+        xp.matmul(augmented, right, out=out)
         return norms
 
-    def operands(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    def _operands(self, dtype: np.dtype) -> tuple[Any, Any]:
         """Return the centre and the right factor of the product, for dense rows."""
         if dtype not in self._cast:
-            right = (self._factor_in(dtype) * self.right).astype(dtype)
+            right = cast(self._factor_in(dtype) * self.right, dtype)
             if self.over and dtype == np.float64:
                 right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
-            self._cast[dtype] = (self.centre.astype(dtype), right)
+            self._cast[dtype] = (cast(self.centre, dtype), right)
         return self._cast[dtype]
 
 
-def _centre(B: np.ndarray) -> np.ndarray:
+def _centre(B: Any) -> Any:
     """Return the mean of the rows, or the median of some where a few far rows pull the mean away.
 
     Away from most rows, their distances would drown in the rounding of their norms.
     """
     mean = B.mean(axis=0)
     some = B[:: max(1, len(B) // _MEDIAN_ROWS)]
-    middle = np.median(some, axis=0)
-    spread = np.median(squared_norms(some - middle))
+    middle = median(some)
+    spread = median(squared_norms(some - middle))
     return middle if (mean - middle) @ (mean - middle) > _FAR * spread else mean
 
 
-def manhattan(A: Any, B: Any) -> np.ndarray:
+def manhattan(A: Any, B: Any) -> Any:
     """Return L1 distances."""
+    if is_tensor(A):
+        return tensor_manhattan(A, cast(B, A.dtype))
     if not (n_rows(A) and n_rows(B)):
         return np.zeros((n_rows(A), n_rows(B)))
     if sparse.issparse(A) or sparse.issparse(B):

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._arrays import Rows, float_dtype, row_slices
+from .._namespace import cast, empty, is_on_card, is_tensor, namespace, unpack_bits
 from .._threads import map_blocks, spare_threads
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
@@ -27,8 +28,8 @@ _DIVIDED = 64
 _KEPT_BYTES = 2**28
 # Bits that are looked at, packed or unpacked at a time.
 _AT_ONCE = 2**24
-# float32 counts exactly up to here.
-_EXACT = 2**24
+# float32 counts exactly up to here, float16 up to the next.
+_EXACT, _EXACT_HALF = 2**24, 2**11
 
 
 class PackedBits(Rows):
@@ -40,7 +41,7 @@ class PackedBits(Rows):
     Parameters
     ----------
     words : ndarray of uint64, shape (n, ceil(n_bits / 64))
-        Bits beyond `n_bits` are 0.
+        Bits beyond `n_bits` are 0. On a device, `to_device` holds them as a tensor of bytes.
     n_bits : int
         Number of columns.
     dtype : float32 or float64, default float64
@@ -81,7 +82,7 @@ class PackedBits(Rows):
         self.dtype = _precision(dtype)
         self.sizes = _count_ones(self.words)
 
-    def _like(self, words: np.ndarray, sizes: np.ndarray, dtype: Any = None) -> Self:
+    def _like(self, words: Any, sizes: Any, dtype: Any = None) -> Self:
         """Return rows of as many bits, whose words need no check."""
         other = object.__new__(type(self))
         other.words, other.sizes, other.n_bits = words, sizes, self.n_bits
@@ -108,6 +109,13 @@ class PackedBits(Rows):
         chosen = np.atleast_1d(np.arange(len(self))[index])
         return self._like(self.words[chosen], self.sizes[chosen])
 
+    @property
+    def held(self) -> Any:
+        return self.words
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        return self._like(move(_octets(self.words)), move(self.sizes))
+
     def keys(self) -> list[bytes]:
         return [row.tobytes() for row in self.words]
 
@@ -129,12 +137,11 @@ class PackedBits(Rows):
         words, sizes = (self.words.copy(), self.sizes.copy()) if copy else (self.words, self.sizes)
         return self._like(words, sizes, dtype)
 
-    def unpack(self, dtype: Any = np.uint8) -> np.ndarray:
+    def unpack(self, dtype: Any = np.uint8) -> Any:
         """Return the bits as an array of 0 and 1, shape (n, n_bits)."""
-        out = np.empty(self.shape, dtype=dtype)
+        out = empty(self.shape, self.words, dtype)
         for some in row_slices(len(self), max(1, _AT_ONCE // max(1, self.n_bits))):
-            octets = np.ascontiguousarray(self.words[some]).astype(_WORD, copy=False).view(np.uint8)
-            out[some] = np.unpackbits(octets, axis=1, count=self.n_bits, bitorder="little")
+            out[some] = unpack_bits(_octets(self.words[some]), self.n_bits)
         return out
 
     def toarray(self) -> np.ndarray:
@@ -143,6 +150,13 @@ class PackedBits(Rows):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.unpack(self.dtype if dtype is None else dtype)
+
+
+def _octets(words: Any) -> Any:
+    """Return words as bytes, lowest first; tensors are bytes already."""
+    if is_tensor(words):
+        return words
+    return np.ascontiguousarray(words).astype(_WORD, copy=False).view(np.uint8)
 
 
 def _precision(dtype: Any) -> np.dtype:
@@ -288,20 +302,19 @@ def _octets_reader(items: list[Any]) -> Any:
 # Gram blocks -----------------------------------------------------------------------------------
 
 
-def divide_sets(
-    parts: Parts, common: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> np.ndarray:
+def divide_sets(parts: Parts, common: Any, a: Any, b: Any, out: Any) -> Any:
     """Fill `out` with a kernel of the overlaps and sizes of sets; two empty ones are alike."""
     top, bottom = parts(common, a[:, None], b)
     empty_a, empty_b = a <= 0, b <= 0
-    if empty_a.any() or empty_b.any():
+    any_empty = bool(empty_a.any() or empty_b.any())
+    if any_empty:
         bottom[empty_a] = 1.0
         bottom[:, empty_b] = 1.0
-    np.divide(top, bottom, out=out, casting="same_kind")
-    if empty_a.any() or empty_b.any():
+    namespace(common).divide(top, bottom, out=out)
+    if any_empty:
         out[empty_a] = 0.0
         out[:, empty_b] = 0.0
-        out[np.ix_(empty_a, empty_b)] = 1.0
+        out[empty_a[:, None] & empty_b] = 1.0
     return out
 
 
@@ -309,7 +322,9 @@ class BitBlocks:
     """The block function (A, out=None) -> K(A, B) of packed rows.
 
     It counts in a compiled loop where numba is installed, else multiplies unpacked bits in float32,
-    which is exact. Both divide the same integers in float64, so that the results are the same.
+    which is exact. Both divide the same integers in float64, so that the results are the same. Bits
+    in tensors are multiplied, on a card in float16, whose sums there are exact; the division is in
+    the precision of the rows.
 
     Parameters
     ----------
@@ -320,15 +335,19 @@ class BitBlocks:
 
     def __init__(self, parts: Parts, B: PackedBits) -> None:
         self.parts, self.B = parts, B
-        self._exact = np.float32 if B.n_bits < _EXACT else np.float64
+        self._exact: Any = np.float32 if B.n_bits < _EXACT else np.float64
+        if is_on_card(B.words):
+            self._exact = np.float16
 
-    def __call__(self, A: PackedBits, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, A: PackedBits, out: Any = None) -> Any:
         B = self.B
         if A.n_bits != B.n_bits:  # a compiled loop would read beyond the end
             raise ValueError(f"Rows have {A.n_bits} bits, and landmarks {B.n_bits}.")
         if out is None:
-            out = np.empty((len(A), len(B)), dtype=A.dtype)
-        if not is_worthwhile(self.parts, out.size * B.words.shape[1]):
+            out = empty((len(A), len(B)), A.words, A.dtype)
+        if is_tensor(A.words):  # one product: the device shares it itself
+            self._fill(A.unpack(self._exact), cast(A.sizes, A.dtype), out, slice(0, len(B)))
+        elif not is_worthwhile(self.parts, out.size * B.words.shape[1]):
             self._multiply(A, out)
         elif out.flags.f_contiguous and not out.flags.c_contiguous:  # kernels are symmetric
             fill_ratios(self.parts, B.words, B.sizes, A.words, A.sizes, out.T)
@@ -345,21 +364,30 @@ class BitBlocks:
             for _ in map_blocks(fill, row_slices(len(self.B), _RIGHT), n_jobs=threads):
                 pass
 
-    def _fill(self, left: np.ndarray, a: np.ndarray, out: np.ndarray, columns: slice) -> None:
+    def _fill(self, left: Any, a: Any, out: Any, columns: slice) -> None:
         """Fill some columns of some rows."""
-        common = left @ self._unpacked(columns).T
-        for some in row_slices(len(common), _DIVIDED):
-            part = common[some].astype(np.float64, copy=False)
-            divide_sets(self.parts, part, a[some], self.B.sizes[columns], out[some, columns])
+        common, b = _counts(left, self._unpacked(columns)), cast(self.B.sizes[columns], a.dtype)
+        at_once = max(1, len(common)) if is_tensor(common) else _DIVIDED
+        for some in row_slices(len(common), at_once):
+            part = cast(common[some], a.dtype)
+            divide_sets(self.parts, part, a[some], b, out[some, columns])
 
-    def _unpacked(self, columns: slice) -> np.ndarray:
+    def _unpacked(self, columns: slice) -> Any:
         if self.B.n_bits * len(self.B) * np.dtype(self._exact).itemsize > _KEPT_BYTES:
             return self.B[columns].unpack(self._exact)
         return self._kept[columns]
 
     @functools.cached_property
-    def _kept(self) -> np.ndarray:
+    def _kept(self) -> Any:
         return self.B.unpack(self._exact)
+
+
+def _counts(left: Any, right: Any) -> Any:
+    """Return left right', exactly: what float16 cannot count is added up in float32."""
+    if left.dtype.itemsize > 2:
+        return left @ right.T
+    parts = row_slices(left.shape[1], _EXACT_HALF)
+    return sum(cast(left[:, some] @ right[:, some].T, np.float32) for some in parts)
 
 
 def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block:
@@ -383,7 +411,7 @@ def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block
     def matrices() -> Block:
         return of_matrix(_matrix(B))
 
-    def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def block(A: Any, out: Any = None) -> Any:
         if isinstance(A, PackedBits) or isinstance(B, PackedBits):
             packed, blocks = _packed(A), bits()
             if packed is not None and blocks is not None:
@@ -394,7 +422,9 @@ def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block
 
 
 def _packed(rows: Any) -> PackedBits | None:
-    return rows if isinstance(rows, PackedBits) else pack_matrix(rows)
+    if isinstance(rows, PackedBits):
+        return rows
+    return None if is_tensor(rows) else pack_matrix(rows)
 
 
 def _matrix(rows: Any) -> Any:

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from .._arrays import RightOperand, float_dtype, n_rows
 from .._inputs import check_squares
+from .._namespace import cast, namespace, ones
 from .._validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
@@ -40,16 +41,18 @@ class Linear(VectorKernel):
            [11., 25.]])
     """
 
+    runs_on_device = True
+
     def against(self, B: Any) -> Block:
         right = RightOperand(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             return right.product(A, out)
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
-        return squared_norms(A).astype(np.float64)
+    def diag(self, A: Any) -> Any:
+        return cast(squared_norms(A), np.float64)
 
 
 class Polynomial(WithGamma, VectorKernel):
@@ -70,40 +73,45 @@ class Polynomial(WithGamma, VectorKernel):
     9.0
     """
 
+    runs_on_device = True
+
     def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 1.0) -> None:
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
 
-    def _power(self, K: np.ndarray) -> np.ndarray:
+    def _power(self, K: Any) -> Any:
         check_number(self.degree, "degree", low=1, integer=True)
         check_number(self.coef0, "coef0")
-        K *= K.dtype.type(self._width())
-        K += K.dtype.type(self.coef0)
-        return np.power(K, self.degree, out=K)
+        K *= float(self._width())
+        K += float(self.coef0)
+        K **= int(self.degree)
+        return K
 
     def against(self, B: Any) -> Block:
         linear = Linear().against(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             return self._power(linear(A, out))
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         return self._power(Linear().diag(A))
 
 
 class _Distance(WithGamma, VectorKernel):
     """A kernel of the distance alone: k(x, x) = 1."""
 
+    runs_on_device = True
+
     @property
     def normalized(self) -> bool:
         return True
 
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         self._width()
-        return np.ones(n_rows(A))
+        return ones(n_rows(A), A)
 
 
 class Gaussian(_Distance):
@@ -136,11 +144,11 @@ class Gaussian(_Distance):
     def against(self, B: Any) -> Block:
         exponent = self._distances(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            K = exponent(A, out)
-            if exponent.may_err_in_sign(A, K.dtype):
-                np.minimum(K, 0.0, out=K)
-            return np.exp(K, out=K)
+        def block(A: Any, out: Any = None) -> Any:
+            xp, K = namespace(A), exponent(A, out)
+            if exponent.may_err_in_sign(A, K):
+                xp.clip(K, None, 0.0, out=K)
+            return xp.exp(K, out=K)
 
         return block
 
@@ -169,11 +177,12 @@ class Laplacian(_Distance):
     def against(self, B: Any) -> Block:
         gamma = self._width()
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            out = block_buffer(A, n_rows(B), out)
+        def block(A: Any, out: Any = None) -> Any:
+            xp, out, distances = namespace(A), block_buffer(A, n_rows(B), out), manhattan(A, B)
+            finite = min(gamma, float(np.finfo(float_dtype(distances)).max))  # inf * 0 is NaN
             with np.errstate(over="ignore"):  # infinitely far
-                np.multiply(manhattan(A, B), -gamma, out=out, casting="same_kind")
-            return np.exp(out, out=out)
+                xp.multiply(distances, -finite, out=out)
+            return xp.exp(out, out=out)
 
         return block
 
@@ -213,16 +222,16 @@ class Matern(_Distance):
     def against(self, B: Any) -> Block:
         squared = self._distances(B)
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            U = squared(A, out)
-            np.sqrt(np.maximum(U, 0.0, out=U), out=U)
-            decay = np.exp(-U)
+        def block(A: Any, out: Any = None) -> Any:
+            xp, U = namespace(A), squared(A, out)
+            xp.sqrt(xp.clip(U, 0.0, None, out=U), out=U)
+            decay = xp.exp(-U)
             if self.nu == 0.5:
                 U[...] = 1.0
             elif self.nu == 1.5:
                 U += 1.0
             else:
-                U += 1.0 + U * U / U.dtype.type(3.0)
+                U += 1.0 + U * U / 3.0
             U *= decay
             return U
 
@@ -230,7 +239,7 @@ class Matern(_Distance):
 
 
 def _cosine(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    return common, np.sqrt(a * b)
+    return common, (a * b) ** 0.5
 
 
 class Cosine(VectorKernel):
@@ -246,6 +255,8 @@ class Cosine(VectorKernel):
     0.7071
     """
 
+    runs_on_device = True
+
     @property
     def normalized(self) -> bool:
         return True
@@ -260,26 +271,27 @@ class Cosine(VectorKernel):
 
     def _of_matrix(self, B: Any) -> Block:
         unit, zero = _unit_rows(B)
-        linear = Linear().against(unit)
+        linear, any_zero = Linear().against(unit), bool(zero.any())
 
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
+        def block(A: Any, out: Any = None) -> Any:
             unit_a, zero_a = _unit_rows(A)
             K = linear(unit_a, out)
-            if zero_a.any() and zero.any():
-                K[np.ix_(zero_a, zero)] = 1.0
+            if any_zero and zero_a.any():
+                K[zero_a[:, None] & zero] = 1.0
             return K
 
         return block
 
-    def diag(self, A: Any) -> np.ndarray:
-        return np.ones(n_rows(A))
+    def diag(self, A: Any) -> Any:
+        return ones(n_rows(A), A)
 
 
-def _unit_rows(A: Any) -> tuple[Any, np.ndarray]:
+def _unit_rows(A: Any) -> tuple[Any, Any]:
     """Return the rows divided by their norms, and the mask of the zero rows."""
-    norms = np.sqrt(squared_norms(A))
+    xp = namespace(A)
+    norms = xp.sqrt(squared_norms(A))
     zero = norms == 0
-    scale = (1.0 / np.where(zero, 1.0, norms)).astype(float_dtype(A))
+    scale = cast(1.0 / xp.where(zero, 1.0, norms), float_dtype(A))
     if sparse.issparse(A):
         return sparse.diags_array(scale) @ A, zero
     return A * scale[:, None], zero

@@ -5,7 +5,7 @@
 
 from .blocks import Blocks, unpacked
 from .dask import Dask
-from .device import Device, on_device, to_host
+from .device import Device, Place, on_device, to_host
 from .disk import Disk
 from .encode import (
     check_pair,
@@ -28,6 +28,7 @@ __all__ = [
     "Disk",
     "Local",
     "Memory",
+    "Place",
     "Progress",
     "Reduction",
     "RowMap",

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows, row_slices, take
+from .._arrays import moved, n_rows, row_slices, take, to_device
+from .._namespace import is_on_card, is_tensor, torch_dtype
 from .limits import limits
 from .local import Local, Memory
 from .source import Progress, Reduction, RowMap, Source
@@ -28,15 +29,9 @@ _AHEAD = 2
 _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
-def is_on_card(X: Any) -> bool:
-    """Return whether X is a tensor on a card."""
-    return type(X).__module__.partition(".")[0] == "torch" and X.device.type != "cpu"
-
-
 def to_host(X: Any) -> Any:
     """Return a tensor of any device as an array; other things as they are."""
-    is_tensor = type(X).__module__.partition(".")[0] == "torch"
-    return X.detach().cpu().numpy() if is_tensor else X
+    return X.detach().cpu().numpy() if is_tensor(X) else X
 
 
 def on_device(rows: Source, device: str | None) -> Source:
@@ -79,17 +74,12 @@ class Place:
     """
 
     def __init__(self, device: Any, dtype: np.dtype) -> None:
-        import torch
+        self.device = device
+        self.dtype = np.dtype(np.float64) if _has_fast_double(device) else dtype
 
-        self.device, self.double = device, torch.float64
-        self.own = torch.float32 if dtype == np.float32 else torch.float64
-        self.kind = torch.float64 if _has_fast_double(device) else self.own
-
-    def moved(self, array: Any, kind: Any = None) -> Any:
+    def moved(self, array: Any, dtype: Any = None) -> Any:
         """Return an array as a tensor there."""
-        import torch
-
-        return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, kind or self.kind)
+        return to_device(np.ascontiguousarray(array), self.device, dtype or self.dtype)
 
 
 class Device(Source):
@@ -104,7 +94,7 @@ class Device(Source):
 
     def __init__(self, base: Any, device: Any = None, name: str = "X") -> None:
         self.base = base
-        self.is_tensor = not isinstance(base, Local)
+        self.is_tensor = is_tensor(base)
         self.device = base.device if device is None else device
         self.name = name if self.is_tensor else base.name
         self.like = to_host(base[:1]) if self.is_tensor else base.like
@@ -119,9 +109,12 @@ class Device(Source):
     def take(self, index: Any) -> Any:
         if not self.is_tensor:
             return self.base.take(index)
-        if isinstance(index, slice):
-            return to_host(self.base[index])
-        return to_host(self.base[self.place.moved(index, _int64())])
+        return to_host(self.base[index if isinstance(index, slice) else self._positions(index)])
+
+    def _positions(self, index: Any) -> Any:
+        import torch
+
+        return torch.as_tensor(np.asarray(index)).to(self.device)
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
         if self.is_tensor:
@@ -130,7 +123,7 @@ class Device(Source):
 
     def subset(self, index: np.ndarray) -> Device:
         if self.is_tensor:
-            return Device(self.base[self.place.moved(index, _int64())], name=self.name)
+            return Device(self.base[self._positions(index)], name=self.name)
         return Device(self.base.subset(index), self.device)
 
     def collect(
@@ -150,12 +143,12 @@ class Device(Source):
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
-        import torch
-
         there = function.on(self.place)
         if there is None:
             return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
-        own = torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
+        import torch
+
+        own = torch_dtype(np.dtype(dtype))
         where = self.device if self.is_tensor and out is None else "cpu"
         made = torch.empty((len(self), *tail), dtype=own, device=where)
         results = made if out is None else torch.from_numpy(out)
@@ -196,15 +189,13 @@ class Device(Source):
         yield from self._streamed(slices, beside)
 
     def _read(self, some: slice, beside: tuple[Any, ...]) -> list[Any]:
-        """Return a block as tensors in (pinned) memory, None for what is not there."""
-        import torch
-
+        """Return a block as rows in (pinned) tensors, None for what is not there."""
         columns = (None if self.is_tensor else self.base, *beside)
         blocks = [None if column is None else take(column, some) for column in columns]
-        arrays = [None if block is None else host_array(block) for block in blocks]
-        tensors = [None if a is None else torch.from_numpy(_writable(a)) for a in arrays]
-        pin = self.device.type == "cuda"
-        return [t.pin_memory() if pin and t is not None else t for t in tensors]
+        parts = [None if block is None else to_device(block, "cpu") for block in blocks]
+        if self.device.type != "cuda":
+            return parts
+        return [None if p is None else moved(p, lambda array: array.pin_memory()) for p in parts]
 
     def _streamed(self, slices: list[slice], beside: tuple) -> Iterator[tuple[slice, list[Any]]]:
         import torch
@@ -218,38 +209,31 @@ class Device(Source):
                 parts = waiting.pop(0).result()
                 if i + _AHEAD < len(slices):
                     waiting.append(reader.submit(self._read, slices[i + _AHEAD], beside))
-                moved = _moved(parts, self.device, lane)
-                yield some, [self.base[some], *moved[1:]] if self.is_tensor else moved
+                there = _sent(parts, self.device, lane)
+                yield some, [self.base[some], *there[1:]] if self.is_tensor else there
                 if lane is not None:  # the host must not run ahead of the device for long
                     done.append(torch.cuda.current_stream(self.device).record_event())
                     if len(done) > _AHEAD:
                         done.pop(0).synchronize()
 
 
-def _moved(parts: list[Any], device: Any, lane: Any) -> list[Any]:
-    """Return tensors on the device, copied in a stream of their own where there is one."""
+def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
+    """Return rows in tensors on the device, copied in a stream of their own where there is one."""
     import torch
 
     if lane is None:
-        return [None if part is None else part.to(device) for part in parts]
-    with torch.cuda.stream(lane):
-        moved = [None if part is None else part.to(device, non_blocking=True) for part in parts]
+        return [None if part is None else to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
+    with torch.cuda.stream(lane):
+        sent = [
+            None if p is None else moved(p, lambda array: array.to(device, non_blocking=True))
+            for p in parts
+        ]
     now.wait_stream(lane)
-    for tensor in moved:
-        if tensor is not None:
-            tensor.record_stream(now)
-    return moved
-
-
-def _writable(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.writeable else array.copy()
-
-
-def _int64() -> Any:
-    import torch
-
-    return torch.int64
+    for part in sent:
+        if part is not None:
+            moved(part, lambda array: (array.record_stream(now), array)[1])
+    return sent
 
 
 def _has_fast_double(device: Any) -> bool:

@@ -25,7 +25,7 @@ class Local(Source):
 
     #: whether reading takes time, so that a thread of its own should do it
     reads_ahead: bool = False
-    uses_known = True
+    has_shortcuts = True
     #: whether rows can only be read in their order
     in_order: bool = False
 

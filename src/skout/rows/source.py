@@ -171,15 +171,15 @@ class Source(ABC):
         None or one of them, here: what kind they are of.
     rereadable : bool
         Whether there can be more than one pass.
-    uses_known : bool
-        Whether features that are known here need not be computed in a pass: where the pass is made
-        elsewhere, to send them costs more.
+    has_shortcuts : bool
+        Whether what is known here of all rows, such as features of landmarks and which targets are
+        equal, makes a pass cheaper. Where a pass is made elsewhere, to send it costs more.
     """
 
     name: str = "X"
     like: Any
     rereadable: bool = True
-    uses_known: bool = False
+    has_shortcuts: bool = False
     #: the torch device that passes run on, None for the host
     device: Any = None
     #: a sample to take widths and landmarks from, with its weights, where these rows cannot give

@@ -1,0 +1,166 @@
+"""One formula for NumPy arrays and PyTorch tensors, wherever they lie.
+
+A formula uses the names that `numpy` and `torch` share with one meaning, such as matmul, exp, sqrt,
+clip and where, and writes into `out=`. What the two call differently is a function below. The array
+API standard has no `out=`, without which blocks would not be computed in place, and no bits.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy import special as scipy_special
+
+__all__ = [
+    "cast",
+    "constant",
+    "contiguous",
+    "empty",
+    "is_on_card",
+    "is_tensor",
+    "manhattan",
+    "median",
+    "namespace",
+    "ones",
+    "row_dots",
+    "sparse_tensor",
+    "special",
+    "tensor",
+    "torch_dtype",
+    "unpack_bits",
+]
+
+# Differences that the L1 distance of tensors holds at a time.
+_DIFFERENCES = 2**27
+
+
+def is_tensor(array: Any) -> bool:
+    """Return whether an array, or what encoded rows hold, is a tensor."""
+    torch = sys.modules.get("torch")  # there are no tensors before somebody imports it
+    return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
+
+
+def is_on_card(array: Any) -> bool:
+    """Return whether an array is a tensor that is not in the memory of the host."""
+    return is_tensor(array) and getattr(array, "held", array).device.type != "cpu"
+
+
+def namespace(array: Any) -> Any:
+    """Return `torch` for tensors and `numpy` for all else: a formula written once runs on both.
+
+    Parameters
+    ----------
+    array : ndarray, tensor or encoded rows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import namespace
+    >>> namespace(np.ones(2)).exp(np.zeros(2))
+    array([1., 1.])
+    """
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def special(array: Any) -> Any:
+    """Return the module of special functions: `scipy.special` or `torch.special`."""
+    return namespace(array).special if is_tensor(array) else scipy_special
+
+
+def empty(shape: tuple[int, ...], like: Any, dtype: Any) -> Any:
+    """Return a new array of a NumPy dtype, where `like` is."""
+    if not is_tensor(like):
+        return np.empty(shape, dtype=dtype)
+    like = getattr(like, "held", like)
+    return namespace(like).empty(shape, dtype=torch_dtype(dtype), device=like.device)
+
+
+def ones(n: int, like: Any) -> Any:
+    """Return a vector of ones in float64, where `like` is."""
+    out = empty((n,), like, np.float64)
+    out[...] = 1.0
+    return out
+
+
+def constant(value: Any, like: Any) -> Any:
+    """Return numbers as an array in the precision of `like`, and where that is."""
+    if not is_tensor(like):
+        return np.asarray(value, dtype=np.float64)
+    return namespace(like).as_tensor(value, dtype=like.dtype, device=like.device)
+
+
+def cast(array: Any, dtype: Any) -> Any:
+    """Return an array in another precision; dtype is that of NumPy or of an array like this one."""
+    if not is_tensor(array):
+        return array.astype(dtype, copy=False)
+    return array.to(torch_dtype(dtype))
+
+
+def torch_dtype(dtype: Any) -> Any:
+    """Return the dtype of torch for one of NumPy, or for itself."""
+    import torch
+
+    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
+
+
+def contiguous(array: Any) -> Any:
+    """Return an array whose rows lie one after the other."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+
+
+def row_dots(A: Any, B: Any, out: Any = None) -> Any:
+    """Return the inner product of each row of A with that of B."""
+    if is_tensor(A):
+        return namespace(A).sum(A * B, dim=1, out=out)
+    return np.einsum("ij,ij->i", A, B, out=out)
+
+
+def median(array: Any) -> Any:
+    """Return the median of each column."""
+    if not is_tensor(array):
+        return np.median(array, axis=0)
+    ordered, n = array.sort(dim=0).values, len(array)
+    return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+
+
+def manhattan(A: Any, B: Any) -> Any:
+    """Return the L1 distances of the rows of two tensors."""
+    torch = namespace(A)
+    some = max(1, _DIFFERENCES // max(1, B.numel()))
+    return torch.cat([torch.cdist(part, B, p=1.0) for part in A.split(some)])
+
+
+def unpack_bits(octets: Any, count: int) -> Any:
+    """Return the first `count` bits of rows of bytes, lowest first, as numbers 0 and 1."""
+    if not is_tensor(octets):
+        return np.unpackbits(octets, axis=1, count=count, bitorder="little")
+    torch = namespace(octets)
+    shifts = torch.arange(8, dtype=torch.uint8, device=octets.device)
+    bits = octets[:, :, None].bitwise_right_shift(shifts).bitwise_and_(1)
+    return bits.flatten(1)[:, :count]
+
+
+def tensor(array: Any, device: Any) -> Any:
+    """Return an array or a CSR matrix as a dense tensor on a device."""
+    import torch
+
+    if isinstance(array, torch.Tensor):
+        return array.to(device)
+    array = array.toarray() if sparse.issparse(array) else np.ascontiguousarray(array)
+    return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
+
+
+def sparse_tensor(matrix: Any, like: Any) -> Any:
+    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
+    import torch
+
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (matrix.indptr, matrix.indices))
+    values = torch.as_tensor(matrix.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        made = torch.sparse_csr_tensor(ends, columns, values, matrix.shape, check_invariants=True)
+        return made.to(like.device, like.dtype)
