@@ -38,6 +38,8 @@ __all__ = ["KernelBasis"]
 
 # Rows whose coordinates are held at a time where only their norms are wanted.
 _RESIDUAL_ROWS = 2**15
+# A pivot of a row that is a copy of others shows at most this much of the rounding of values.
+_COPIES = 8.0
 # Copies are computed once where no more than this share of the rows is distinct.
 _FEW_COPIES = 0.8
 
@@ -184,12 +186,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.kernel_ = kernel.resolve(rows, rng, weights)
         landmarks, W, place = self._draw(rows, rng)
         matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
-        gram, features = matrix.sketched(W)  # K~, phi(landmarks)
+        gram, features, rounding = matrix.sketched(W)  # K~, phi(landmarks)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
         single = float_dtype(rows) == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
+        noise = max(noise, _COPIES * rounding)
         if self.whiten == "eigh":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
             self.components_ = C[: self.rank]

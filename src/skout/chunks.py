@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ __all__ = [
 _FAN_IN = 8
 # Rows that may be brought here at once, as landmarks.
 _MOST_ROWS = 200_000
+# Bytes that may be brought here as one array.
+_MOST_BYTES = 2**28
 # Blocks whose sizes a message shows.
 _SHOWN = 6
 
@@ -137,7 +140,15 @@ class Chunks:
         return _compute([task(_rows_at, self.parts[0], slice(0), self._place(0))])[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Compute all of them, where they are a few numbers a row: weights."""
+        """Compute all of them, where they are a few numbers a row: weights, targets."""
+        needed = self.dtype.itemsize * math.prod(self.shape)
+        if needed > _MOST_BYTES:
+            raise ValueError(
+                f"All {len(self)} rows of {self.name}, {needed / 2**20:,.0f} MiB, would be brought "
+                f"here, more than {_MOST_BYTES / 2**20:,.0f} MiB. Use an estimator that leaves "
+                "rows on the cluster, such as KernelRidge with a sketch; or, if they fit into "
+                f"memory, give {self.name}.compute()."
+            )
         return np.concatenate(_compute(self.map(_as_they_are))).astype(dtype or self.dtype)
 
     def locate(self, index: np.ndarray) -> list[tuple[int, np.ndarray]]:

@@ -40,12 +40,24 @@ def rows_of(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> Any:
     if not on_cluster(X):
         return check_rows(estimator, kernel, X, reset=reset)
     X = chunked(X)
-    if kernel.takes_vectors and X.ndim == 2:
-        _check_n_features(estimator, X, reset=reset)
+    _check_vectors(estimator, kernel, X, reset=reset)
     rows = replace(X, encode=kernel.encode)
     if not kernel.takes_vectors:  # whose precision tells nothing of that of their encoding
         rows = replace(rows, dtype=float_dtype(rows[:1]))
     return rows
+
+
+def _check_vectors(estimator: Any, kernel: Kernel, X: Any, *, reset: bool) -> None:
+    """Check the shape of rows on a cluster, where the kernel takes vectors and it is known."""
+    if not kernel.takes_vectors or not hasattr(X, "ndim"):
+        return
+    if X.ndim == 2:
+        _check_n_features(estimator, X, reset=reset)
+    elif X.dtype.kind in "biuf":  # others are objects, fingerprints for one
+        raise ValueError(
+            f"X must be a 2D array, n rows by d columns. Got shape {X.shape}: where X is one "
+            "column, give X[:, None]."
+        )
 
 
 def sample_of(
@@ -171,8 +183,7 @@ def lazily(
     vectors.
     """
     kernel = model.kernel_
-    if kernel.takes_vectors and getattr(X, "ndim", 1) == 2:
-        _check_n_features(model, X, reset=False)
+    _check_vectors(model, kernel, X, reset=False)
     if dtype is None:
         dtype = float_dtype(X if kernel.takes_vectors else like)
     nothing = np.empty((0, *tail), dtype=dtype)

@@ -223,7 +223,8 @@ class GaussianTanimoto(_SetKernel, WithGamma):
         resolved = clone(self)
         if isinstance(self.gamma, str):
             check_choice(self.gamma, "gamma", ("median",))
-            length = 2.0 * median_of_pairs(_squared_distances(some_rows(rows, rng, weights)))
+            sample, shares = some_rows(rows, rng, weights)
+            length = 2.0 * median_of_pairs(_squared_distances(sample), shares)
             # equal rows: every width gives the same kernel
             resolved.set_params(gamma=1.0 / length if length > 0 else 1.0)
         resolved._width()

@@ -38,7 +38,7 @@ class WithGamma(Kernel):
             if self.gamma == "scale":
                 length = _scale(self.unit, rows.shape[1], _variance(rows, weights))
             else:
-                length = _median(self.unit, some_rows(rows, rng, weights))
+                length = _median(self.unit, *some_rows(rows, rng, weights))
             _check_underflow(rows, length if self.unit != "euclidean" else length**2)
             # constant data: every width gives the same kernel
             resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
@@ -72,36 +72,53 @@ def _variance(rows: Any, weights: np.ndarray | None) -> float:
         return rows.variance()
     n, d = rows.shape
 
-    def mean_of(function: Callable[[Any], Any]) -> tuple[float, bool]:
-        """Return the mean, and whether the rows are sparse."""
-
+    def mean_of(function: Callable[[Any], Any]) -> float:
         def sums(A: Any, w: np.ndarray | None) -> np.ndarray:
             w = np.ones(n_rows(A)) if w is None else w
-            return np.array([w @ function(A), d * w.sum(), sparse.issparse(A)])
+            return np.array([w @ function(A), d * w.sum()])
 
         if hasattr(rows, "total"):  # blocks on a cluster
             total = rows.total(sums, weights)
         else:
             parts = row_slices(n, _VARIANCE_ROWS)
             total = sum(sums(rows[s], None if weights is None else weights[s]) for s in parts)
-        return float(total[0] / total[1]), bool(total[2])
+        return float(total[0] / total[1])
 
-    mean, is_sparse = mean_of(_row_sums)
-    if is_sparse:
-        return mean_of(lambda A: _row_sums(A.multiply(A)))[0] - mean**2
-    return mean_of(lambda A: ((A - mean) ** 2).sum(axis=1, dtype=np.float64))[0]
+    mean = mean_of(_row_sums)
+    return mean_of(lambda A: _row_squares(A, mean))
 
 
 def _row_sums(A: Any) -> np.ndarray:
     return np.asarray(A.sum(axis=1, dtype=np.float64)).ravel()
 
 
-def some_rows(rows: Any, rng: np.random.Generator, weights: np.ndarray | None) -> Any:
-    """Return at most _MEDIAN_ROWS rows that have weight, in float64."""
-    index = np.arange(n_rows(rows)) if weights is None else np.flatnonzero(weights)
-    if len(index) > _MEDIAN_ROWS:
+def _row_squares(A: Any, mean: float) -> np.ndarray:
+    """Return the sum of (a - mean)^2 over each row."""
+    if not sparse.issparse(A):
+        return ((A - mean) ** 2).sum(axis=1, dtype=np.float64)
+    # (a - mean)^2 of what is there, and mean^2 of each zero; not a^2 - mean^2, which cancels
+    there = A.astype(np.float64)
+    there.data = (there.data - mean) ** 2
+    return _row_sums(there) + (A.shape[1] - np.diff(A.indptr)) * mean**2
+
+
+def some_rows(
+    rows: Any, rng: np.random.Generator, weights: np.ndarray | None
+) -> tuple[Any, np.ndarray | None]:
+    """Return at most _MEDIAN_ROWS rows in float64, and their weights; none without weight."""
+    if weights is None:
+        index = np.arange(n_rows(rows))
+    else:
+        weights = np.asarray(weights, dtype=np.float64)
+        index = np.flatnonzero(weights)
+        weights = weights[index] if np.ptp(weights[index]) > 0 else None
+    if len(index) > _MEDIAN_ROWS and weights is None:
         index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    return rows[index].astype(np.float64)
+    elif len(index) > _MEDIAN_ROWS:  # drawn by weight, each counts as often as it was drawn
+        drawn = rng.choice(len(index), _MEDIAN_ROWS, p=weights / weights.sum())
+        drawn, weights = np.unique(drawn, return_counts=True)
+        index = index[drawn]
+    return rows[index].astype(np.float64), weights
 
 
 def _scale(unit: str, d: int, variance: float) -> float:
@@ -111,16 +128,30 @@ def _scale(unit: str, d: int, variance: float) -> float:
     return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
 
 
-def _median(unit: str, sample: Any) -> float:
+def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
     """Return the median distance of different rows; twice that of squared ones."""
     if unit == "manhattan":
-        return median_of_pairs(manhattan(sample, sample))
-    squared = 2.0 * median_of_pairs(SquaredDistances(sample, snap=True)(sample))
+        return median_of_pairs(manhattan(sample, sample), weights)
+    squared = 2.0 * median_of_pairs(SquaredDistances(sample, snap=True)(sample), weights)
     return squared if unit == "squared" else float(np.sqrt(squared))
 
 
-def median_of_pairs(distances: np.ndarray) -> float:
-    """Return the median distance between different rows."""
-    pairs = distances[np.triu_indices(len(distances), k=1)]
-    pairs = pairs[pairs > 0]
-    return float(np.median(pairs)) if len(pairs) else 0.0
+def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return the median distance between different rows.
+
+    A weight of two counts as a row that is there twice: a pair has the product of its weights.
+    """
+    i, j = np.triu_indices(len(distances), k=1)
+    pairs = distances[i, j]
+    apart = pairs > 0
+    pairs = pairs[apart]
+    if len(pairs) == 0:
+        return 0.0
+    if weights is None:
+        return float(np.median(pairs))
+    order = np.argsort(pairs)
+    shares = np.cumsum((weights[i] * weights[j])[apart][order])
+    # the mean of the two in the middle, which are one but for a tie
+    middle = np.searchsorted(shares, 0.5 * shares[-1], side="left")
+    after = np.searchsorted(shares, 0.5 * shares[-1], side="right")
+    return float(0.5 * (pairs[order[middle]] + pairs[order[after]]))
