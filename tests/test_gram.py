@@ -160,7 +160,7 @@ def test_kernel_matrix(mix, monkeypatch):
     for rows, kept in ((2, 2**28), (4096, 2**28), (2, 0), (4096, 0)):
         monkeypatch.setattr(gram, "_KEPT_BYTES", kept)
         with block_budget(rows=rows):
-            found, mixed = matrix.sketched(W)
+            found, mixed, _ = matrix.sketched(W)
         assert_allclose(found, found.T, atol=1e-14)
         assert_allclose(found, R @ K @ R.T, atol=1e-12)
         assert (mixed is None) == (kept == 0 and W is not None)

@@ -364,7 +364,7 @@ class Offender(Linear):
                 K[0, 0] = np.nan
             elif self.fault == "block" and len(A) == 2:
                 K += 1.0
-            return K
+            return out if self.fault == "out" and out is not None else K
 
         return block
 
@@ -378,7 +378,7 @@ FAULTS = {
     "finite": "K must be finite",
     "diag": "diag",
     "normalized": "normalized promises",
-    "out": "fill and return",
+    "out": "block into a buffer",
     "block": "block",
     "idempotent": "paired",  # encoded twice there
 }

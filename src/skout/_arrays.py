@@ -6,6 +6,7 @@ A dense or CSR matrix, a 1-D array of objects, or `Rows`: packed bits, bags, pea
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -13,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ._namespace import cast, contiguous, empty, is_tensor, namespace, tensor
+from ._namespace import cast, contiguous, empty, namespace, tensor
 
 __all__ = [
     "Joint",
@@ -36,6 +37,8 @@ __all__ = [
 
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
 _DENSE_LIMIT = 2**26
+# Formats of sparse matrices that cannot be indexed.
+_NO_ROWS = ("bsr", "coo", "dia")
 # Numbers of a matrix that are hashed at a time.
 _HASHED = 2**20
 # Columns of a right operand that a CSR matrix is multiplied with at a time.
@@ -217,6 +220,8 @@ def take(objects: Any, index: Any) -> Any:
         return {name: take(column, index) for name, column in objects.items()}
     if hasattr(objects, "iloc"):
         return objects.iloc[index]
+    if sparse.issparse(objects) and objects.format in _NO_ROWS:
+        return objects.tocsr()[index]
     if hasattr(objects, "shape"):
         return objects[index]
     if isinstance(index, slice):
@@ -290,18 +295,18 @@ class RightOperand:
 
     @functools.cached_property
     def _transposed(self) -> Any:
-        B = self._B
-        if sparse.issparse(B):
-            if B.shape[0] * B.shape[1] > _DENSE_LIMIT:
-                return B.T.tocsr()
-            B = B.toarray()
-        return contiguous(B.T)
+        return _dense_transposed(self._B) if self._is_small else self._B.T.tocsr()
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether B is dense, or may become so."""
+        return not sparse.issparse(self._B) or math.prod(self._B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
         """Columns of B' in parts that stay in cache while the rows of a CSR matrix visit them."""
         parts = row_slices(self._B.shape[0], _CHUNK)
-        return [(some, np.ascontiguousarray(self._transposed[:, some])) for some in parts]
+        return [(some, _dense_transposed(self._B[some])) for some in parts]
 
     @functools.cached_property
     def _in_other_precision(self) -> RightOperand:
@@ -312,10 +317,10 @@ class RightOperand:
         """Return the dense product A B', in the precision of A."""
         if float_dtype(A) != float_dtype(self._B):
             return self._in_other_precision.product(A, out)
-        if not (sparse.issparse(A) or sparse.issparse(self._transposed)):
+        if not sparse.issparse(A) and self._is_small:
             return namespace(A).matmul(A, self._transposed, out=out)
         out = empty((n_rows(A), self._B.shape[0]), A, float_dtype(A)) if out is None else out
-        if isinstance(self._transposed, np.ndarray):
+        if self._is_small:
             for some, part in self._chunks:
                 out[:, some] = A @ part
         elif sparse.issparse(A):
@@ -323,6 +328,10 @@ class RightOperand:
         else:
             out[...] = (self._B @ A.T).T
         return out
+
+
+def _dense_transposed(B: Any) -> Any:
+    return contiguous((B.toarray() if sparse.issparse(B) else B).T)
 
 
 def row_slices(n: int, size: int) -> Iterator[slice]:

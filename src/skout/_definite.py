@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["check_remainder", "check_spectrum"]
+__all__ = ["check_remainder", "check_spectrum", "rounding_of"]
 
 # A part of the largest entry that no rounding of a kernel matrix reaches, for each row.
 _ROUNDING = 1e-6
@@ -12,6 +12,25 @@ _ROUNDING = 1e-6
 _PROBES = 3
 # Numbers that have lost digits.
 _UNDERFLOW = 1e-290
+
+
+def rounding_of(found: np.ndarray, exact: np.ndarray) -> float:
+    """Return how much rounding shows in kernel values.
+
+    Parameters
+    ----------
+    found : ndarray of shape (n,)
+        k(x, x) as the blocks of a kernel matrix have it, with their rounding.
+    exact : ndarray of shape (n,)
+        The same from `Kernel.diag`.
+
+    Returns
+    -------
+    rounding : float
+        The largest difference; what no rounding explains does not count.
+    """
+    limit = _ROUNDING * float(np.max(np.abs(exact), initial=0.0))
+    return min(float(np.max(np.abs(found - exact), initial=0.0)), limit)
 
 
 def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
@@ -57,5 +76,7 @@ def _refuse(lowest: float, largest: float) -> None:
     raise ValueError(
         "The kernel is not positive semi-definite: its matrix of the rows has eigenvalues of about "
         f"{lowest:.3g} beside values of up to {largest:.3g}, far beyond rounding. Use another "
-        "kernel: sums, products and exponentials of kernels are kernels, tanh(a x.x' + b) is not."
+        "kernel: sums, products and exponentials of kernels are kernels, tanh(a x.x' + b) is not. If "
+        "it is one, the numbers in sparse rows are too large for their distances: scale them, for "
+        "instance with scikit-learn's MaxAbsScaler, or give dense rows, which are centred."
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,8 +73,8 @@ def _refuse_misread(objects: Any, name: str) -> None:
         raise ValueError(
             f"{name} has masked entries, which are missing values: fill them or leave the rows out."
         )
-    columns = list(getattr(objects, "columns", ()))
-    twice = [column for column in columns if columns.count(column) > 1] if columns else []
+    columns = Counter(c for c in getattr(objects, "columns", ()) if isinstance(c, Hashable))
+    twice = [column for column, count in columns.items() if count > 1]
     if twice:
         raise ValueError(
             f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
@@ -81,6 +83,10 @@ def _refuse_misread(objects: Any, name: str) -> None:
 
 def _kind(objects: Any) -> str:
     """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
+    if hasattr(objects, "columns"):  # also dates with a time zone, which NumPy has no type for
+        kinds = {getattr(dtype, "kind", "") for dtype in getattr(objects, "dtypes", ())}
+        if kinds & {"m", "M"}:
+            return "M"
     dtype = getattr(objects, "dtype", None)
     if dtype is None and (isinstance(objects, list | tuple) or hasattr(objects, "columns")):
         try:
@@ -133,18 +139,51 @@ def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
 
 
 def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
-    """Raise where a matrix takes more memory than the machine has, before it is made."""
+    """Raise where a matrix takes more memory than this process may have, before it is made."""
     needed, there = itemsize * rows * columns, _total_memory()
     if there and needed > there:
         raise MemoryError(
-            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
-            f"has {there / 2**30:,.0f} GiB in all. {advice}"
+            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine or "
+            f"container has {there / 2**30:,.0f} GiB in all. {advice}"
         )
 
 
 def _total_memory() -> int:
-    """Return the bytes of memory of this machine, 0 where it does not say."""
+    """Return the bytes of memory of this machine or container, 0 where nothing says."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 0
+        there = 0
+    return min([limit for limit in (there, *_container_limits()) if limit > 0], default=0)
+
+
+def _container_limits(
+    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """Return the limits of memory, in bytes, of the control groups that this process is in.
+
+    Lines of `own` are number:controllers:path; in version 2 the controllers are left out. Inside a
+    container the path may be that of the host, and the group is the root of `groups`.
+    """
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return []
+    limits = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = groups / "memory" if controllers else groups
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        place = root / path.lstrip("/")
+        for folder in (place, *(parent for parent in place.parents if root in parent.parents), root):
+            limits += _number_in(folder / name)
+    return limits
+
+
+def _number_in(file: Path) -> list[int]:
+    """Return the number that a file holds, if it holds one: groups without a limit say "max"."""
+    try:
+        return [int(file.read_text())]
+    except (OSError, ValueError):
+        return []

@@ -11,17 +11,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context
 from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
     _check_sample_weight,
     check_array,
-    validate_data,
 )
 
 from ._arrays import n_rows
-from ._inputs import check_squares, named, numbers_in
+from ._inputs import numbers_in
 
 __all__ = [
     "check_alphas",

@@ -32,6 +32,8 @@ from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]
 
+# A pivot of a row that is a copy of others shows at most this much of the rounding of values.
+_COPIES = 8.0
 # The largest share of distinct rows with which it pays to compute copies once.
 _MOST_DISTINCT = 0.8
 
@@ -186,12 +188,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         kernel, landmarks, W, place = self._survey(kernel, rows, rng, weights)
         self.kernel_ = kernel
         matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
-        gram, features = matrix.sketched(W)  # K~, phi(landmarks)
+        gram, features, rounding = matrix.sketched(W)  # K~, phi(landmarks)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
         single = rows.precision == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
+        noise = max(noise, _COPIES * rounding)
         if self.whiten == "eigh":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
             self.components_ = C[: self.rank]

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tqdm.auto import tqdm
 
 from ._arrays import row_keys

@@ -14,10 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import astype, float_dtype, n_rows, row_slices, take, to_device
+from ._definite import rounding_of
 from ._inputs import check_memory
 from ._namespace import cast, empty, is_tensor, sparse_tensor, tensor
 from ._threads import map_blocks
-from .kernels.base import Kernel, rows_on_device
+from .kernels.base import Kernel, check_block, fill_block, rows_on_device
 from .rows import Memory, Place, RowMap, Source, block_rows
 
 __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
@@ -109,9 +110,7 @@ class LandmarkFeatures:
 
     def _fill(self, rows: Any, out: Any) -> None:
         if self._weights is None:
-            K = self._blocks[0](rows, out)
-            if K is not out:  # a kernel may do without the buffer
-                out[...] = K
+            fill_block(self._blocks[0], rows, out)
             return
         out[...] = 0.0
         for block, W in zip(self._blocks, self._weights, strict=True):
@@ -170,39 +169,55 @@ class KernelMatrix:
         return KernelMatrix(self.kernel, self.source.take(index), self.n_jobs)
 
     def full(self) -> np.ndarray:
-        """Return K in float64: a triangle of blocks, and the same again across the diagonal."""
+        """Return K in float64."""
+        return self.measured()[0]
+
+    def measured(self) -> tuple[np.ndarray, float]:
+        """Return K in float64, and how much rounding its values have.
+
+        A triangle of blocks is computed, and is the same across the diagonal.
+        """
         rows = astype(self.rows, np.float64)
         n = n_rows(rows)
+        check_block(self.kernel, rows)
         check_memory(n, n, "The kernel matrix of all rows", _ADVICE)
         K = np.empty((n, n))
         parts = list(row_slices(n, _TILE))
         columns = [LandmarkFeatures(self.kernel, take(rows, part)) for part in parts]
         tiles = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
 
-        def fill(tile: tuple[int, int]) -> None:
+        def fill_tile(tile: tuple[int, int]) -> None:
             i, j = tile
             K[parts[i], parts[j]] = columns[j](take(rows, parts[i]))
             if i != j:
                 K[parts[j], parts[i]] = K[parts[i], parts[j]].T
 
-        for _ in map_blocks(fill, tiles, n_jobs=self.n_jobs):
+        for _ in map_blocks(fill_tile, tiles, n_jobs=self.n_jobs):
             pass
-        np.fill_diagonal(K, self.diag())  # free of the rounding of blocks, which pivots see
-        return K
+        diagonal = self.diag()
+        rounding = rounding_of(np.diagonal(K), diagonal)
+        np.fill_diagonal(K, diagonal)  # free of the rounding of blocks, which pivots see
+        return K, rounding
 
-    def sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return W K W' and, if it is not too large, K W' (K and K when W is None), in float64."""
+    def sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
+        """Return W K W'; K W' if it is not too large; and the rounding that a pivot may show.
+
+        All are in float64; K and K when W is None.
+        """
         if weights is None:
-            K = self.full()
-            return K, K
+            K, rounding = self.measured()
+            return K, K, rounding
         rows = astype(self.rows, np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         if 8 * n_rows(rows) ** 2 <= _KEPT_BYTES and sparse.issparse(weights):
-            mixed = self._mixed(self.full(), weights)
-            return weights @ mixed, mixed
+            K, rounding = self.measured()
+            mixed = self._mixed(K, weights)
+            return weights @ mixed, mixed, rounding * _largest_square(weights)
+        some = take(rows, slice(0, _MIXED_ROWS))
+        rounding = KernelMatrix(self.kernel, some, 1).measured()[1] * _largest_square(weights)
         if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
             mixed = project(features, Memory(rows), None, n_jobs=self.n_jobs)
-            return weights @ mixed, mixed
+            return weights @ mixed, mixed, rounding
         K = np.zeros((features.m, features.m))
         size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
 
@@ -211,7 +226,7 @@ class KernelMatrix:
 
         for piece in map_blocks(part, list(row_slices(n_rows(rows), size)), n_jobs=self.n_jobs):
             K += piece
-        return K, None
+        return K, None, rounding
 
     def _mixed(self, K: np.ndarray, weights: Any) -> np.ndarray:
         """Return K W' for a sparse W."""
@@ -225,6 +240,10 @@ class KernelMatrix:
         return out
 
 
+def _largest_square(weights: Any) -> float:
+    """Return the largest squared norm of the rows of W."""
+    squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
+    return float(squares.sum(axis=1).max())
 class Projection(RowMap):
     """x -> phi(x) @ matrix + offset, the product in float64.
 

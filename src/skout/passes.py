@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ._arrays import n_rows, row_slices, take, unique
-from ._linalg import off_diagonal, triangle_gram
+from ._linalg import triangle_gram
 from .gram import LandmarkFeatures
 from .moments import Moments
 from .rows import Memory, Reduction, Source

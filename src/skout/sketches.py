@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ._definite import rounding_of
 from ._inputs import numbers_in
 from ._linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
 from ._validation import check_choice, check_number, check_size, resolve
@@ -373,8 +374,8 @@ def _random_pivots(
     """Return up to m pivots: block randomly pivoted Cholesky on K[rows, rows]."""
     if rows is not None:
         gram = gram.restrict(rows)
-    residual = gram.diag().astype(np.float64)
-    trace = residual.sum()
+    diagonal = gram.diag().astype(np.float64)
+    residual, trace = diagonal.copy(), diagonal.sum()
     floor = 10.0 * len(residual) * np.finfo(np.float64).eps * residual.max(initial=0.0)
     if trace <= 0:
         raise ValueError("The kernel matrix is zero: every row has norm 0 under this kernel.")
@@ -384,7 +385,12 @@ def _random_pivots(
         k = len(pivots)
         block = min(max(16, m // 10), m - k)
         drawn = np.unique(rng.choice(len(residual), block, p=residual / residual.sum()))
-        G = gram.columns(drawn) - F[:, :k] @ F[drawn, :k].T  # residual columns
+        columns = gram.columns(drawn)
+        floor = max(floor, 10.0 * rounding_of(columns[drawn].diagonal(), diagonal[drawn]))
+        G = columns - F[:, :k] @ F[drawn, :k].T  # residual columns
+        if G[drawn].diagonal().max() <= floor:  # what these rows were drawn for was rounding
+            residual[drawn] = 0.0
+            continue
         # a block whose rows repeat each other adds only those that still bring something
         within = G[drawn].trace() / len(drawn) ** 2
         L, keep = pivoted_cholesky(G[drawn], tol=max(floor, within))

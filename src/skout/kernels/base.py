@@ -44,6 +44,8 @@ __all__ = [
     "Scaled",
     "Sum",
     "as_kernel",
+    "check_block",
+    "fill_block",
     "rows_on_device",
 ]
 
@@ -86,6 +88,39 @@ def as_kernel(spec: Any) -> Kernel:
         "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
         f"callable (A, B) -> matrix. Got {spec!r} instead."
     )
+
+
+def fill_block(block: Block, A: Any, out: np.ndarray) -> None:
+    """Write K(A, B) into `out`, also where a block function does without the buffer."""
+    K = block(A, out)
+    if K is not out:
+        out[...] = K
+
+
+def check_block(kernel: Kernel, rows: Any) -> None:
+    """Raise unless the blocks of a kernel are where its block function says they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    rows : encoded rows
+        The first of them are tried.
+    """
+    some = take(rows, slice(0, 2))
+    out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
+    K = kernel.against(some)(some, out)
+    if np.shape(K) != out.shape:
+        got = type(K).__name__ if K is None else f"an array of shape {np.shape(K)}"
+        raise ValueError(
+            f"{type(kernel).__name__}.against must return a function (A, out=None) -> K(A, B). For "
+            f"{len(out)} rows against {len(out)} it gave {got}, not one of shape {out.shape}."
+        )
+    if K is out and np.isnan(out).any():
+        raise ValueError(
+            f"{type(kernel).__name__} returned `out` and left entries of it unwritten, or wrote "
+            "NaN. Its block function must fill the buffer `out`, or return a new array instead."
+        )
 
 
 def rows_on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
@@ -152,7 +187,8 @@ class Kernel(ABC, BaseEstimator):
     def against(self, B: Any) -> Block:
         """Return the function (A, out=None) -> K(A, B) of encoded rows A.
 
-        What depends on B alone is computed here, once; `out` is an optional (b, m) buffer.
+        What depends on B alone is computed here, once; `out` is an optional (b, m) buffer to
+        fill and return. A function that has no use for it returns a new array.
         """
 
     @abstractmethod
@@ -196,10 +232,10 @@ class Kernel(ABC, BaseEstimator):
             return block(A)
         K = np.empty((n_rows(A), n_rows(B)), dtype=float_dtype(A))
 
-        def fill(some: slice) -> None:
-            block(take(A, some), K[some])
+        def fill_rows(some: slice) -> None:
+            fill_block(block, take(A, some), K[some])
 
-        for _ in map_blocks(fill, row_slices(len(K), _SHARED_ROWS), n_jobs=threads):
+        for _ in map_blocks(fill_rows, row_slices(len(K), _SHARED_ROWS), n_jobs=threads):
             pass
         return K
 

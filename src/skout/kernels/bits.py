@@ -229,10 +229,11 @@ class GaussianTanimoto(_SetKernel, WithGamma):
         if not isinstance(self.gamma, str):
             return lambda: self._of_length(None)
         check_choice(self.gamma, "gamma", ("median",))
-        sample = survey.take(some_positions(len(survey), rng, weights))
+        index, shares = some_positions(len(survey), rng, weights)
+        sample = survey.take(index)
         # equal rows: every width gives the same kernel
         return lambda: self._of_length(
-            2.0 * median_of_pairs(_squared_distances(astype(sample(), np.float64)))
+            2.0 * median_of_pairs(_squared_distances(astype(sample(), np.float64)), shares)
         )
 
     def against(self, B: Any) -> Block:

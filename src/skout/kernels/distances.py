@@ -31,6 +31,8 @@ def squared_norms(A: Any) -> Any:
 
 # Rows that a median is taken of, and squared distances of the mean that make it a bad centre.
 _MEDIAN_ROWS, _FAR = 31, 100.0
+# Share of entries from which on CSR rows are taken for dense ones.
+_FILLED = 0.5
 # What a factor times squared norms may reach: as good as infinity, and products do not overflow.
 _LARGE = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e200}
 
@@ -55,6 +57,9 @@ class SquaredDistances:
         over: bool = False,
         saturates: bool = False,
     ) -> None:
+        # CSR rows that are hardly sparse are centred too, so their blocks become dense
+        self.filled = sparse.issparse(B) and B.nnz >= _FILLED * B.shape[0] * B.shape[1]
+        B = B.toarray() if self.filled else B
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
         self.sparse = sparse.issparse(B)
@@ -78,6 +83,8 @@ class SquaredDistances:
 
     def __call__(self, A: Any, out: Any = None) -> Any:
         """Return factor * ||a - b||^2."""
+        if sparse.issparse(A) and self.filled:
+            A = A.toarray()
         if sparse.issparse(A) and not self.sparse:
             return self._sparse_twin(A, out)
         out = block_buffer(A, n_rows(self.B), out)
@@ -114,7 +121,7 @@ class SquaredDistances:
 
     def may_err_in_sign(self, A: Any, out: Any) -> bool:
         """Return whether the result may have the wrong sign by rounding."""
-        is_sparse = self.sparse or sparse.issparse(A)
+        is_sparse = self.sparse or (sparse.issparse(A) and not self.filled)
         return not self.snap and (is_sparse or not self.over or float_dtype(out) != np.float64)
 
     def _product(self, A: Any, out: Any) -> Any:

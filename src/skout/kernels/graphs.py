@@ -285,7 +285,7 @@ class NeighborhoodSubgraph(GraphKernel):
         met = (pairs.distance >= 0) & (pairs.distance <= self.distance)
         source, target, d = pairs.source[met], pairs.target[met], pairs.distance[met]
         n_terms = (self.radius + 1) * (self.distance + 1)
-        low = np.uint64(2 ** (n_terms - 1).bit_length() - 1)
+        low = np.uint64(2 ** int(n_terms - 1).bit_length() - 1)
         features = []
         for r, hashes in enumerate(ball_hashes(graphs, pairs, self.radius)):
             term = (r * (self.distance + 1) + d).astype(np.uint64)

@@ -37,8 +37,9 @@ class WithGamma(Kernel):
         if self.gamma == "scale":
             spread = survey.reduce(Spread(), weights)
             return lambda: self._of_length(_scale(self.unit, spread()), spread().range)
-        sample = survey.take(some_positions(len(survey), rng, weights))
-        return lambda: self._of_length(_median(self.unit, sample().astype(np.float64)))
+        index, shares = some_positions(len(survey), rng, weights)
+        sample = survey.take(index)
+        return lambda: self._of_length(_median(self.unit, sample().astype(np.float64), shares))
 
     def _of_length(self, length: float | None, spread: float = 0.0) -> Kernel:
         """Return a copy whose width is one over a length of the data, or a number already."""
@@ -139,12 +140,23 @@ def _row_sums(A: Any) -> np.ndarray:
     return np.asarray(A.sum(axis=1, dtype=np.float64)).ravel()
 
 
-def some_positions(n: int, rng: np.random.Generator, weights: Any) -> np.ndarray:
-    """Return the positions of at most _MEDIAN_ROWS rows that have weight."""
-    index = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights))
-    if len(index) > _MEDIAN_ROWS:
+def some_positions(
+    n: int, rng: np.random.Generator, weights: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the positions of at most _MEDIAN_ROWS rows, and their weights; none without weight."""
+    if weights is None:
+        index = np.arange(n)
+    else:
+        weights = np.asarray(weights, dtype=np.float64)
+        index = np.flatnonzero(weights)
+        weights = weights[index] if np.ptp(weights[index]) > 0 else None
+    if len(index) > _MEDIAN_ROWS and weights is None:
         index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    return index
+    elif len(index) > _MEDIAN_ROWS:  # drawn by weight, each counts as often as it was drawn
+        drawn = rng.choice(len(index), _MEDIAN_ROWS, p=weights / weights.sum())
+        drawn, weights = np.unique(drawn, return_counts=True)
+        index = index[drawn]
+    return index, weights
 
 
 def _scale(unit: str, spread: _Spread) -> float:
@@ -155,16 +167,30 @@ def _scale(unit: str, spread: _Spread) -> float:
     return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
 
 
-def _median(unit: str, sample: Any) -> float:
+def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
     """Return the median distance of different rows; twice that of squared ones."""
     if unit == "manhattan":
-        return median_of_pairs(manhattan(sample, sample))
-    squared = 2.0 * median_of_pairs(SquaredDistances(sample, snap=True)(sample))
+        return median_of_pairs(manhattan(sample, sample), weights)
+    squared = 2.0 * median_of_pairs(SquaredDistances(sample, snap=True)(sample), weights)
     return squared if unit == "squared" else float(np.sqrt(squared))
 
 
-def median_of_pairs(distances: np.ndarray) -> float:
-    """Return the median distance between different rows."""
-    pairs = distances[np.triu_indices(len(distances), k=1)]
-    pairs = pairs[pairs > 0]
-    return float(np.median(pairs)) if len(pairs) else 0.0
+def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return the median distance between different rows.
+
+    A weight of two counts as a row that is there twice: a pair has the product of its weights.
+    """
+    i, j = np.triu_indices(len(distances), k=1)
+    pairs = distances[i, j]
+    apart = pairs > 0
+    pairs = pairs[apart]
+    if len(pairs) == 0:
+        return 0.0
+    if weights is None:
+        return float(np.median(pairs))
+    order = np.argsort(pairs)
+    shares = np.cumsum((weights[i] * weights[j])[apart][order])
+    # the mean of the two in the middle, which are one but for a tie
+    middle = np.searchsorted(shares, 0.5 * shares[-1], side="left")
+    after = np.searchsorted(shares, 0.5 * shares[-1], side="right")
+    return float(0.5 * (pairs[order[middle]] + pairs[order[after]]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import n_rows, take
+from .._arrays import Rows, n_rows, take
 from .._validation import check_number, check_rng
 from .disk import Disk
 from .limits import limits
@@ -82,7 +82,11 @@ class Blocks:
         )
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the blocks that have rows, checked: (X, y) or (X, y, weight)."""
+        """Yield the blocks that have rows, checked and copied: (X, y) or (X, y, weight).
+
+        They are copied since a generator may fill the same arrays again for its next block, while
+        this one is still in use.
+        """
         first: tuple[Any, ...] | None = None
         made = self.make() if callable(self.make) else self.make
         if not isinstance(made, Iterable):
@@ -285,13 +289,14 @@ def _check_finite(block: tuple[Any, ...], number: int, start: int) -> None:
 
 
 def _as_column(column: Any) -> Any:
-    """Return an array, a CSR matrix, or a list of objects."""
+    """Return an array, a CSR matrix, or a list of objects: a copy."""
     if sparse.issparse(column):
-        return column.tocsr()
+        return column.tocsr(copy=True)
     if hasattr(column, "to_numpy"):
-        return column.to_numpy()
+        return np.array(column.to_numpy())
     if hasattr(column, "shape"):
-        return np.asarray(column) if isinstance(column.dtype, np.dtype) else column
+        own = isinstance(column.dtype, np.dtype) and not isinstance(column, Rows)
+        return np.array(column) if own else take(column, np.arange(n_rows(column)))
     column = list(column)
     first = column[0] if column else 0.0
     while isinstance(first, list | tuple | np.ndarray) and len(first):

@@ -23,7 +23,16 @@ from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
 
-__all__ = ["check_pair", "columns", "encoded", "encoded_targets", "encoded_weights", "is_lazy", "source"]
+__all__ = [
+    "check_pair",
+    "columns",
+    "encoded",
+    "encoded_targets",
+    "encoded_weights",
+    "is_lazy",
+    "rows_in_memory",
+    "source",
+]
 
 
 def source(X: Any, name: str = "X") -> Source:
@@ -59,8 +68,13 @@ def encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
         return rows.then(_Encode(kernel))
     if isinstance(rows, Dask) and not rows.is_described:  # computed only when they are needed
         return rows.then(_Encode(kernel))
+    if rows.ndim != 2 and rows.dtype.kind not in "biuf":  # objects, fingerprints for one
+        return rows.then(_Encode(kernel))
     if rows.ndim != 2:
-        raise ValueError(f"X must be a 2D array, n rows by d columns. Got shape {rows.shape}.")
+        raise ValueError(
+            f"X must be a 2D array, n rows by d columns. Got shape {rows.shape}: where X is one "
+            "column, give X[:, None]."
+        )
     _check_feature_names(estimator, X, reset=reset)
     _check_n_features(estimator, rows.like, reset=reset)
     like = np.empty((0, *rows.tail), dtype=float_dtype(rows))
