@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
@@ -23,6 +23,7 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
+from ._parts import PartsByName
 from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
 from .chunks import Chunks, on_cluster
@@ -42,7 +43,7 @@ _RESIDUAL_ROWS = 2**15
 _FEW_COPIES = 0.8
 
 
-class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
     """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
 
     With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
@@ -91,6 +92,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> KernelBasis("gaussian", SubSample(20), random_state=0).fit_transform(X).shape
     (200, 20)
     """
+
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,

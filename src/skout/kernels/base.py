@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
 from .._inputs import check_memory
+from .._parts import PartsByName
 from .._threads import map_blocks, spare_threads
-from .._validation import check_matrix, check_number, resolve
+from .._validation import Registry, check_matrix, check_number, resolve
 
 __all__ = [
     "KERNELS",
@@ -42,8 +43,8 @@ _PAIRED_ROWS = 128
 _SHARED, _SHARED_ROWS = 2**20, 256
 _ADVICE = "Give fewer rows at a time, or fit an estimator with a sketch, which never holds it."
 
-#: Names accepted wherever a kernel is, filled in `skout.kernels`.
-KERNELS: dict[str, type[Kernel]] = {}
+#: Names accepted wherever a kernel is, filled in `skout.kernels`; and scikit-learn's for the same.
+KERNELS: Registry = Registry(rbf="gaussian", poly="polynomial")
 
 
 def as_kernel(spec: Any) -> Kernel:
@@ -74,7 +75,7 @@ def as_kernel(spec: Any) -> Kernel:
     )
 
 
-class Kernel(ABC, BaseEstimator):
+class Kernel(ABC, PartsByName):
     """Base of all kernels: when are two objects alike?
 
     Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k1``.
@@ -82,8 +83,15 @@ class Kernel(ABC, BaseEstimator):
 
     #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X.
     takes_vectors: bool = True
+    #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs" or
+    #: "spectra". Predictions are measured accordingly, see `skout.metrics.objects`.
+    compares: str = "objects"
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
+
+    @property
+    def _by_name(self) -> dict[str, Any]:  # type: ignore[override]
+        return dict.fromkeys(self.parts, as_kernel)
 
     @property
     def normalized(self) -> bool:
@@ -180,6 +188,11 @@ class _Combination(Kernel):
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("left").takes_vectors or self._part("right").takes_vectors
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        left, right = self._part("left").compares, self._part("right").compares
+        return left if left == right else "objects"
 
     def encode(self, objects: Any) -> Any:
         left, right = self._part("left"), self._part("right")
@@ -287,6 +300,10 @@ class _Wrapper(Kernel):
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("kernel").takes_vectors
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        return self._part("kernel").compares
 
     def encode(self, objects: Any) -> Any:
         return self._part("kernel").encode(objects)
@@ -397,6 +414,10 @@ class PairwiseFunction(Kernel):
     def takes_vectors(self) -> bool:  # type: ignore[override]
         """Gaussian-process kernels say whether they need vectors; other callables need not."""
         return bool(getattr(self.function, "requires_vector_input", False))
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        return "vectors" if self.takes_vectors else "objects"
 
     def encode(self, objects: Any) -> Any:
         """Return numeric matrices as finite float arrays, anything else as an array of objects."""

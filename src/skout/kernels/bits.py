@@ -31,6 +31,7 @@ class _SetKernel(VectorKernel):
     |a| is the sum of a, |a and b| the sum of min(a, b). Two empty sets are alike.
     """
 
+    compares = "sets"
     #: (|a and b|, |a|, |b|) -> numerator and denominator
     _parts: Parts
 

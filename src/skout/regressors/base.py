@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
@@ -15,6 +14,7 @@ from tqdm.auto import tqdm
 from .._arrays import float_dtype, n_rows
 from .._lazy import in_memory, subset
 from .._linalg import square_root
+from .._parts import PartsByName
 from .._validation import (
     check_alphas,
     check_choice,
@@ -30,7 +30,8 @@ from ..cluster import here, lazily, rows_of
 from ..coordinates import Coordinates
 from ..gram import project
 from ..kernels import as_kernel
-from ..losses import Loss
+from ..losses import Loss, as_loss
+from ..sketches import as_sketch
 from ..solvers import Problem, Solution, solve_convex
 from .splits import splits_of
 
@@ -41,8 +42,10 @@ __all__ = ["KernelMachineBase"]
 _SMALLEST = 1e-130
 
 
-class KernelMachineBase(BaseEstimator):
+class KernelMachineBase(PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
+
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
     kernel: Any
     sketch: Any

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory
 from .._linalg import check_definite, large_matrices_on
+from .._parts import PartsByName
 from .._threads import map_blocks
 from .._validation import (
     as_columns,
@@ -34,6 +35,7 @@ from ..device import OnDevice, device_project, on_device
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
+from ..sketches import as_sketch
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..sources.blocks import Blocks, Opened, check_no_targets
 from .exact import exact_errors, exact_ridge
@@ -56,7 +58,7 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -125,6 +127,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,
