@@ -20,12 +20,12 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
     [
-        *("_arrays", "_definite", "_inputs", "_lazy", "_linalg", "_namespace", "_streams"),
+        *("_arrays", "_definite", "_inputs", "_linalg", "_namespace", "_parts"),
         *("_threads", "_validation"),
     ],
     ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],
     [
-        *("accuracy", "basis", "checkpoint", "chunks", "cluster", "coordinates"),
+        *("_predicting", "accuracy", "basis", "checkpoint", "chunks", "cluster", "coordinates"),
         *("device", "device_moments", "gram", "moments", "outputs", "solvers"),
     ],
     ["regressors", "decoding", "deep"],

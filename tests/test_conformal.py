@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skout import ConformalSets, KernelBasis, StructuredPredictor, iokr
+from skout import ConformalSets, Ensemble, KernelBasis, StructuredPredictor, iokr, sisokr
 from skout.decoding import CandidateSets
 from skout.kernels import Gaussian, Linear
 
@@ -358,3 +361,53 @@ def test_evaluate_agrees_with_predict_up_to_rounding(per_query):
         covered = [tuple(y) in {tuple(c) for c in some} for some, y in pairs]
         assert sets.evaluate(X[30:], Y[30:], candidates)["coverage"] == np.mean(covered)
         assert np.mean(covered) >= np.mean(gaps <= gap)
+
+
+# Models of other kinds ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [[StandardScaler()], []])
+def test_sets_of_a_pipeline(before):
+    X, Y = problem()
+    model = make_pipeline(*before, iokr(Gaussian(1.0), Gaussian(0.3))).fit(X[:30], Y[:30])
+    rows = model[:-1].transform(X) if before else X
+    expected = ConformalSets(model[-1]).calibrate(rows[30:], Y[30:], Y)
+    sets = ConformalSets(model).calibrate(X[30:], Y[30:], Y)
+    assert_array_equal(sets.gaps_, expected.gaps_)
+    assert_array_equal(sets.predict(X, Y).sizes, expected.predict(rows, Y).sizes)
+    assert sets.evaluate(X, Y, Y) == expected.evaluate(rows, Y, Y)
+
+
+def test_models_without_coordinates_are_refused():
+    X, Y = problem()
+    ensemble = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
+    with pytest.raises(TypeError, match="Got Ensemble instead.*members_"):
+        ConformalSets(ensemble).calibrate(X, Y)
+    search = GridSearchCV(iokr(), {"regressor__alpha": [1e-3]}, cv=2).fit(X, Y)
+    with pytest.raises(TypeError, match="Got GridSearchCV instead.*best_estimator_"):
+        ConformalSets(search).calibrate(X, Y)
+
+
+def test_a_model_that_was_fitted_again_must_be_calibrated_again():
+    X, Y = problem()
+    model = iokr(Gaussian(1.0), Gaussian(0.3)).fit(X[:30], Y[:30])
+    sets = ConformalSets(model).calibrate(X[30:], Y[30:], Y)
+    kept = pickle.loads(pickle.dumps(sets))
+    sizes = sets.predict(X, Y).sizes
+    model.fit(X[:20], Y[:20])
+    for use in (sets.predict, lambda X, Y: sets.evaluate(X, Y, Y)):
+        with pytest.raises(ValueError, match="fitted again after `calibrate`.*call `calibrate`"):
+            use(X, Y)
+    assert sets.calibrate(X[30:], Y[30:], Y).predict(X, Y).sizes.sum() > 0
+    assert_array_equal(kept.predict(X, Y).sizes, sizes)
+
+
+def test_a_calibration_that_fails_changes_nothing():
+    X, Y = problem()
+    model = iokr(Gaussian(1.0), Gaussian(0.3)).fit(X[:30], Y[:30])
+    sets = ConformalSets(model).calibrate(X[30:], Y[30:], Y)
+    gaps = sets.gaps_.copy()
+    with pytest.raises(ValueError, match="NaN"):
+        sets.calibrate(X[30:], np.full_like(Y[30:], np.nan), Y)
+    assert_array_equal(sets.gaps_, gaps)
+    assert sets.predict(X, Y).sizes.sum() > 0

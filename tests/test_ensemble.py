@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -267,12 +268,17 @@ def test_a_grid_search_over_strategies():
     assert np.all(np.isfinite(grid.cv_results_["mean_test_score"]))
 
 
-def test_score_is_the_similarity_of_the_predictions():
+def test_score_is_by_the_kind_of_outputs_or_by_the_kernel():
     X, Y = problem()
     model = fitted()
     predicted = model.predict(X)
     similar = [oracle.gaussian(0.3)(a, b) for a, b in zip(Y, predicted, strict=True)]
-    assert_allclose(model.score(X, Y), np.mean(similar))
+    assert_allclose(model.score(X, Y, scoring="kernel"), np.mean(similar))
+    expected = r2_score(Y, predicted, multioutput="variance_weighted")
+    assert_allclose(model.score(X, Y), expected)
+    lists = [Y] * len(X)
+    expected = np.mean(1.0 / model.truth_ranks(X, Y, lists))
+    assert_allclose(model.score(X, Y, lists), expected)
 
 
 @pytest.mark.parametrize("routing", [False, True])

@@ -5,7 +5,10 @@ from unittest import mock
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import skout
 from skout import ConformalSets, Ensemble, InducedMachine, iokr, sisokr, without_hubs
@@ -216,3 +219,34 @@ def test_what_is_wrong_is_said(model, priced):
     labels = iokr(decoder="label_sets", output_kernel="f1").fit(X, (Y > 0).astype(int))
     with pytest.raises(TypeError, match="embed needs candidates"):
         without_hubs(labels, POOL, X, Y)
+
+
+def test_a_pipeline_has_prices_as_its_parts_have():
+    # a scaler that changes nothing: the prices are those of the predictor alone
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    bare = iokr(Gaussian(0.7), Gaussian(0.5), alpha=1e-3)
+    still = StandardScaler(with_mean=False, with_std=False)
+    piped = make_pipeline(still, clone(bare)).fit(Z, Y)
+    priced = without_hubs(piped, POOL, Z, Y, random_state=0)
+    expected = without_hubs(bare.fit(Z, Y), POOL, Z, Y, random_state=0)
+    assert_allclose(priced.embedding[:, -2], expected.embedding[:, -2], atol=1e-9)
+    assert_array_equal(piped.predict(Z, candidates=priced), bare.predict(Z, expected))
+    # one that scales is fitted on each part
+    scaled = make_pipeline(StandardScaler(), bare).fit(100.0 * X, Y)
+    assert len(without_hubs(scaled, POOL, 100.0 * X, Y, random_state=0)) == len(POOL)
+
+
+def test_an_ensemble_has_no_prices():
+    model = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
+    with pytest.raises(TypeError, match="without_hubs takes a StructuredPredictor.*Got Ensemble"):
+        without_hubs(model, POOL, X, Y)
+
+
+def test_pools_print_short(model):
+    pool = model.embed(POOL)
+    columns = model.output_basis_.rank_ + 1
+    assert repr(pool) == f"<EmbeddedPool: 100 candidates, 100 distinct, {columns} columns>"
+    sets = model.embed([POOL[:10], POOL[5:20]])
+    assert repr(sets).startswith("<EmbeddedPool: 2 sets of 20 candidates, 20 distinct")
+    both = Ensemble.of([model, model]).embed(POOL)
+    assert repr(both) == f"<EmbeddedPools of 2 members: {pool!r}>"

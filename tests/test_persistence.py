@@ -12,6 +12,7 @@ import threading
 import dask.array as da
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import zarr
 from hypothesis import example, given
@@ -509,14 +510,22 @@ def test_refused_attribute_is_named(tmp_path):
         skout.save(model, tmp_path / "model")
 
 
-def test_data_frames_as_candidates_are_refused_with_advice(tmp_path):
-    frame = pd.DataFrame(LABELS)
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame, lambda Y: pd.DataFrame(Y > 0)])
+def test_models_of_data_frames_are_saved(container, tmp_path):
+    frame = container(LABELS)
     model = skout.iokr(output_kernel="f1").fit(X, frame)
-    with pytest.raises(TypeError, match=r"decoder_\.pool_ is .*to_numpy.*candidates=False"):
-        skout.save(model, tmp_path / "model")
-    skout.save(model, tmp_path / "model", candidates=False)
-    found = skout.load(tmp_path / "model").predict(X, frame)
-    pd.testing.assert_frame_equal(found, model.predict(X, frame))
+    skout.save(model, tmp_path / "model")
+    again = skout.load(tmp_path / "model")
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert_array_equal(model.predict(X), skout.iokr(output_kernel="f1").fit(X, LABELS).predict(X))
+    assert_array_equal(np.asarray(again.predict(X, frame)), model.predict(X))
+
+
+def test_models_of_words_in_a_series_are_saved(tmp_path):
+    words = pd.Series(["ab" if label else "cd" for label in LABELS[:, 0]])
+    model = skout.iokr(output_kernel=NGram(2)).fit(X, words)
+    skout.save(model, tmp_path / "model")
+    assert_array_equal(skout.load(tmp_path / "model").predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(

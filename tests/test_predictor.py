@@ -10,17 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.stats import kendalltau
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, iokr, sisokr
+from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, iokr, sisokr
 from skout.decoding import CandidateDecoder
-from skout.kernels import Gaussian, Linear, Polynomial, Tanimoto
+from skout.kernels import Gaussian, Linear, NGram, Polynomial, Tanimoto
+from skout.metrics import example_f1
 from skout.sketches import SKETCHES, SubSample
 
 LAM = 1e-2
@@ -60,18 +66,21 @@ def all_scores(model, X, candidates):
     return (S + kernel.diag(kernel.encode(candidates))) / 2.0
 
 
-def raw_scores(variant, sketch, seed, kernels, X, Y, X_te, C):
+def raw_scores(variant, sketch, model, kernels, X, Y, X_te, C):
     """S from the formula of the variant; R is drawn as the library draws it."""
     k_X, k_Y = kernels
     K, K_te, K_Y, K_Yc = k_X(X, X), k_X(X_te, X), k_Y(Y, Y), k_Y(Y, C)
-    R = sketch.draw(len(X), np.random.default_rng(seed)).toarray()
+    R_X, R_Y = (
+        sketch.draw(len(X), np.random.default_rng(side.random_state)).toarray()
+        for side in (model.regressor, model.output_basis)
+    )
     if variant == "iokr":
         return oracle.iokr_scores(K_te, K, K_Yc, LAM)
     if variant == "siokr":
-        return oracle.siokr_scores(K_te, K, K_Yc, R, LAM)
+        return oracle.siokr_scores(K_te, K, K_Yc, R_X, LAM)
     if variant == "isokr":
-        return oracle.isokr_scores(K_te, K, K_Y, K_Yc, R, LAM)
-    return oracle.sisokr_scores(K_te, K, K_Y, K_Yc, R, R, LAM)
+        return oracle.isokr_scores(K_te, K, K_Y, K_Yc, R_Y, LAM)
+    return oracle.sisokr_scores(K_te, K, K_Y, K_Yc, R_X, R_Y, LAM)
 
 
 def build(variant, sketch, seed, k_X, k_Y):
@@ -92,7 +101,7 @@ def check_variant(variant, sketch, seed, input_kernel, output_kernel, duplicates
     model = build(variant, sketch, seed, k_X, k_Y).fit(X, Y)
     distinct = np.array(list(dict.fromkeys(map(tuple, Y))))
     for pool, given_pool in [(C, C), (distinct, None)]:
-        S = raw_scores(variant, sketch, seed, (raw_k_X, raw_k_Y), X, Y, X_te, pool)
+        S = raw_scores(variant, sketch, model, (raw_k_X, raw_k_Y), X, Y, X_te, pool)
         norms = np.array([raw_k_Y(c[None], c[None])[0, 0] for c in pool])
         size = max(np.abs(S).max(), norms.max())
         assert_allclose(all_scores(model, X_te, pool), S, atol=1e-8 * size, rtol=0)
@@ -206,12 +215,91 @@ def test_score_of_non_negative_kernels_lies_in_the_unit_interval(kernel):
     assert 0.0 < score < 1.0
 
 
-def test_score_is_the_mean_normalised_similarity():
+def test_kernel_similarity_is_scored_on_request():
     X, Y, X_te, C = problem(3)
     model = iokr(Gaussian(0.5), Linear()).fit(X, Y)
     truth, found = C[: len(X_te)], model.predict(X_te)
     cosine = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in zip(truth, found, strict=True)]
-    assert_allclose(model.score(X_te, truth), np.mean(cosine))
+    assert_allclose(model.score(X_te, truth, scoring="kernel"), np.mean(cosine))
+    with pytest.raises(ValueError, match="Unknown scoring 'kernal'. Did you mean 'kernel'"):
+        model.score(X_te, truth, scoring="kernal")
+
+
+def label_sets(seed=0, n=60):
+    """Inputs of four groups, whose label sets differ."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.column_stack([X > 0, (X > 0).any(axis=1), X[:, 0] > X[:, 1]]).astype(float)
+
+
+def test_the_score_does_not_judge_by_the_kernel_that_is_tuned():
+    X, Y = grid_problem()
+    gammas = [1e-8, 1e-6, 1e-4, 1e-2, 1.0]
+    model = iokr(Gaussian(1.0), Gaussian(), alpha=1e-4)
+    for gamma in gammas:
+        model.set_params(output_basis__kernel__gamma=gamma).fit(X[:40], Y[:40])
+        expected = r2_score(Y[40:], model.predict(X[40:]), multioutput="variance_weighted")
+        assert_allclose(model.score(X[40:], Y[40:]), expected, rtol=1e-12)
+    grid = {"output_basis__kernel__gamma": gammas}
+    scores = GridSearchCV(model, grid, cv=3).fit(X, Y).cv_results_["mean_test_score"]
+    assert np.argmax(scores) > 0  # the smallest gamma makes all objects alike
+
+
+SCORES = {
+    "sets": ("f1", lambda Y, P: example_f1(Y, P)),
+    "sets by another kernel": ("tanimoto", lambda Y, P: example_f1(Y, P)),
+    "0/1 vectors": (Gaussian(0.3), lambda Y, P: example_f1(Y, P)),
+    "sum": (Gaussian(0.3) + Linear(), lambda Y, P: example_f1(Y, P)),
+    "own function": (lambda A, B: A @ B.T, lambda Y, P: np.mean((Y == P).all(axis=1))),
+    "Gaussian process": (RBF(), lambda Y, P: example_f1(Y, P)),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_score_is_the_metric_of_the_kind(name):
+    kernel, metric = SCORES[name]
+    X, Y = label_sets()
+    model = iokr(Gaussian(1.0), kernel).fit(X[:40], Y[:40])
+    found = model.predict(X[40:])
+    assert 0.0 < metric(Y[40:], found) < 1.0
+    assert_allclose(model.score(X[40:], Y[40:]), metric(Y[40:], found))
+
+
+def test_score_of_rankings_strings_graphs_and_candidate_sets():
+    X, _ = label_sets()
+    ranks = np.argsort(np.argsort(np.column_stack([X, X.sum(axis=1)]), axis=1), axis=1)
+    model = iokr(Gaussian(1.0), "lehmer").fit(X[:40], ranks[:40])
+    expected = np.mean([kendalltau(a, b)[0] for a, b in zip(ranks[40:], model.predict(X[40:]))])
+    assert_allclose(model.score(X[40:], ranks[40:]), expected)
+
+    words = ["ab" if x > 0 else "b" for x in X[:, 0]]
+    for n in (1, 2):  # any n of the model's kernel: the metric has its own
+        model = iokr(Gaussian(1.0), NGram(n, short="keep"), alpha=10.0).fit(X[:40], words[:40])
+        found = model.predict(X[40:])
+        shared = [1.0 if a == b else 1.0 / np.sqrt(3.0) for a, b in zip(words[40:], found)]
+        assert_allclose(model.score(X[40:], words[40:]), np.mean(shared))
+
+    graphs = ["CCO" if x > 0 else "CCN" for x in X[:, 0]]
+    scores = [
+        iokr(Gaussian(1.0), kernel).fit(X[:40], graphs[:40]).score(X[40:], graphs[40:])
+        for kernel in ("vertex_histogram", "shortest_path")
+    ]
+    assert scores[0] == scores[1]
+
+    sets = [["CCO", "CCN"]] * 20
+    ranker = iokr(Gaussian(1.0), "shortest_path").fit(X[:40], graphs[:40])
+    ranks = ranker.truth_ranks(X[40:], graphs[40:], sets)
+    assert_allclose(ranker.score(X[40:], graphs[40:], sets), np.mean(1.0 / ranks))
+    assert 0.5 < np.mean(1.0 / ranks) < 1.0
+
+
+def test_score_takes_a_metric():
+    X, Y = label_sets()
+    model = iokr(Gaussian(1.0), "f1").fit(X[:40], Y[:40])
+    found = model.predict(X[40:])
+    same = np.mean((found == Y[40:]).all(axis=1))
+    assert model.score(X[40:], Y[40:], scoring="subset_accuracy") == same
+    assert model.score(X[40:], Y[40:], scoring=lambda A, B: -np.abs(A - B).max()) == -1.0
 
 
 # Grid search and other regressors ----------------------------------------------------------------
@@ -365,9 +453,10 @@ def test_data_frames():
     plain = iokr(Gaussian(0.5), Linear()).fit(X, Y)
     framed = iokr(Gaussian(0.5), Linear()).fit(frame_X, frame_Y)
     predicted = framed.predict(pd.DataFrame(X_te, columns=list("abc")))
-    assert list(predicted.columns) == list("pqrs")
-    assert predicted.index.isin(frame_Y.index).all()
-    assert_array_equal(predicted.to_numpy(), plain.predict(X_te))
+    assert isinstance(predicted, np.ndarray)  # a file could hold no frame
+    assert_array_equal(predicted, plain.predict(X_te))
+    assert_array_equal(framed.truth_ranks(frame_X, frame_Y), plain.truth_ranks(X, Y))
+    assert framed.score(frame_X, frame_Y) == plain.score(X, Y)
     pool = pd.DataFrame(C, columns=list("pqrs"))
     found = framed.predict(pd.DataFrame(X_te, columns=list("abc")), pool)
     assert_array_equal(found.to_numpy(), plain.predict(X_te, C))
@@ -432,6 +521,114 @@ def test_read_only_inputs_are_left_alone():
     sisokr(random_state=0).fit(X, Y).predict(X_te, C)
     for old, new in zip(before, (X, Y, X_te, C), strict=True):
         assert_array_equal(old, new)
+
+
+def both_seeds(random_state):
+    sketches = {"input_sketch": SubSample(10), "output_sketch": SubSample(10)}
+    return iokr(Gaussian(0.5), Gaussian(0.5), random_state=random_state, **sketches)
+
+
+SEEDS = {
+    "int": lambda: 0,
+    "generator": lambda: np.random.default_rng(0),
+    "random state": lambda: np.random.RandomState(0),
+    "none": lambda: None,
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_two_sides_draw_rows_of_their_own(name):
+    _, Y, _, _ = problem(0, n=100)
+    model = both_seeds(SEEDS[name]()).fit(Y, Y)
+    inputs, outputs = model.regressor_.basis_.landmarks_, model.output_basis_.landmarks_
+    shared = {tuple(row) for row in inputs} & {tuple(row) for row in outputs}
+    assert len(inputs) == len(outputs) == 10
+    assert len(shared) <= 6  # 1 of 10 is expected
+    if name != "none":
+        again = clone(both_seeds(SEEDS[name]())).fit(Y, Y)
+        assert_array_equal(again.output_basis_.landmarks_, outputs)
+        assert_array_equal(again.regressor_.basis_.landmarks_, inputs)
+
+
+def test_the_seed_of_each_side_can_be_set():
+    _, Y, _, _ = problem(0, n=100)
+    model = both_seeds(0).set_params(regressor__random_state=3, output_basis__random_state=4)
+    own = KernelBasis(Gaussian(0.5), SubSample(10), random_state=4).fit(Y)
+    assert_array_equal(model.fit(Y, Y).output_basis_.landmarks_, own.landmarks_)
+
+
+class Interrupted(KernelRidge):
+    """A regressor that stops halfway if it is told to."""
+
+    stop = False
+
+    def fit(self, X, y, sample_weight=None):
+        if type(self).stop:
+            raise KeyboardInterrupt
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: Ensemble(model, 2)])
+def test_a_fit_that_fails_changes_nothing(wrap, monkeypatch):
+    X, Y, X_te, _ = problem(0)
+    model = wrap(StructuredPredictor(Interrupted(Gaussian(0.5)), KernelBasis(Gaussian(0.5))))
+    monkeypatch.setattr(Interrupted, "stop", True)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X_te)
+    monkeypatch.setattr(Interrupted, "stop", False)
+    before = model.fit(X, Y).predict(X_te)
+    monkeypatch.setattr(Interrupted, "stop", True)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:20], 5.0 * Y[:20])
+    assert_array_equal(model.predict(X_te), before)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: Ensemble(model, 2)])
+def test_names_of_columns_are_known(wrap):
+    X, Y, _, _ = problem(0)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = wrap(both_seeds(0))
+    assert not hasattr(model, "feature_names_in_")
+    assert not hasattr(model, "n_features_in_")
+    assert list(model.fit(frame, Y).feature_names_in_) == list("abc")
+    assert model.n_features_in_ == 3
+    assert not hasattr(model.fit(X, Y), "feature_names_in_")
+
+
+def test_a_pipeline_ranks_through_its_last_step():
+    X, Y, X_te, _ = problem(0)
+    model = make_pipeline(StandardScaler(), both_seeds(0)).fit(X, Y)
+    found, _ = model[-1].rank(model[:-1].transform(X_te), k=1)
+    assert_array_equal(model[-1].decoder_.pool_[found[:, 0]], model.predict(X_te))
+
+
+# Parts by name -----------------------------------------------------------------------------------
+
+
+def test_parameters_of_parts_that_are_given_by_name():
+    X, Y = grid_problem()
+    model = StructuredPredictor(KernelRidge(sketch="subsample"), "gaussian", "candidates")
+    names = {
+        "regressor__kernel__gamma": 0.5,
+        "regressor__sketch__size": 20,
+        "output_basis__kernel__gamma": 0.3,
+        "output_basis__sketch": "p-sparsified",
+        "output_basis__sketch__size": 15,
+        "decoder__n_jobs": 1,
+    }
+    assert set(names) - {"output_basis__sketch__size"} <= set(model.get_params())
+    grid = {f"model__{name}": [value] for name, value in names.items()}
+    search = GridSearchCV(Pipeline([("scale", StandardScaler()), ("model", model)]), grid, cv=2)
+    best = search.fit(X, Y).best_estimator_["model"]
+    assert best.regressor_.kernel_.gamma == 0.5
+    assert best.regressor_.basis_.sketch.size == 20
+    assert best.output_basis_.kernel_.gamma == 0.3
+    assert best.output_basis_.rank_ <= 15
+    assert best.decoder_.n_jobs == 1
+    assert model.output_basis == "gaussian"  # as it was given
+    assert clone(model).output_basis == "gaussian"
 
 
 def test_seeds_matter_and_repeat():

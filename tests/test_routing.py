@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import ConvergenceWarning, UnsetMetadataPassedError
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
@@ -121,9 +122,9 @@ def test_score_takes_candidates():
     X, Y, _, C = problem()
     model = ridge_model().fit(X, Y)
     found = model.predict(X, C)
-    cosine = [a @ b / np.sqrt(a @ a * (b @ b)) for a, b in zip(Y, found, strict=True)]
-    assert_allclose(model.score(X, Y, C), np.mean(cosine))
-    assert_allclose(model.score(X, Y, candidates=C), np.mean(cosine))
+    expected = r2_score(Y, found, multioutput="variance_weighted")
+    assert_allclose(model.score(X, Y, C), expected)
+    assert_allclose(model.score(X, Y, candidates=C), expected)
     assert model.score(X, Y) != model.score(X, Y, C)
 
 
@@ -284,7 +285,7 @@ def test_one_coordinate_is_a_single_output(regressor):
     model = StructuredPredictor(regressor, KernelBasis(Linear())).fit(X, Y[:, :1] + 1.0)
     assert model.output_basis_.rank_ == 1
     assert model.predict_coordinates(X).shape == (80, 1)
-    assert model.score(X, Y[:, :1] + 1.0) > 0.99
+    assert np.mean(model.predict(X) == Y[:, :1] + 1.0) > 0.95
 
 
 @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array, np.ndarray.tolist])

@@ -20,6 +20,7 @@ from ._arrays import n_rows
 from ._inputs import numbers_in
 
 __all__ = [
+    "Registry",
     "check_alphas",
     "check_choice",
     "check_matrix",
@@ -29,14 +30,31 @@ __all__ = [
     "check_task_matrix",
     "check_weights",
     "resolve",
+    "spawn_seed",
 ]
+
+
+class Registry(dict[str, Any]):
+    """Classes by name. Its aliases, other spellings of these names, are found but not listed.
+
+    Parameters
+    ----------
+    **aliases : str
+        The name that each other spelling stands for.
+    """
+
+    def __init__(self, **aliases: str) -> None:
+        super().__init__()
+        self.aliases = aliases
 
 
 def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    aliases: Mapping[str, str] = getattr(registry, "aliases", {})
+    name = aliases.get(name, name)
     if name in registry:
         return registry[name]
-    near = difflib.get_close_matches(name.lower(), registry, n=1)
+    near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(registry))}.")
 
@@ -144,6 +162,14 @@ def check_rng(random_state: Any) -> np.random.Generator:
             "random_state must be None, an int, a numpy Generator or a RandomState. "
             f"Got {random_state!r} instead."
         ) from error
+
+
+def spawn_seed(random_state: Any) -> int | None:
+    """Return a seed of a stream of its own: what it draws has nothing to do with `random_state`'s.
+
+    A Generator or RandomState moves on by one draw; None stays None.
+    """
+    return None if random_state is None else int(check_rng(random_state).integers(2**31))
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, take, unique
@@ -21,6 +21,7 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
+from ._parts import PartsByName
 from ._validation import check_choice, check_number, check_rng
 from .gram import KernelMatrix, LandmarkFeatures, Projection, project
 from .kernels import Kernel, as_kernel
@@ -38,7 +39,7 @@ _COPIES = 8.0
 _MOST_DISTINCT = 0.8
 
 
-class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
     """Orthonormal functions of a kernel's feature space, spanned by a sketch of the data.
 
     With a sketch R = W S of the n rows and K~ = R K R' = U D U', the coordinates of an object are
@@ -87,6 +88,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> KernelBasis("gaussian", SubSample(20), random_state=0).fit_transform(X).shape
     (200, 20)
     """
+
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
+from ._predicting import split_pipeline
 from .decoding import CandidateDecoder, CandidateSets
 
 __all__ = ["ConformalSets"]
@@ -30,8 +30,8 @@ class ConformalSets(BaseEstimator):
 
     Parameters
     ----------
-    model : StructuredPredictor
-        Fitted, with a decoder that ranks candidates.
+    model : StructuredPredictor, or Pipeline that ends in one
+        Fitted, with a decoder that ranks candidates. If it is fitted again, calibrate again.
 
     Attributes
     ----------
@@ -75,8 +75,9 @@ class ConformalSets(BaseEstimator):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if n_rows(X) == 0:
             raise ValueError("calibrate needs at least one row. Got none.")
-        F = self.model.predict_coordinates(X)
-        self.gaps_ = np.sort(self._decoder().gaps(F, Y, candidates))
+        decoder = self._decoder()
+        gaps = np.sort(decoder.gaps(self._coordinates(X), Y, candidates))
+        self.gaps_, self._made_by = gaps, decoder.made_by
         return self
 
     def predict(self, X: Any, candidates: Any = None, coverage: float = 0.9) -> CandidateSets:
@@ -96,8 +97,8 @@ class ConformalSets(BaseEstimator):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         gap = self.threshold(coverage)
-        F = self.model.predict_coordinates(X)
-        return self._decoder().within(F, gap, candidates)
+        decoder = self._calibrated_decoder()
+        return decoder.within(self._coordinates(X), gap, candidates)
 
     def threshold(self, coverage: float = 0.9) -> float:
         """Return the gap within which candidates are in the set.
@@ -157,8 +158,8 @@ class ConformalSets(BaseEstimator):
             "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate.
         """
         gap = self.threshold(coverage)
-        F = self.model.predict_coordinates(X)
-        decoder = self._decoder()
+        decoder = self._calibrated_decoder()
+        F = self._coordinates(X)
         pool = decoder.embed(candidates)
         sets = decoder.within(F, gap, pool)
         # no gap is finite where the truth is not in the set
@@ -171,11 +172,26 @@ class ConformalSets(BaseEstimator):
             "share_of_one": float(np.mean(sizes == 1)),
         }
 
+    def _coordinates(self, X: Any) -> np.ndarray:
+        before, last = split_pipeline(self.model, "ConformalSets")
+        return last.predict_coordinates(X if before is None else before.transform(X))
+
     def _decoder(self) -> CandidateDecoder:
-        check_is_fitted(self.model)
-        if not isinstance(self.model.decoder_, CandidateDecoder):
+        decoder = split_pipeline(self.model, "ConformalSets")[1].decoder_
+        if not isinstance(decoder, CandidateDecoder):
             raise TypeError(
                 "ConformalSets needs a model that ranks candidates. Fit it with "
-                f'decoder="candidates", not with {type(self.model.decoder_).__name__}.'
+                f'decoder="candidates", not with {type(decoder).__name__}.'
             )
-        return self.model.decoder_
+        return decoder
+
+    def _calibrated_decoder(self) -> CandidateDecoder:
+        """Return the decoder of the model, which must be the one that `calibrate` saw."""
+        decoder = self._decoder()
+        # files of older versions do not say which one it was
+        if getattr(self, "_made_by", decoder.made_by) != decoder.made_by:
+            raise ValueError(
+                "The model was fitted again after `calibrate`, so that the gaps are those of "
+                "another model: call `calibrate` again."
+            )
+        return decoder

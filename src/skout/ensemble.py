@@ -12,28 +12,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import match, n_rows, take
+from ._predicting import ObjectPredictor
 from ._validation import check_choice, check_number, check_rng
 from .decoding import EmbeddedPool
 from .decoding.blend import COMBINE, Blend, EmbeddedPools
 from .decoding.search import Found
-from .metrics import kernel_similarity, mean_reciprocal_rank
+from .metrics import mean_reciprocal_rank
 from .predictor import StructuredPredictor
 
 __all__ = ["Ensemble"]
 
 
-class Ensemble(BaseEstimator):
+class Ensemble(ObjectPredictor):
     """Structured predictors that differ by seed, and choose candidates together.
 
     Searches are exact, whatever the `index` of the members' decoders.
@@ -63,6 +58,8 @@ class Ensemble(BaseEstimator):
         The strategy in use.
     validation_score_ : float
         Mean reciprocal rank that `tune` reached.
+    n_features_in_, feature_names_in_
+        Those of the first member, if it has them.
 
     Examples
     --------
@@ -75,6 +72,8 @@ class Ensemble(BaseEstimator):
     array([[1, 0, 1],
            [0, 1, 1]])
     """
+
+    _inner = "predictor"
 
     def __init__(
         self,
@@ -137,7 +136,8 @@ class Ensemble(BaseEstimator):
         rng = check_rng(self.random_state)
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
-        names = [name for name in self.predictor.get_params() if _is_seed(name)]
+        params = self.predictor.get_params()
+        names = [name for name in params if _is_seed(name, params)]
         if not names and self.n_members > 1:
             warnings.warn(
                 "predictor has no random_state, so that its members may be copies of one another. "
@@ -147,7 +147,7 @@ class Ensemble(BaseEstimator):
             )
         paths = {
             name: path
-            for name, path in self.predictor.get_params().items()
+            for name, path in params.items()
             if name.endswith("__checkpoint") and path is not None
         }
         models = []
@@ -352,34 +352,14 @@ class Ensemble(BaseEstimator):
         share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
-    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
-        """Return the mean normalised kernel similarity of prediction and truth; 1 is perfect.
+    def _fitted_inner(self) -> Any:
+        return self.members_[0]
 
-        The kernel is that of the first member.
+    def _seen_outputs(self) -> Any:
+        return self.members_[0].output_basis_
 
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
-
-        Returns
-        -------
-        score : float
-        """
-        predicted = self.predict(X, candidates)
-        return kernel_similarity(self.members_[0].output_basis_.kernel_, Y, predicted)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return who takes which metadata: the predictor in fit, this object `candidates`."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(predictor=self.predictor, method_mapping=mapping)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.predictor).input_tags
-        return tags
+    def _embedded(self, candidates: Any) -> Any:
+        return self.embed(candidates)
 
     @property
     def _n_jobs(self) -> int | None:
@@ -420,8 +400,10 @@ def _check_predictor(model: Any, name: str) -> None:
         )
 
 
-def _is_seed(name: str) -> bool:
-    return name == "random_state" or name.endswith("__random_state")
+def _is_seed(name: str, params: dict[str, Any]) -> bool:
+    """Whether a parameter is a seed, but for those of parts by name, which are exact bases."""
+    owner, _, last = name.rpartition("__")
+    return last == "random_state" and not isinstance(params.get(owner), str)
 
 
 def _same_objects(model: Any, objects: Any, pool: EmbeddedPool) -> bool:

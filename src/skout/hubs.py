@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
-from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows, take, unique
+from ._predicting import split_pipeline
 from ._validation import check_number, check_rng
 from .decoding import EmbeddedPool, hub_prices
 from .device import to_host
@@ -38,8 +38,8 @@ def without_hubs(
 
     Parameters
     ----------
-    model : StructuredPredictor
-        Fitted, with a `CandidateDecoder`.
+    model : StructuredPredictor, or Pipeline that ends in one
+        Fitted, with a `CandidateDecoder`. The transformers, too, are fitted again on each part.
     candidates : objects, CandidateSets, list of lists or EmbeddedPool
         None is the distinct training outputs.
     X : what the regressor takes, n rows
@@ -74,18 +74,20 @@ def without_hubs(
     0.1
     0.2
     """
-    check_is_fitted(model)
+    before, model = split_pipeline(model, "without_hubs")
     check_number(n_references, "n_references", low=1, integer=True)
     pool = model.embed(candidates)
     rng = check_rng(random_state)
-    F = _cross_predicted(model, X, Y, cv, rng)
+    F = _cross_predicted(model, before, X, Y, cv, rng)
     some = np.sort(rng.permutation(len(F))[:n_references])
     own = model.decoder_._matched(take(Y, some), pool)
     prices = hub_prices(F[some], pool, own, share=share, heat=heat)
     return model.decoder_.priced(pool, prices)
 
 
-def _cross_predicted(model: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
+def _cross_predicted(
+    model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any
+) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
     check_number(cv, "cv", low=2, integer=True)
     basis = model.output_basis_
@@ -104,6 +106,10 @@ def _cross_predicted(model: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarra
     folds = GroupKFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
     for train, test in folds.split(groups, groups=groups):
         own = {name: values[train] for name, values in params.items()}
-        regressor = clone(model.regressor).fit(take(X, train), targets[train], **own)
-        F[test] = np.reshape(to_host(regressor.predict(take(X, test))), (len(test), -1))
+        rows, held, regressor = take(X, train), take(X, test), clone(model.regressor)
+        if before is not None:
+            steps = clone(before).fit(rows, targets[train])
+            rows, held = steps.transform(rows), steps.transform(held)
+        regressor.fit(rows, targets[train], **own)
+        F[test] = np.reshape(to_host(regressor.predict(held)), (len(test), -1))
     return F

@@ -8,7 +8,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from sklearn.utils.validation import check_array
+
 from ._arrays import n_rows, row_keys, row_slices, take
+from ._inputs import numbers_in
 from ._lazy import LazyRows, is_on_disk, pick
 from ._streams import join
 from ._validation import check_rows
@@ -24,12 +27,25 @@ __all__ = [
     "lazy_coordinates",
     "outputs_on_cluster",
     "outputs_on_disk",
+    "plain_outputs",
 ]
 
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
 # Outputs that are read at a time.
 _READ_ROWS = 8192
+
+
+def plain_outputs(Y: Any) -> Any:
+    """Return outputs in a data frame or series as an array, since files hold no frames."""
+    if on_cluster(Y) or not hasattr(Y, "to_numpy"):
+        return Y
+    if not hasattr(Y, "columns"):
+        return Y.to_numpy()
+    with numbers_in(Y, "Y"):
+        return check_array(
+            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="Y"
+        )
 
 
 class DistinctOutputs:

@@ -13,29 +13,29 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import n_rows
 from ._inputs import named
 from ._lazy import is_on_disk
-from ._validation import resolve
+from ._predicting import ObjectPredictor
+from ._validation import spawn_seed
 from .basis import KernelBasis
 from .chunks import on_cluster
 from .cluster import check_pair
-from .decoding import DECODERS, CandidateDecoder, EmbeddedPool
+from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
 from .decoding.shards import lazy_decode, lazy_rank
 from .device import to_host
 from .kernels import as_kernel
-from .metrics import kernel_similarity
-from .outputs import DistinctOutputs, fitted_coordinates, lazy_coordinates, outputs_on_disk
+from .outputs import (
+    DistinctOutputs,
+    fitted_coordinates,
+    lazy_coordinates,
+    outputs_on_disk,
+    plain_outputs,
+)
 from .regressors import KernelRidge
 from .sketches import as_sketch
 from .sources.blocks import Blocks, check_no_targets
@@ -43,7 +43,14 @@ from .sources.blocks import Blocks, check_no_targets
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
 
-class StructuredPredictor(BaseEstimator):
+def _as_basis(spec: Any) -> Any:
+    """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
+    if hasattr(spec, "fit_transform"):
+        return clone(spec)
+    return KernelBasis(as_kernel(spec))
+
+
+class StructuredPredictor(ObjectPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 
     Parameters
@@ -52,6 +59,8 @@ class StructuredPredictor(BaseEstimator):
         KernelRidge gives IOKR and its sketched variants, a random forest an output kernel forest.
     output_basis : KernelBasis, kernel or str
         Coordinates of the output objects; a kernel, or the name of one, stands for its exact basis.
+        Where both sides are sketched, give it another seed than the regressor: from the same one,
+        sketches of equal size take the same rows.
     decoder : decoder, str or None, default None
         From predicted coordinates back to objects; None chooses among candidates.
 
@@ -59,6 +68,8 @@ class StructuredPredictor(BaseEstimator):
     ----------
     output_basis_, regressor_, decoder_
         The fitted parts.
+    n_features_in_, feature_names_in_
+        Those of the regressor, if it has them.
 
     Examples
     --------
@@ -73,6 +84,9 @@ class StructuredPredictor(BaseEstimator):
     array([[1, 0, 1],
            [0, 1, 1]])
     """
+
+    _inner = "regressor"
+    _by_name = {"output_basis": _as_basis, "decoder": as_decoder}
 
     def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
         self.regressor = regressor
@@ -108,13 +122,14 @@ class StructuredPredictor(BaseEstimator):
             return self._fit_blocks(X, Y, fit_params)
         if Y is None:
             raise ValueError("Y must be given, one object a row of X. Got None.")
-        X, Y = check_pair(X, to_host(Y))
-        if on_cluster(Y) and not isinstance(self._decoder(), CandidateDecoder):
+        X, Y = check_pair(X, plain_outputs(to_host(Y)))
+        decoder = as_decoder(self.decoder)
+        if on_cluster(Y) and not isinstance(decoder, CandidateDecoder):
             raise TypeError(
                 f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
                 'cluster, use decoder="candidates".'
             )
-        basis = self.output_basis_ = self._basis()
+        basis = _as_basis(self.output_basis)
         lazy = getattr(self.regressor, "takes_lazy_targets", False)
         with named("Y"):
             T = fitted_coordinates(basis, Y, lazy=lazy)
@@ -123,10 +138,10 @@ class StructuredPredictor(BaseEstimator):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": basis.residual(Y), **fit_params}
         if is_on_disk(Y):
-            return self._fit_streamed(X, targets, outputs_on_disk(basis.kernel_, Y), fit_params)
-        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = self._decoder().fit(basis, Y, T if is_here else None)
-        return self
+            outputs = outputs_on_disk(basis.kernel_, Y)
+            return self._fit_streamed(basis, X, targets, outputs, fit_params)
+        regressor = clone(self.regressor).fit(X, targets, **fit_params)
+        return self._fitted(basis, regressor, decoder.fit(basis, Y, T if is_here else None))
 
     def _fit_blocks(self, blocks: Blocks, Y: Any, fit_params: Any) -> StructuredPredictor:
         """Fit on blocks of rows and outputs, whose coordinates are never held together."""
@@ -136,56 +151,45 @@ class StructuredPredictor(BaseEstimator):
                 "Blocks need a regressor that takes coordinates block by block, such as "
                 f"KernelRidge. Got {self.regressor!r} instead."
             )
-        basis = self._basis()
+        basis = _as_basis(self.output_basis)
         outputs = DistinctOutputs(as_kernel(basis.kernel))
         sketches = [self.regressor.sketch, basis.sketch]
         data = blocks.open(self.regressor.random_state, sketches, outputs.add)
-        self.output_basis_ = basis.fit(data.y if data.pool is None else data.pool_targets)
+        basis.fit(data.y if data.pool is None else data.pool_targets)
         data = replace(data, y=lazy_coordinates(basis, data.y))
-        return self._fit_streamed(data, None, outputs, fit_params)
+        return self._fit_streamed(basis, data, None, outputs, fit_params)
 
     def _fit_streamed(
-        self, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
+        self, basis: Any, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
     ) -> StructuredPredictor:
         """Fit the regressor, then the decoder on distinct outputs, if not all could be kept."""
-        decoder = self._decoder()
+        decoder = as_decoder(self.decoder)
         if not outputs.is_complete and not isinstance(decoder, CandidateDecoder):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
                 f'more than {outputs.limit}: use decoder="candidates".'
             )
-        self.regressor_ = clone(self.regressor).fit(X, targets, **fit_params)
-        self.decoder_ = decoder.fit(self.output_basis_, outputs.objects())
+        regressor = clone(self.regressor).fit(X, targets, **fit_params)
+        decoder.fit(basis, outputs.objects())
         if not outputs.is_complete:
-            self.decoder_.drop_pool(outputs.limit)
+            decoder.drop_pool(outputs.limit)
+        return self._fitted(basis, regressor, decoder)
+
+    def _fitted(self, basis: Any, regressor: Any, decoder: Any) -> StructuredPredictor:
+        """Take the parts together, once all are fitted: a fit that fails changes nothing."""
+        self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
 
-    def _basis(self) -> Any:
-        if hasattr(self.output_basis, "fit_transform"):
-            return clone(self.output_basis)
-        return KernelBasis(as_kernel(self.output_basis))
+    def _fitted_inner(self) -> Any:
+        return self.regressor_
 
-    def _decoder(self) -> Any:
-        if self.decoder is None:
-            return CandidateDecoder()
-        if isinstance(self.decoder, str):
-            return resolve(self.decoder, DECODERS, "decoder")()
-        if not hasattr(self.decoder, "decode"):
-            raise TypeError(
-                f"decoder must be a decoder, a name or None. Got {self.decoder!r} instead."
-            )
-        return clone(self.decoder)
+    def _seen_outputs(self) -> Any:
+        return self.output_basis_
 
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return who takes which metadata: the regressor in fit, this object `candidates`."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(regressor=self.regressor, method_mapping=mapping)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.regressor).input_tags
-        return tags
+    def _embedded(self, candidates: Any) -> Any:
+        if on_cluster(candidates) or not isinstance(self.decoder_, CandidateDecoder):
+            return candidates
+        return None if candidates is None else self.embed(candidates)
 
     def predict_coordinates(self, X: Any) -> np.ndarray:
         """Return the predicted coordinates f(x) in the output basis.
@@ -299,22 +303,6 @@ class StructuredPredictor(BaseEstimator):
             )
         return self.decoder_
 
-    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
-        """Return the mean normalised kernel similarity of prediction and truth; 1 is perfect.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-
-        Returns
-        -------
-        score : float
-        """
-        check_is_fitted(self)
-        return kernel_similarity(self.output_basis_.kernel_, Y, self.predict(X, candidates))
-
 
 def iokr(
     input_kernel: Any = "gaussian",
@@ -341,6 +329,7 @@ def iokr(
         Add an unpenalised constant: f then shrinks to the mean of the outputs, not to zero.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
+        Seed of the inputs; that of the outputs is drawn from it.
     device : str, optional
         "cuda" fits, embeds and searches on a card; both sides then need a sketch.
 
@@ -357,7 +346,7 @@ def iokr(
     >>> iokr("gaussian", "tanimoto").fit(X, Y).predict([[1.0]])
     array([[1, 0, 1]])
     """
-    # objects instead of names, so that a grid search finds regressor__kernel__gamma and the like
+    seed = spawn_seed(random_state)  # or both sides would draw the same rows
     regressor = KernelRidge(
         as_kernel(input_kernel),
         as_sketch(input_sketch),
@@ -369,7 +358,7 @@ def iokr(
     basis = KernelBasis(
         as_kernel(output_kernel),
         as_sketch(output_sketch),
-        random_state=random_state,
+        random_state=seed,
         device=device,
     )
     decoder = CandidateDecoder(device=device) if decoder is None and device else decoder
@@ -480,12 +469,13 @@ def dsokr(
     """
     from .deep import NeuralRegressor  # PyTorch is imported here, not with skout
 
+    seed = spawn_seed(random_state)
     regressor = NeuralRegressor(module, loss, training, random_state=random_state, **options)
     basis = KernelBasis(
         as_kernel(output_kernel),
         as_sketch(output_sketch),
         whiten="eigh",
         rank=output_rank,
-        random_state=random_state,
+        random_state=seed,
     )
     return StructuredPredictor(regressor, basis, decoder)

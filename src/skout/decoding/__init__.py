@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from sklearn.base import clone
+
+from .._validation import resolve
 from .base import Decoder
 from .blend import EmbeddedPools
 from .candidates import CandidateDecoder
@@ -26,6 +29,7 @@ __all__ = [
     "LocalSearchDecoder",
     "RankingDecoder",
     "StringDecoder",
+    "as_decoder",
     "hub_prices",
     "index_recall",
     "kemeny",
@@ -38,3 +42,21 @@ DECODERS: dict[str, Any] = {
     "rankings": RankingDecoder,
     "strings": StringDecoder,
 }
+
+
+def as_decoder(spec: Any) -> Any:
+    """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
+
+    Examples
+    --------
+    >>> from skout.decoding import as_decoder
+    >>> as_decoder("label_sets")
+    LabelSetDecoder()
+    """
+    if spec is None:
+        return CandidateDecoder()
+    if isinstance(spec, str):
+        return resolve(spec, DECODERS, "decoder")()
+    if not hasattr(spec, "decode"):
+        raise TypeError(f"decoder must be a decoder, a name or None. Got {spec!r} instead.")
+    return clone(spec)

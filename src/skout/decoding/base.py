@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from .._parts import PartsByName
 from ..basis import KernelBasis
 
 __all__ = ["Decoder"]
 
 
-class Decoder(ABC, BaseEstimator):
+class Decoder(ABC, PartsByName):
     """Base of all decoders: arg max over objects c of 2 <f(x), z(c)> - k(c, c) (4.5, 5.17).
 
     A decoder holds parameters until `fit` gives it the output basis and the training outputs. One

@@ -64,8 +64,16 @@ class EmbeddedPools:
         pool = replace(parts[0], first=used[first], inverse=inverse, embedding=embeddings[0])
         return cls(tuple(parts), pool, embeddings, table)
 
+    @property
+    def is_per_query(self) -> bool:
+        """Whether each query has a set of its own."""
+        return self.pool.is_per_query
+
     def __len__(self) -> int:
         return len(self.pool)
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedPools of {len(self.parts)} members: {self.pool!r}>"
 
 
 class Blend:

@@ -24,7 +24,7 @@ from .._lazy import in_memory, is_on_disk, pick, subset
 from .._validation import check_choice, check_number, check_rows
 from ..basis import KernelBasis
 from ..chunks import Chunks, chunked, on_cluster
-from ..outputs import outputs_on_cluster
+from ..outputs import outputs_on_cluster, plain_outputs
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -88,6 +88,7 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
+    _by_name = {"index": as_index}
     _training: EmbeddedPool | None = None  # the training outputs
     _outputs: Chunks | None = None  # where they are on a cluster, until they are looked for
     _dropped: int | None = None  # how many distinct ones are fewer than there are: too many to keep
@@ -141,6 +142,12 @@ class CandidateDecoder(Decoder):
         self._training = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
         )
+
+    @property
+    def made_by(self) -> str:
+        """What stands for this fit in the pools that it embeds: no other fit can read them."""
+        check_is_fitted(self)
+        return self._name
 
     def without_pool(self) -> CandidateDecoder:
         """Return a copy that has no default pool, to travel."""
@@ -239,6 +246,8 @@ class CandidateDecoder(Decoder):
         """Encode objects, which must be of the kind of the training outputs."""
         if n_rows(objects) == 0:  # none at all are of any kind
             return take(self.basis_.landmarks_, slice(0))
+        if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
+            objects = plain_outputs(objects)
         with named(name):
             rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
         check_kinds(kinds(rows), self._kinds)

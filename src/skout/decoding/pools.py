@@ -75,6 +75,11 @@ class EmbeddedPool:
         objects = take(self.objects, self.first)
         return replace(self, objects=objects, first=everything, inverse=everything)
 
+    def __repr__(self) -> str:
+        n, p = self.embedding.shape
+        sets = f"{len(self)} sets of " if self.is_per_query else ""
+        return f"<EmbeddedPool: {sets}{n_rows(self.pool)} candidates, {n} distinct, {p} columns>"
+
     def __len__(self) -> int:
         return len(self.objects) if self.is_per_query else n_rows(self.objects)
 

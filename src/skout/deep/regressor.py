@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._arrays import has_rows, n_rows, take
 from .._inputs import numbers_in
+from .._parts import PartsByName
 from .._validation import check_number, check_rng
 from ..losses import Squared, as_loss
 from .batches import as_source, call
@@ -26,7 +27,7 @@ from .training import Batches, Trainer, Training
 __all__ = ["NeuralRegressor"]
 
 
-class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     """Any torch module, trained to predict output coordinates with a kernel-induced loss.
 
     Parameters
@@ -79,6 +80,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     >>> bool(model.fit(X, X[:, :1] * X[:, 1:]).score(X, X[:, :1] * X[:, 1:]) > 0.9)
     True
     """
+
+    _by_name = {"loss": as_loss}
 
     def __init__(
         self,

@@ -124,7 +124,7 @@ def _choose(method: Method, train: Halves, plan: Plan, bar: tqdm) -> dict[str, A
     grid = list(ParameterGrid(method.grid))
     for i, params in enumerate(grid):
         model = clone(method.model).set_params(**params).fit(rest.upper, rest.lower)
-        scores[i] = model.score(held_out.upper, held_out.lower)
+        scores[i] = model.score(held_out.upper, held_out.lower, scoring="kernel")
         bar.update()
     return grid[max(scores, key=scores.__getitem__)]
 

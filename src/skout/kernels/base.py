@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
@@ -30,8 +30,9 @@ from .._arrays import (
 )
 from .._inputs import check_memory
 from .._namespace import cast, empty, is_tensor, namespace, ones
+from .._parts import PartsByName
 from .._threads import map_blocks, spare_threads
-from .._validation import check_matrix, check_number, resolve
+from .._validation import Registry, check_matrix, check_number, resolve
 from ..rows import Survey, source
 
 __all__ = [
@@ -58,8 +59,8 @@ _PAIRED_ROWS = 128
 _SHARED, _SHARED_ROWS = 2**20, 256
 _ADVICE = "Give fewer rows at a time, or fit an estimator with a sketch, which never holds it."
 
-#: Names accepted wherever a kernel is, filled in `skout.kernels`.
-KERNELS: dict[str, type[Kernel]] = {}
+#: Names accepted wherever a kernel is, filled in `skout.kernels`; and scikit-learn's for the same.
+KERNELS: Registry = Registry(rbf="gaussian", poly="polynomial")
 
 
 def as_kernel(spec: Any) -> Kernel:
@@ -160,7 +161,7 @@ def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
         raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
 
 
-class Kernel(ABC, BaseEstimator):
+class Kernel(ABC, PartsByName):
     """Base of all kernels: when are two objects alike?
 
     Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k1``.
@@ -171,8 +172,15 @@ class Kernel(ABC, BaseEstimator):
     #: The formula takes rows in tensors too, see `skout.kernels.namespace`, and runs on a card. A
     #: kernel that does not say so is tried.
     runs_on_device: bool = False
+    #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs" or
+    #: "spectra". Predictions are measured accordingly, see `skout.metrics.objects`.
+    compares: str = "objects"
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
+
+    @property
+    def _by_name(self) -> dict[str, Any]:  # type: ignore[override]
+        return dict.fromkeys(self.parts, as_kernel)
 
     @property
     def normalized(self) -> bool:
@@ -280,6 +288,11 @@ class _Combination(Kernel):
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("left").takes_vectors or self._part("right").takes_vectors
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        left, right = self._part("left").compares, self._part("right").compares
+        return left if left == right else "objects"
 
     def encode(self, objects: Any) -> Any:
         left, right = self._part("left"), self._part("right")
@@ -391,6 +404,10 @@ class _Wrapper(Kernel):
     @property
     def takes_vectors(self) -> bool:  # type: ignore[override]
         return self._part("kernel").takes_vectors
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        return self._part("kernel").compares
 
     @property
     def runs_on_device(self) -> bool:  # type: ignore[override]
@@ -506,6 +523,10 @@ class PairwiseFunction(Kernel):
     def takes_vectors(self) -> bool:  # type: ignore[override]
         """Gaussian-process kernels say whether they need vectors; other callables need not."""
         return bool(getattr(self.function, "requires_vector_input", False))
+
+    @property
+    def compares(self) -> str:  # type: ignore[override]
+        return "vectors" if self.takes_vectors else "objects"
 
     def encode(self, objects: Any) -> Any:
         """Return numeric matrices as finite float arrays, anything else as an array of objects."""

@@ -34,6 +34,7 @@ class _SetKernel(VectorKernel):
     """
 
     runs_on_device = True
+    compares = "sets"
     #: (|a and b|, |a|, |b|) -> numerator and denominator
     _parts: Parts
 

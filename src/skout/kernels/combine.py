@@ -92,6 +92,7 @@ class Mapped(Kernel):
     """
 
     takes_vectors = False
+    parts = ("kernel",)
 
     def __init__(self, function: Callable[[Any], Any], kernel: Any) -> None:
         self.function = function

@@ -41,6 +41,7 @@ class GraphKernel(BagKernel):
     strings; `skout.kernels.graph_read.read_graphs` says how they are read.
     """
 
+    compares = "graphs"
     #: whether time and memory grow with the pairs of nodes
     _of_pairs: bool = False
 

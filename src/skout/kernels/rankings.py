@@ -23,6 +23,8 @@ __all__ = ["Kendall", "Lehmer", "RankHamming", "RankingKernel", "lehmer_codes", 
 class RankingKernel(VectorKernel):
     """Base of the kernels on rankings. Of one item there is one ranking, and k = 1."""
 
+    compares = "rankings"
+
     @property
     def normalized(self) -> bool:
         return True

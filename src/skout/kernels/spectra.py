@@ -168,6 +168,7 @@ class _PeakKernel(Kernel):
     """Base of the kernels that sum over pairs of peaks. Rows are spectra as they were given."""
 
     takes_vectors = False
+    compares = "spectra"
 
     def encode(self, objects: Any) -> Spectra:
         """Return checked spectra."""

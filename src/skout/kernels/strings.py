@@ -56,6 +56,8 @@ class NGram(BagKernel):
     array([[2.]])
     """
 
+    compares = "strings"
+
     def __init__(self, n: Any = 3, *, presence: bool = False, short: str = "error") -> None:
         self.n = n
         self.presence = presence

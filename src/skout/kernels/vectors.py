@@ -22,6 +22,8 @@ __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", 
 class VectorKernel(Kernel):
     """Base of the kernels on real vectors."""
 
+    compares = "vectors"
+
     def encode(self, objects: Any) -> Any:
         """Return a finite dense or CSR matrix of float32 or float64."""
         rows = check_matrix(objects)

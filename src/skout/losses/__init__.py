@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sklearn.base import clone
 
-from .._validation import resolve
+from .._validation import Registry, resolve
 from .base import Curvature, Loss, Ramp
 from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
 from .pinball import Pinball
@@ -31,7 +30,9 @@ __all__ = [
     "as_loss",
 ]
 
-LOSSES: Mapping[str, type[Loss]] = {
+#: Names accepted wherever a loss is, and scikit-learn's for the same.
+LOSSES: Registry = Registry(squared_error="squared", quantile="pinball", log_loss="logistic")
+LOSSES |= {
     "squared": Squared,
     "huber": Huber,
     "epsilon_insensitive": EpsilonInsensitive,

@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._linalg import square_root
+from .._parts import PartsByName
 from .._validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..gram import Projection
 from ..kernels import as_kernel
-from ..losses import Loss
+from ..losses import Loss, as_loss
 from ..rows import RowMap, Source, encoded, encoded_targets, encoded_weights, on_device, unpacked
 from ..sketches import as_sketch
 from ..solvers import Problem, Solution, solve_convex
@@ -33,8 +33,10 @@ __all__ = ["KernelMachineBase"]
 _SMALLEST = 1e-130
 
 
-class KernelMachineBase(BaseEstimator):
+class KernelMachineBase(PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
+
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
     kernel: Any
     sketch: Any

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, row_keys, take, unique
 from .._linalg import check_definite, large_matrices_on
+from .._parts import PartsByName
 from .._threads import map_blocks
 from .._validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
@@ -58,7 +59,7 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -127,6 +128,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
+    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,
