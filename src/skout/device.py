@@ -26,6 +26,7 @@ __all__ = [
     "DEVICE_BYTES",
     "DeviceFeatures",
     "OnDevice",
+    "device_of",
     "device_project",
     "device_rows",
     "device_top_k",
@@ -47,9 +48,19 @@ _QUERIES, _CANDIDATES = 4096, 2**16
 _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
+def _is_tensor(X: Any) -> bool:
+    """Return whether X is of torch; that it has a `device` tells nothing, arrays have one too."""
+    return type(X).__module__.partition(".")[0] == "torch"
+
+
 def is_on_device(X: Any) -> bool:
     """Return whether X is a tensor on a card."""
-    return type(X).__module__.partition(".")[0] == "torch" and X.device.type != "cpu"
+    return _is_tensor(X) and X.device.type != "cpu"
+
+
+def device_of(rows: Any) -> Any:
+    """Return the torch device that passes over encoded rows run on, None for the host."""
+    return rows.device if isinstance(rows, OnDevice) else None
 
 
 def to_host(X: Any) -> Any:
@@ -110,7 +121,7 @@ class OnDevice(Rows):
     def __init__(self, source: Any, device: Any = None) -> None:
         self.source = source
         self.device = source.device if device is None else device
-        self.is_tensor = hasattr(source, "device") and not isinstance(source, np.ndarray)
+        self.is_tensor = _is_tensor(source)
         self.dtype = _numpy_dtype(source)
 
     def __len__(self) -> int:

@@ -30,7 +30,7 @@ from ..basis import KernelBasis
 from ..checkpoint import digest, open_checkpoint
 from ..chunks import on_cluster
 from ..cluster import check_sketch, lazily, rows_of, sample_of
-from ..device import OnDevice, device_project, on_device
+from ..device import OnDevice, device_of, device_project, on_device
 from ..gram import KernelMatrix, LandmarkFeatures, project
 from ..kernels import as_kernel
 from ..moments import Moments, Sample, sum_moments
@@ -194,7 +194,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
-        with large_matrices_on(getattr(sample.rows, "device", None)):
+        with large_matrices_on(device_of(sample.rows)):
             self._fit_basis(*self._pool(pool, pool_weights, sample), remember=pool is None)
             self._n_outputs = sample.targets.shape[1]
             groups, parts = groups_of_splits(splits, n_rows(sample.rows))
