@@ -446,6 +446,14 @@ def test_bad_data(X, Z, message):
         NeuralRegressor(Small, training=quick(), device="cpu").fit(X, Z)
 
 
+def test_the_third_argument_of_fit_is_the_weight():
+    X, Z = problem(40)
+    model = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    weight = np.linspace(0.0, 2.0, 40)
+    named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
+    assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
+
+
 def test_bad_residuals():
     X, Z = problem(10)
     with pytest.raises(ValueError, match="residual must be 10 finite numbers"):
@@ -494,9 +502,9 @@ def test_the_residual_of_the_basis_reaches_the_loss(monkeypatch):
     seen = []
     original = NeuralRegressor.fit
 
-    def spy(self, X, y, residual=None, sample_weight=None):
+    def spy(self, X, y, sample_weight=None, *, residual=None):
         seen.append(residual)
-        return original(self, X, y, residual, sample_weight)
+        return original(self, X, y, sample_weight, residual=residual)
 
     monkeypatch.setattr(NeuralRegressor, "fit", spy)
     basis = KernelBasis("tanimoto", SubSample(4), whiten="eigh", random_state=0)

@@ -111,7 +111,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return not isinstance(as_loss(self.loss), Squared)  # to which it is a constant
 
     def fit(
-        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> NeuralRegressor:
         """Train the network.
 
@@ -120,9 +120,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X : what the module takes, n rows
         y : array of shape (n, p)
             Output coordinates.
+        sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2; matters for losses other than the squared one.
-        sample_weight : array of shape (n,), optional
 
         Returns
         -------

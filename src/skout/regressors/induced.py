@@ -110,7 +110,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> InducedMachine:
         """Fit the model.
 
@@ -119,9 +119,9 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         X : array, CSR matrix or objects that the kernel encodes, n of them
         y : array of shape (n,) or (n, d)
             Coordinates of the outputs.
+        sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2 >= 0 of each output, `KernelBasis.residual`; None is 0.
-        sample_weight : array of shape (n,), optional
 
         Returns
         -------
