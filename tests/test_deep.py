@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 torch = pytest.importorskip("torch")
@@ -452,6 +453,29 @@ def test_the_third_argument_of_fit_is_the_weight():
     weight = np.linspace(0.0, 2.0, 40)
     named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
     assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
+
+
+def test_an_interrupted_fit_changes_nothing():
+    X, Z = problem(40)
+    calls = []
+
+    def metric(F, T):
+        calls.append(0)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return 0.0
+
+    model = NeuralRegressor(Small, "huber", quick(), validation=0.2, metric=metric, device="cpu")
+    expected = model.fit(X, Z).predict(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :4], Z)
+    assert_array_equal(model.predict(X), expected)
+    calls[:] = [0] * 5
+    fresh = clone(model)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, Z)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
 
 
 def test_bad_residuals():

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, row_slices, take, unique
+from ._fitting import all_at_once
 from ._lazy import is_streamed
 from ._linalg import (
     PartlyWhitened,
@@ -111,6 +112,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_jobs = n_jobs
         self.device = device
 
+    @all_at_once
     def fit(self, X: Any, y: Any = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
 

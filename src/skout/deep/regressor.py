@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._arrays import has_rows, n_rows, take
+from .._fitting import all_at_once
 from .._inputs import numbers_in
 from .._validation import check_number, check_rng
 from ..losses import Squared, as_loss
@@ -110,6 +111,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Whether `fit` wants what the output basis cannot see of the targets."""
         return not isinstance(as_loss(self.loss), Squared)  # to which it is a constant
 
+    @all_at_once
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> NeuralRegressor:

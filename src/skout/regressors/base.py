@@ -172,7 +172,7 @@ class KernelMachineBase(BaseEstimator):
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _decision(self, X: Any) -> np.ndarray:

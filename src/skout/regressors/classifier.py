@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
+from .._fitting import all_at_once
 from .._inputs import named
 from ..chunks import on_cluster
 from ..cluster import here, lazily
@@ -99,6 +100,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_at_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
         """Fit the model.
 

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
+from .._fitting import all_at_once
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -109,6 +110,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_at_once
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> InducedMachine:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._arrays import n_rows
+from .._fitting import all_at_once
 from .._validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from ..sources.blocks import Blocks, check_no_targets
@@ -116,6 +117,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_at_once
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachine:
         """Fit the model.
 

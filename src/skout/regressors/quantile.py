@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._arrays import n_rows
+from .._fitting import all_at_once
 from .._validation import check_number
 from ..chunks import on_cluster
 from ..cluster import lazily
@@ -96,6 +97,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_at_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> JointQuantileRegressor:
         """Fit the model.
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
+from .._fitting import all_at_once
 from .._lazy import in_memory
 from .._linalg import check_definite, large_matrices_on
 from .._threads import map_blocks
@@ -151,6 +152,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.device = device
 
+    @all_at_once
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
@@ -238,6 +240,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return rows, check_weights(weights, rows)
 
     @available_if(_has_sketch)
+    @all_at_once
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
