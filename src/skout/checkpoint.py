@@ -148,7 +148,7 @@ def _facts_of(sample: Sample, blocks: list[Any]) -> dict[str, Any]:
         "first_and_last_rows": digest(*keys),
         "weights": digest(sample.weights),
         "folds": digest(sample.groups),
-        "blocks": f"{len(blocks)} of up to {_length(blocks[0][1]) if blocks else 0} rows",
+        "blocks": f"{len(blocks)} of up to {_length(blocks[0].where) if blocks else 0} rows",
     }
 
 

@@ -170,6 +170,14 @@ def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
     return total
 
 
+class Part(NamedTuple):
+    """Where rows of one group lie: in a stretch of rows, which may have those of others too."""
+
+    group: int
+    where: slice | np.ndarray
+    stretch: slice
+
+
 class Block(NamedTuple):
     """Some rows of a sample, as they are read."""
 
@@ -215,14 +223,37 @@ class Sample:
         """Whether rows or targets are read when they are used."""
         return is_streamed(self.rows, self.targets)
 
-    def read(self, block: tuple[int, slice | np.ndarray]) -> Block:
-        """Return the rows of a block that `blocks` yields, and their targets in float64."""
-        group, some = block
+    def read(self, part: Part) -> Block:
+        """Return the rows of a part that `parts` yields, and their targets in float64."""
+        some = part.where
         rows, T = take(self.rows, some), self.targets[some].astype(np.float64)
         if self.origin is not None:
             T -= self.origin
         weights = None if self.weights is None else self.weights[some]
-        return Block(group, some, rows, T, weights)
+        return Block(part.group, some, rows, T, weights)
+
+    def reader(self) -> Callable[[Part], Block]:
+        """Return `read`, or what reads a stretch of streamed rows once for all of its groups.
+
+        The latter wants the parts in their order, and one thread.
+        """
+        if self.groups is None or not self.is_streamed:
+            return self.read
+        held: tuple[slice, Sample] = slice(0), self
+
+        def read(part: Part) -> Block:
+            nonlocal held
+            if held[0] != part.stretch:
+                held = part.stretch, self._read_stretch(part.stretch)
+            return held[1].read(_shifted(part, -part.stretch.start))._replace(where=part.where)
+
+        return read
+
+    def _read_stretch(self, some: slice) -> Sample:
+        """Return the rows of a stretch, in memory."""
+        weights = None if self.weights is None else self.weights[some]
+        rows, targets = take(self.rows, some), take(self.targets, some)
+        return replace(self, rows=rows, targets=targets, weights=weights, groups=None)
 
     def by_value(self) -> tuple[Sample, np.ndarray | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
@@ -257,21 +288,45 @@ class Sample:
             parts.append(Moments.of_block(L[number[some]], T, weights, zz=zz))
         return parts
 
-    def blocks(self, row_bytes: int) -> Iterator[tuple[int, slice | np.ndarray]]:
-        """Yield (group, rows) blocks; contiguous rows as slices, so that nothing is copied."""
+    def parts(self, row_bytes: int) -> Iterator[Part]:
+        """Yield the rows in their order, those of each group in each stretch.
+
+        Contiguous rows are slices, so that nothing is copied.
+        """
         n = n_rows(self.rows)
         if self.groups is None:
             # two threads share a sample that fills no more than a block
             half = math.ceil(n / 2) if n * row_bytes >= _LARGE_BYTES else None
             for some in row_slices(n, block_rows(n, row_bytes, half)):
-                yield 0, some
+                yield Part(0, some, some)
             return
-        for group in range(self.n_groups):
-            index = np.flatnonzero(self.groups == group)
-            for some in row_slices(len(index), block_rows(len(index), row_bytes)):
-                part = index[some]
-                contiguous = part[-1] - part[0] == len(part) - 1
-                yield group, slice(part[0], part[-1] + 1) if contiguous else part
+        size = block_rows(n, row_bytes)
+        for stretch in row_slices(n, size * self._blocks_in_a_stretch(row_bytes)):
+            groups = self.groups[stretch]
+            for group in np.unique(groups):
+                index = stretch.start + np.flatnonzero(groups == group)
+                for some in row_slices(len(index), size):
+                    yield Part(int(group), _as_slice(index[some]), stretch)
+
+    def _blocks_in_a_stretch(self, row_bytes: int) -> int:
+        """Return one for each group, or as many as take no more memory than their features."""
+        if getattr(self.rows, "ndim", 1) != 2:
+            return 1
+        own = self.rows.shape[1] * float_dtype(self.rows).itemsize
+        return max(1, min(self.n_groups, row_bytes // max(1, own)))
+
+
+def _as_slice(index: np.ndarray) -> slice | np.ndarray:
+    """Return increasing positions, as a slice if they follow each other."""
+    contiguous = index[-1] - index[0] == len(index) - 1
+    return slice(int(index[0]), int(index[-1]) + 1) if contiguous else index
+
+
+def _shifted(part: Part, by: int) -> Part:
+    """Return the place of the same rows where so many more, or fewer, come before them."""
+    some = part.where
+    moved = slice(some.start + by, some.stop + by) if isinstance(some, slice) else some + by
+    return part._replace(where=moved)
 
 
 @dataclass(frozen=True)
@@ -363,13 +418,13 @@ def accumulate(
         Has the sums over the first blocks, if they were computed before, and keeps them.
     """
     moments = _BlockMoments(features, sample, known, prepare, p, np.dtype(dtype))
-    blocks = list(sample.blocks(moments.dtype.itemsize * features.m))
+    blocks = list(sample.parts(moments.dtype.itemsize * features.m))
     n_outputs = sample.targets.shape[1]
     totals: list[Moments | None] = [None] * sample.n_groups
     done = 0
     if checkpoint is not None:
         done, totals = checkpoint.restore(sample, blocks)
-    options: Any = {"read": sample.read, "ahead": sample.is_streamed, "n_jobs": n_jobs}
+    options: Any = {"read": sample.reader(), "ahead": sample.is_streamed, "n_jobs": n_jobs}
     found = map_blocks(moments, blocks[done:], **options)
     label: Any = {"desc": "moments", "unit": "block", "disable": not verbose}
     with tqdm(total=len(blocks), initial=done, **label) as bar:

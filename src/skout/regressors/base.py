@@ -32,7 +32,7 @@ from ..gram import project
 from ..kernels import as_kernel
 from ..losses import Loss
 from ..solvers import Problem, Solution, solve_convex
-from .splits import splits_of
+from .splits import splits_of, weighted_splits
 
 __all__ = ["KernelMachineBase"]
 
@@ -136,12 +136,10 @@ class KernelMachineBase(BaseEstimator):
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""
         order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
-        splits = splits_of(self.cv, len(problem.Y), labels, stratified=labels is not None)
-        splits = [
-            split for split in splits if all(problem.weights[part].sum() > 0.0 for part in split)
-        ]
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} has no split with rows of positive weight.")
+        stratified = labels is not None
+        n, seed = len(problem.Y), self.random_state
+        splits = splits_of(self.cv, n, labels, seed, stratified=stratified)
+        splits = weighted_splits(splits, problem.weights, self.cv)
         table = np.empty((len(splits), len(alphas)))
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
             part, held = problem.take(train), problem.take(test)

@@ -46,7 +46,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     alpha : float or sequence of floats, default 1e-3
         Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     tol : float, default 1e-4
@@ -54,7 +55,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     max_iter : int, default 200
         Most Newton steps.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False

@@ -39,7 +39,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         M of a decomposable kernel k M, which relates the outputs (2.13): symmetric and positive
         semi-definite. None is the identity. See `graph_task_matrix`.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     tol : float, default 1e-4
@@ -47,7 +48,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     max_iter : int, default 200
         Most Newton steps.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False

@@ -38,7 +38,7 @@ from ..moments import Moments, Sample, sum_moments
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..sources.blocks import Blocks, Opened, check_no_targets
 from .exact import exact_errors, exact_ridge
-from .splits import TEST, TRAIN, groups_of_splits, splits_of
+from .splits import TEST, TRAIN, check_some, groups_of_splits, splits_of, weighted_splits
 
 __all__ = ["KernelRidge"]
 
@@ -72,11 +72,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Penalty. It does not change meaning with n. Of a sequence, the value with the least
         cross-validated error is taken; all of them together cost one pass over the data.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
@@ -193,7 +194,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if n_rows(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        splits = self._splits(n_rows(sample.rows), sample.targets) if len(alphas) > 1 else []
+        splits = self._splits(sample) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
         with large_matrices_on(device_of(sample.rows)):
@@ -390,8 +391,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
-    def _splits(self, n: int, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return splits_of(self.cv, n, targets)
+    def _splits(self, sample: Sample) -> list[tuple[np.ndarray, np.ndarray]]:
+        splits = splits_of(self.cv, n_rows(sample.rows), sample.targets, self.random_state)
+        is_here = isinstance(sample.weights, np.ndarray)
+        return weighted_splits(splits, sample.weights if is_here else None, self.cv)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int
@@ -443,7 +446,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
         """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
-        if not errors:  # nothing to judge by yet
+        if self._folds is None:  # in fit
+            check_some(errors, self.cv)
+        if not errors:  # too few rows yet to judge by
             self.alpha_ = max(alphas)
             return
         table = np.array(errors)
