@@ -285,7 +285,9 @@ def test_folds_hold_every_class_even_if_labels_come_sorted(classes):
     X, y = X[y < classes], y[y < classes]
     alphas = [1e-4, 1e-1]
     model = classifier(alpha=alphas, cv=3, tol=1e-3).fit(X, y)
-    explicit = classifier(alpha=alphas, cv=StratifiedKFold(3), tol=1e-3).fit(X, y)
+    seed = int(np.random.default_rng(0).spawn(2)[1].integers(2**31))
+    cv = StratifiedKFold(3, shuffle=True, random_state=seed)
+    explicit = classifier(alpha=alphas, cv=cv, tol=1e-3).fit(X, y)
     assert_allclose(model.cv_results_["fold_loss"], explicit.cv_results_["fold_loss"])
     # a fold without a class, whose decisions are all wrong, would cost twice its share
     assert model.cv_results_["fold_loss"][:, 0].max() < 1.0

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 torch = pytest.importorskip("torch")
@@ -446,6 +447,37 @@ def test_bad_data(X, Z, message):
         NeuralRegressor(Small, training=quick(), device="cpu").fit(X, Z)
 
 
+def test_the_third_argument_of_fit_is_the_weight():
+    X, Z = problem(40)
+    model = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    weight = np.linspace(0.0, 2.0, 40)
+    named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
+    assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
+
+
+def test_an_interrupted_fit_changes_nothing():
+    X, Z = problem(40)
+    calls = []
+
+    def metric(F, T):
+        calls.append(0)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return 0.0
+
+    model = NeuralRegressor(Small, "huber", quick(), validation=0.2, metric=metric, device="cpu")
+    expected = model.fit(X, Z).predict(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :4], Z)
+    assert_array_equal(model.predict(X), expected)
+    calls[:] = [0] * 5
+    fresh = clone(model)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, Z)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
 def test_bad_residuals():
     X, Z = problem(10)
     with pytest.raises(ValueError, match="residual must be 10 finite numbers"):
@@ -494,9 +526,9 @@ def test_the_residual_of_the_basis_reaches_the_loss(monkeypatch):
     seen = []
     original = NeuralRegressor.fit
 
-    def spy(self, X, y, residual=None, sample_weight=None):
+    def spy(self, X, y, sample_weight=None, *, residual=None):
         seen.append(residual)
-        return original(self, X, y, residual, sample_weight)
+        return original(self, X, y, sample_weight, residual=residual)
 
     monkeypatch.setattr(NeuralRegressor, "fit", spy)
     basis = KernelBasis("tanimoto", SubSample(4), whiten="eigh", random_state=0)

@@ -108,7 +108,7 @@ def test_the_optimum_is_that_of_the_formula(loss, fit_intercept, weighted):
     model = InducedMachine(
         Gaussian(GAMMA), None, loss, alpha, fit_intercept=fit_intercept, tol=1e-7
     )
-    model.fit(X, Z, residual, weight if weighted else None)
+    model.fit(X, Z, weight if weighted else None, residual=residual)
     K = oracle.gaussian(X, X, GAMMA)
     best, (W, b) = minimum(loss, K, Z, residual, weight, alpha, fit_intercept)
     # no better than the optimum, and no worse by more than the certificate says
@@ -127,7 +127,7 @@ def test_the_optimum_is_that_of_the_formula(loss, fit_intercept, weighted):
 def test_a_sketched_machine_is_optimal_in_its_span(loss):
     X, Z, residual = coordinates(60, 1)
     model = InducedMachine(Gaussian(GAMMA), PSparsified(10), loss, 1e-3, tol=1e-8, random_state=0)
-    model.fit(X, Z, residual)
+    model.fit(X, Z, residual=residual)
     assert model.coef_.shape == (model.basis_.rank_, Z.shape[1])
     assert model.intercept_.shape == (Z.shape[1],)
     P, rng = model.basis_.transform(X), np.random.default_rng(0)
@@ -149,7 +149,7 @@ def test_squared_loss_is_ridge_whatever_the_residual(sketch, fit_intercept):
     X, Z, residual = coordinates()
     settings = {"fit_intercept": fit_intercept, "random_state": 0}
     model = InducedMachine(Gaussian(GAMMA), sketch, "squared", 1e-2, tol=1e-10, **settings)
-    model.fit(X, Z, residual)
+    model.fit(X, Z, residual=residual)
     ridge = KernelRidge(Gaussian(GAMMA), sketch, 1e-2, **settings).fit(X, Z)
     assert_allclose(model.predict(X), ridge.predict(X), atol=1e-5)
     plain = clone(model).fit(X, Z)
@@ -163,7 +163,7 @@ def test_without_residual_it_is_the_kernel_machine(loss, residual):
     params = {"fit_intercept": True, "random_state": 0}
     model = InducedMachine(Gaussian(GAMMA), SubSample(8), loss, 1e-2, **params)
     machine = KernelMachine(Gaussian(GAMMA), SubSample(8), loss, 1e-2, **params).fit(X, Z)
-    assert_array_equal(model.fit(X, Z, residual).predict(X), machine.predict(X))
+    assert_array_equal(model.fit(X, Z, residual=residual).predict(X), machine.predict(X))
     assert model.objective_ == machine.objective_
 
 
@@ -171,7 +171,7 @@ def test_the_residual_matters_to_a_robust_loss():
     X, Z, residual = coordinates()
     model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
     plain = clone(model).fit(X, Z).predict(X)
-    assert np.abs(model.fit(X, Z, residual).predict(X) - plain).max() > 0.02
+    assert np.abs(model.fit(X, Z, residual=residual).predict(X) - plain).max() > 0.02
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:3], ids=["huber", "epsilon"])
@@ -179,9 +179,9 @@ def test_many_outputs(loss):
     """Enough of them for conjugate gradients; permuted outputs give permuted predictions."""
     X, Z, residual = coordinates(150, 2, 40)
     assert Z.shape[1] * 150 > 2500
-    model = InducedMachine(Gaussian(GAMMA), None, loss, 1e-2, tol=1e-6).fit(X, Z, residual)
+    model = InducedMachine(Gaussian(GAMMA), None, loss, 1e-2, tol=1e-6).fit(X, Z, residual=residual)
     assert model.duality_gap_ <= 1e-6
-    turned = clone(model).fit(X, Z[:, ::-1], residual)
+    turned = clone(model).fit(X, Z[:, ::-1], residual=residual)
     assert_allclose(turned.objective_, model.objective_, rtol=2e-6)
     assert_allclose(turned.predict(X)[:, ::-1], model.predict(X), atol=1e-2)
 
@@ -226,30 +226,40 @@ def test_gradients_do_not_reach_the_last_column(loss):
 def test_one_output_and_a_path_of_alphas():
     X, Z, residual = coordinates(60)
     model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), [1e-4, 1e-2, 1.0], cv=3)
-    model.fit(X, Z[:, 0], residual)
+    model.fit(X, Z[:, 0], residual=residual)
     assert model.predict(X).shape == (60,)
     assert model.alpha_ in (1e-4, 1e-2)
     table = model.cv_results_
     assert np.argmin(table["mean_loss"]) == list(table["alpha"]).index(model.alpha_)
     # held-out losses count the residual
     assert np.all(table["mean_loss"] > 0.9 * np.mean(c(Huber(0.3), residual)))
-    one = clone(model).set_params(alpha=model.alpha_).fit(X, Z[:, 0], residual)
+    one = clone(model).set_params(alpha=model.alpha_).fit(X, Z[:, 0], residual=residual)
     assert_allclose(one.predict(X), model.predict(X), atol=1e-8)
 
 
 def test_same_seed_same_model_whatever_the_blocks():
     X, Z, residual = coordinates(60)
     model = InducedMachine(Gaussian(GAMMA), SubSample(10), alpha=1e-2, random_state=3, tol=1e-10)
-    whole = model.fit(X, Z, residual).predict(X)
+    whole = model.fit(X, Z, residual=residual).predict(X)
     with block_budget(rows=7):
-        assert_allclose(clone(model).fit(X, Z, residual).predict(X), whole, rtol=1e-7)
+        assert_allclose(clone(model).fit(X, Z, residual=residual).predict(X), whole, rtol=1e-7)
+
+
+def test_the_third_argument_of_fit_is_the_weight():
+    X, Z, residual = coordinates(60)
+    model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
+    weight = np.linspace(0.0, 2.0, 60)
+    named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
+    assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
+    with pytest.raises(TypeError, match="positional"):
+        model.fit(X, Z, weight, residual)
 
 
 def test_the_predictor_gives_the_residual():
     X, Y, basis = data(60)
     machine = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
     model = StructuredPredictor(machine, basis).fit(X, Y)
-    direct = machine.fit(X, basis.transform(Y), basis.residual(Y))
+    direct = machine.fit(X, basis.transform(Y), residual=basis.residual(Y))
     assert_allclose(model.predict_coordinates(X), direct.predict(X), atol=1e-8)
     assert len(model.predict(X)) == 60
     grid = GridSearchCV(model, {"regressor__loss__kappa": [0.1, 1.0]}, cv=2).fit(X, Y)
@@ -315,7 +325,7 @@ def test_huber_beats_square_where_outputs_are_wrong():
 def test_bad_input(params, residual, message):
     X, Z, _ = coordinates()
     with pytest.raises(ValueError, match=message):
-        InducedMachine(Gaussian(GAMMA)).set_params(**params).fit(X, Z, residual)
+        InducedMachine(Gaussian(GAMMA)).set_params(**params).fit(X, Z, residual=residual)
 
 
 def test_not_fitted():

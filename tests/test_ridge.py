@@ -1,6 +1,8 @@
 """Kernel ridge regression against dense formulas, scikit-learn and itself."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import oracles_predictor as oracle
@@ -14,11 +16,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge as DualRidge
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, TimeSeriesSplit
 
-from skout import KernelRidge, basis
+from skout import KernelRidge, basis, block_budget
 from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, GaussianSketch, PSparsified, SubSample
+from skout.sources import Blocks
+
+try:
+    import dask.array as da
+except ImportError:
+    da = None
 
 GAMMA = 0.3
 ALPHAS = [1e-6, 1e-4, 1e-2, 1.0]
@@ -180,14 +188,21 @@ SPLITTERS = {
     "list": [(np.arange(10, 60), np.arange(10)), (np.arange(50), np.arange(50, 60))],
     "masks": [(np.arange(60) % 2 == 0, np.arange(60) % 2 == 1)],
     "some rows unused": ShuffleSplit(3, train_size=0.5, test_size=0.3, random_state=0),
+    "in order of time": TimeSeriesSplit(3),
 }
+
+
+def dealt(k, seed=0):
+    """The folds that a number makes: rows in random order."""
+    drawn = np.random.default_rng(seed).spawn(2)[1].integers(2**31)
+    return KFold(k, shuffle=True, random_state=int(drawn))
 
 
 def folds(cv, n):
     """The splits, written out."""
     if isinstance(cv, list):
         return cv
-    return list((KFold(cv) if isinstance(cv, int) else cv).split(np.zeros((n, 1))))
+    return list((dealt(cv) if isinstance(cv, int) else cv).split(np.zeros((n, 1))))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -247,7 +262,7 @@ def test_exact_path_with_weights():
     w = np.arange(60.0) % 3 + 1
     model = ridge(None, ALPHAS, cv=3).fit(X, Y, sample_weight=w)
     expected = np.empty((3, 4))
-    for i, (train, test) in enumerate(KFold(3).split(X)):
+    for i, (train, test) in enumerate(dealt(3).split(X)):
         for j, alpha in enumerate(ALPHAS):
             fit = ridge(None, alpha).fit(X[train], Y[train], sample_weight=w[train])
             squared = ((Y[test] - fit.predict(X[test])) ** 2).mean(axis=1)
@@ -263,6 +278,101 @@ def test_splits_whose_parts_overlap(sketch):
     model = ridge(sketch, ALPHAS, cv=[(everything, everything)]).fit(X, Y)
     expected = [((Y - ridge(sketch, alpha).fit(X, Y).predict(X)) ** 2).mean() for alpha in ALPHAS]
     check_path(model, np.array([expected]))
+
+
+def sorted_table(n=1000, seed=0):
+    """Rows in the order of their first column, as a file may have them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 2))
+    X = X[np.argsort(X[:, 0])]
+    return X, np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(200)], ids=str)
+def test_a_sorted_table_does_not_mislead_the_folds(sketch):
+    X, y = sorted_table()
+    X_te, y_te = sorted_table(seed=1)
+    alphas = np.logspace(-8, 0, 9)
+    scores = [
+        ridge(sketch, alphas, cv=cv, fit_intercept=True).fit(X, y).score(X_te, y_te)
+        for cv in (5, KFold(5))
+    ]
+    best = max(
+        ridge(sketch, alpha, fit_intercept=True).fit(X, y).score(X_te, y_te) for alpha in alphas
+    )
+    assert best - scores[0] < 0.005
+    assert best - scores[1] > 0.01  # a splitter is taken as it is
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(15)], ids=str)
+def test_the_seed_deals_the_folds(sketch):
+    X, Y, _ = data()
+    kinds = [0, 0, 1, np.random.default_rng(0), np.random.default_rng(0)]
+    tables = [
+        KernelRidge(Gaussian(GAMMA), sketch, ALPHAS, random_state=seed)
+        .fit(X, Y)
+        .cv_results_["fold_mse"]
+        for seed in kinds
+    ]
+    for same in (tables[1], *tables[3:]):
+        assert_array_equal(same, tables[0])
+    assert np.all(tables[2] != tables[0])
+
+
+def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
+    X, Y, _ = data(500)
+    stored = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    stored[:] = X
+
+    def make(size):
+        for start in range(0, 500, size):
+            yield X[start : start + size], Y[start : start + size]
+
+    model = ridge(SubSample(60), ALPHAS, fit_intercept=True)
+    expected = model.fit(X, Y).cv_results_["fold_mse"]
+    places = {
+        "disk": (stored, Y),
+        "small blocks": (Blocks(lambda: make(13), n=500), None),
+        "one block": (Blocks(lambda: make(500), n=500), None),
+    }
+    if da is not None:
+        chunked = da.from_array(X, chunks=(170, 3)), da.from_array(Y, chunks=(170, 2))
+        places["dask"] = chunked
+    for rows in (7, 64, 8192):
+        with block_budget(rows=rows):
+            for name, (some, y) in places.items():
+                found = clone(model).fit(some, y).cv_results_["fold_mse"]
+                assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {rows}")
+
+
+def test_folds_of_a_stream_cost_one_pass():
+    X, Y, _ = data(500)
+    passes = []
+
+    def make():
+        passes.append(0)
+        for start in range(0, 500, 20):
+            yield X[start : start + 20], Y[start : start + 20]
+
+    counts = []
+    for alpha in (1e-3, ALPHAS):
+        passes.clear()
+        with block_budget(rows=50):
+            ridge(SubSample(20), alpha).fit(Blocks(make, n=500))
+        counts.append(len(passes))
+    assert counts[1] == counts[0]
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(15)], ids=str)
+def test_folds_without_weight(sketch):
+    X, Y, _ = data()
+    halves = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
+    w = np.repeat([1.0, 0.0], 30)
+    with pytest.raises(ValueError, match="no split whose training rows and test rows both have"):
+        ridge(sketch, ALPHAS, cv=halves).fit(X, Y, sample_weight=w)
+    thirds = [(np.arange(20), np.arange(20, 40)), (np.arange(20), np.arange(40, 60))]
+    model = ridge(sketch, ALPHAS, cv=thirds).fit(X, Y, sample_weight=np.repeat([1.0, 0.0], [40, 20]))
+    assert model.cv_results_["fold_mse"].shape == (1, 4)
 
 
 @pytest.mark.parametrize("container", [list, tuple, np.array])
@@ -584,6 +694,44 @@ def test_large_ranks_try_every_plan(monkeypatch):
                 model.fit(X[:1500].astype(dtype), Y[:1500])
     assert {(d, s) for d in ("float64", "float32") for s in ("none", "part")} <= seen
     assert ("float64", "all") in seen
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Blocker:
+    asked = []
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            self.asked.append(name)
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, Blocker())
+
+import numpy as np
+from scipy import sparse
+from skout import KernelRidge
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
+
+X = np.random.default_rng(0).standard_normal((1600, 8))
+y = np.sin(X[:, 0])
+one = [(rows, 1e-3) for rows in (X, X.astype(np.float32), sparse.csr_matrix(X))]
+for rows, alpha in [(X, [1e-3, 1e-2]), *one]:
+    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha, cv=2, random_state=0)
+    model.fit(rows, y).predict(rows[:5])
+    assert model.basis_.rank_ >= 1500, model.basis_.rank_
+assert not Blocker.asked, Blocker.asked
+"""
+
+
+def test_arrays_of_many_landmarks_need_no_torch():
+    """NumPy 2 arrays have a `device` as tensors have, and must not be taken for them."""
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.parametrize("offset", [0.0, 2000.0, 10_000.0])

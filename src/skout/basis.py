@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._arrays import float_dtype, match, n_rows, take, unique
+from ._fitting import all_at_once
 from ._linalg import (
     PartlyWhitened,
     eigen_whitening,
@@ -110,6 +111,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.n_jobs = n_jobs
         self.device = device
 
+    @all_at_once
     def fit(self, X: Any, y: Any = None) -> KernelBasis:
         """Draw the sketch of X and find the basis of its span.
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._arrays import has_rows, n_rows, take
+from .._fitting import all_at_once
 from .._inputs import numbers_in
 from .._parts import PartsByName
 from .._validation import check_number, check_rng
@@ -113,8 +114,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """Whether `fit` wants what the output basis cannot see of the targets."""
         return not isinstance(as_loss(self.loss), Squared)  # to which it is a constant
 
+    @all_at_once
     def fit(
-        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> NeuralRegressor:
         """Train the network.
 
@@ -123,9 +125,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         X : what the module takes, n rows
         y : array of shape (n, p)
             Output coordinates.
+        sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2; matters for losses other than the squared one.
-        sample_weight : array of shape (n,), optional
 
         Returns
         -------

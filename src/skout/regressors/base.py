@@ -24,7 +24,7 @@ from ..rows import RowMap, Source, encoded, encoded_targets, encoded_weights, on
 from ..sketches import as_sketch
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
-from .splits import splits_of
+from .splits import splits_of, weighted_splits
 
 __all__ = ["KernelMachineBase"]
 
@@ -149,12 +149,10 @@ class KernelMachineBase(PartsByName):
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""
         order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
-        splits = splits_of(self.cv, len(problem.Y), labels, stratified=labels is not None)
-        splits = [
-            split for split in splits if all(problem.weights[part].sum() > 0.0 for part in split)
-        ]
-        if not splits:
-            raise ValueError(f"cv={self.cv!r} has no split with rows of positive weight.")
+        stratified = labels is not None
+        n, seed = len(problem.Y), self.random_state
+        splits = splits_of(self.cv, n, labels, seed, stratified=stratified)
+        splits = weighted_splits(splits, problem.weights, self.cv)
         table = np.empty((len(splits), len(alphas)))
         n = len(problem.Y)
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
@@ -186,7 +184,7 @@ class KernelMachineBase(PartsByName):
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _map(

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._fitting import all_at_once
 from .._inputs import named
 from ..losses import Logistic, MarginLoss, as_loss
 from ..rows import source, to_host
@@ -100,6 +101,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @all_at_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
         """Fit the model.
 

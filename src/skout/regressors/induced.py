@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from .._fitting import all_at_once
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -44,7 +45,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     alpha : float or sequence of floats, default 1e-3
         Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     tol : float, default 1e-4
@@ -52,7 +54,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     max_iter : int, default 200
         Most Newton steps.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
@@ -113,8 +115,9 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @all_at_once
     def fit(
-        self, X: Any, y: Any, residual: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> InducedMachine:
         """Fit the model.
 
@@ -123,9 +126,9 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         X : array, CSR matrix or objects that the kernel encodes, n of them
         y : array of shape (n,) or (n, d)
             Coordinates of the outputs.
+        sample_weight : array of shape (n,), optional
         residual : array of shape (n,), optional
             k(y, y) - ||z(y)||^2 >= 0 of each output, `KernelBasis.residual`; None is 0.
-        sample_weight : array of shape (n,), optional
 
         Returns
         -------

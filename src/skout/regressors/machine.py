@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from .._fitting import all_at_once
 from .._validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase
@@ -36,7 +37,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         M of a decomposable kernel k M, which relates the outputs (2.13): symmetric and positive
         semi-definite. None is the identity. See `graph_task_matrix`.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     tol : float, default 1e-4
@@ -44,7 +46,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     max_iter : int, default 200
         Most Newton steps.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
@@ -119,6 +121,7 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @all_at_once
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachine:
         """Fit the model.
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._fitting import all_at_once
 from .._validation import check_number
 from ..losses import Pinball
 from ..metrics import pinball_loss
@@ -96,6 +97,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.verbose = verbose
         self.device = device
 
+    @all_at_once
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> JointQuantileRegressor:
         """Fit the model.
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._arrays import astype, row_keys, take, unique
+from .._fitting import all_at_once
 from .._linalg import check_definite, large_matrices_on
 from .._parts import PartsByName
 from .._threads import map_blocks
@@ -40,7 +41,7 @@ from ..sketches import as_sketch
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from .base import Finished, first_column
 from .exact import exact_errors, exact_ridge
-from .splits import TEST, TRAIN, groups_of_splits, splits_of
+from .splits import TEST, TRAIN, check_some, groups_of_splits, splits_of, weighted_splits
 
 __all__ = ["KernelRidge"]
 
@@ -74,11 +75,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         Penalty. It does not change meaning with n. Of a sequence, the value with the least
         cross-validated error is taken; all of them together cost one pass over the data.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
+        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
+        `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
     random_state : None, int or Generator
-        Seed of the sketch.
+        Seed of the sketch and of the folds.
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
@@ -155,6 +157,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.checkpoint = checkpoint
         self.device = device
 
+    @all_at_once
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
@@ -191,7 +194,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         if n < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        splits = self._splits(n, sample.targets) if len(alphas) > 1 else []
+        splits = self._splits(sample) if len(alphas) > 1 else []
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
         with large_matrices_on(sample.rows.device):
@@ -237,6 +240,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
     @available_if(_has_sketch)
+    @all_at_once
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
@@ -384,8 +388,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
-    def _splits(self, n: int, targets: Source) -> list[tuple[np.ndarray, np.ndarray]]:
-        return splits_of(self.cv, n, targets.at_hand)
+    def _splits(self, sample: Sample) -> list[tuple[np.ndarray, np.ndarray]]:
+        n, y = len(sample.rows), sample.targets.at_hand
+        splits = splits_of(self.cv, n, y, self.random_state)
+        is_here = isinstance(sample.weights, np.ndarray)
+        return weighted_splits(splits, sample.weights if is_here else None, self.cv)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int
@@ -438,7 +445,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
         """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
-        if not errors:  # nothing to judge by yet
+        if self._folds is None:  # in fit
+            check_some(errors, self.cv)
+        if not errors:  # too few rows yet to judge by
             self.alpha_ = max(alphas)
             return
         table = np.array(errors)

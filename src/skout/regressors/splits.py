@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ from sklearn.model_selection import check_cv
 
 from .._arrays import row_slices
 from .._inputs import named
+from .._validation import check_rng
 
-__all__ = ["TEST", "TRAIN", "groups_of_splits", "splits_of"]
+__all__ = ["TEST", "TRAIN", "check_some", "groups_of_splits", "splits_of", "weighted_splits"]
+
+Splits = list[tuple[np.ndarray, np.ndarray]]
 
 #: The parts that a row may play; their sum where it plays both.
 TRAIN, TEST = 1, 2
@@ -19,11 +23,19 @@ _MAX_GROUPS = 64
 
 
 def splits_of(
-    cv: Any, n: int, y: Any, *, stratified: bool = False
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the training and test rows of each split of n rows."""
+    cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = False
+) -> Splits:
+    """Return the training and test rows of each split of n rows.
+
+    A number of folds deals the rows at random, since files are often sorted; a splitter, or splits,
+    are taken as they are.
+    """
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
+        if cv is None or isinstance(cv, Integral):
+            # the sketch uses the generator itself, and a sample of blocks its first child
+            seed = int(check_rng(random_state).spawn(2)[1].integers(2**31))
+            folds = type(folds)(folds.n_splits, shuffle=True, random_state=seed)
         splits = list(folds.split(np.zeros((n, 1)), y))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
@@ -35,8 +47,26 @@ def splits_of(
     return splits
 
 
+def weighted_splits(splits: Splits, weights: np.ndarray | None, cv: Any) -> Splits:
+    """Return the splits in which both parts have weight."""
+    if weights is None:
+        return splits
+    splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
+    check_some(splits, cv)
+    return splits
+
+
+def check_some(splits: list[Any], cv: Any) -> None:
+    """Raise where no split is left to choose alpha by."""
+    if not splits:
+        raise ValueError(
+            f"cv={cv!r} has no split whose training rows and test rows both have a positive "
+            "sample_weight: give fewer folds or other splits, or one alpha."
+        )
+
+
 def groups_of_splits(
-    splits: list[tuple[np.ndarray, np.ndarray]], n: int
+    splits: Splits, n: int
 ) -> tuple[np.ndarray | None, list[np.ndarray]]:
     """Group the rows that play the same part in every split.
 
