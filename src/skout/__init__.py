@@ -16,7 +16,6 @@ from .basis import KernelBasis
 from .conformal import ConformalSets
 from .decoding import CandidateSets
 from .ensemble import Ensemble
-from .gram import block_budget
 from .hubs import without_hubs
 from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
@@ -29,6 +28,7 @@ from .regressors import (
     graph_task_matrix,
     quantile_task_matrix,
 )
+from .rows import memory_limits
 
 __all__ = [
     "CandidateSets",
@@ -41,7 +41,6 @@ __all__ = [
     "KernelMachine",
     "KernelRidge",
     "StructuredPredictor",
-    "block_budget",
     "datasets",
     "decoding",
     "diagnostics",
@@ -51,6 +50,7 @@ __all__ = [
     "kernels",
     "load",
     "losses",
+    "memory_limits",
     "metrics",
     "persistence",
     "quantile_task_matrix",

@@ -33,6 +33,7 @@ __all__ = [
     "take",
     "to_device",
     "unique",
+    "unique_keys",
 ]
 
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
@@ -353,7 +354,11 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     found = _unique_by_hash(rows) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
     if found is not None:
         return found
-    keys = row_keys(rows)
+    return unique_keys(row_keys(rows))
+
+
+def unique_keys(keys: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Find the distinct keys, as `unique` finds rows."""
     number: dict[Any, int] = {}
     inverse = np.empty(len(keys), dtype=np.intp)
     first: list[int] = []

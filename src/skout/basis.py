@@ -28,7 +28,7 @@ from .gram import KernelMatrix, LandmarkFeatures, Projection, project
 from .kernels import Kernel, as_kernel
 from .moments import Moments
 from .passes import BlockMoments, KnownRows, Sample
-from .rows import Memory, Progress, RowMap, Source, encoded, on_device
+from .rows import Memory, Progress, Reduction, RowMap, Source, encoded, on_device, unpacked
 from .sketches import as_sketch
 from .whitening import Plan, Whitening, accuracy_plan
 
@@ -126,16 +126,25 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         self : KernelBasis
         """
+        self._check()
+        kernel = as_kernel(self.kernel)
+        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=self._size)
+        rows = encoded(self, kernel, X, reset=True)
+        self._fit_rows(kernel, rows, check_rng(self.random_state), weights)
+        return self
+
+    @property
+    def _size(self) -> int:
+        """Rows that the sketch needs at least."""
+        return getattr(as_sketch(self.sketch), "size", None) or 0
+
+    def _check(self) -> None:
+        """Check the parameters."""
         check_choice(self.whiten, "whiten", ("cholesky", "eigh"))
         if self.rank is not None:
             check_number(self.rank, "rank", low=1, integer=True)
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
-        kernel = as_kernel(self.kernel)
-        rows = encoded(self, kernel, X, reset=True)
-        if len(rows) == 0:
-            raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
-        return self._fit_rows(kernel, rows, check_rng(self.random_state))
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
@@ -151,8 +160,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         Z : ndarray of shape (n, p)
         """
-        self.fit(X)
-        return self._training_coordinates(encoded(self, self.kernel_, X, reset=False))
+        self._check()
+        kernel = as_kernel(self.kernel)
+        rows = encoded(self, kernel, X, reset=True)
+        self._fit_rows(kernel, rows, check_rng(self.random_state))
+        return self._training_coordinates(rows)
 
     def _training_coordinates(self, rows: Source) -> Any:
         """Return the coordinates of the rows that this was fitted on; of copies only once."""
@@ -180,18 +192,25 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         rows: Source,
         rng: np.random.Generator,
         weights: Any = None,
+        *,
         remember: bool = False,
-    ) -> KernelBasis:
+        also: Reduction | None = None,
+    ) -> Any:
         """Fit on encoded rows; their weights count where the kernel's width is found.
 
-        With `remember`, the features of rows that are landmarks are kept for `moments`.
+        With `remember`, the features of rows that are landmarks are kept for `_moments`. Returns
+        what `also` makes of all rows and their numbers, in the same pass.
         """
+        if len(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         self.__dict__.pop("_features", None)
-        if rows.pool is not None:
-            rows, weights = rows.pool
-            remember = False
-        kernel, landmarks, W, place = self._survey(kernel, rows, rng, weights)
-        self.kernel_ = kernel
+        answer = None
+        if rows.pool is not None:  # a stream, which had its first pass
+            answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
+            (rows, weights), remember, also = rows.pool, False, None
+        found = self._survey(kernel, rows, rng, weights, also)
+        self.kernel_, landmarks, W, place = found[:4]
+        answer = answer if also is None else found[4]
         matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
         gram, features, rounding = matrix.sketched(W)  # K~, phi(landmarks)
         self._spectrum: np.ndarray | None = None
@@ -217,25 +236,31 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
         self._n_effective = self.rank_ if W is None else len(rows)
-        return self
+        return answer
 
     def _survey(
-        self, kernel: Kernel, rows: Source, rng: np.random.Generator, weights: Any
-    ) -> tuple[Kernel, Any, Any, np.ndarray]:
-        """Pass over the rows for the width of the kernel and the landmarks.
+        self,
+        kernel: Kernel,
+        rows: Source,
+        rng: np.random.Generator,
+        weights: Any,
+        also: Reduction | None,
+    ) -> tuple[Kernel, Any, Any, np.ndarray, Any]:
+        """Pass over the rows for the width of the kernel, the landmarks and what else is wanted.
 
-        Returns the kernel with its parameters resolved, landmarks, W and the number of the
-        landmark that each row is, -1 where it is none.
+        Returns the kernel with its parameters resolved, landmarks, W, the number of the landmark
+        that each row is, -1 where it is none, and what `also` found.
         """
         sketch = as_sketch(self.sketch)
         rows.check_sketch(sketch)
         survey = rows.survey()
         resolved = kernel.surveyed(survey, rng, weights)
+        answer = (lambda: None) if also is None else survey.reduce(also, np.arange(len(rows)))
         if sketch is None:
             survey.run()
             everything = rows.here()
             first, inverse = unique(everything)
-            return resolved(), take(everything, first), None, inverse
+            return resolved(), take(everything, first), None, inverse, answer()
         if sketch.needs_gram:
             survey.run()
             draw = self._checked(sketch.draw(len(rows), rng, self._gram(resolved(), rows)), rows)
@@ -248,7 +273,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         found, W, number = _merge_copies(found, draw.weights)
         place = np.full(len(rows), -1)
         place[draw.indices] = number
-        return resolved(), found, W, place
+        return resolved(), found, W, place, answer()
 
     def _gram(self, kernel: Kernel, rows: Source) -> KernelMatrix:
         """Return the kernel matrix that a sketch looks into, here if it looks at all rows."""

@@ -12,7 +12,7 @@ from ._arrays import n_rows, take, unique
 from ._predicting import split_pipeline
 from ._validation import check_number, check_rng
 from .decoding import EmbeddedPool, hub_prices
-from .device import to_host
+from .rows import to_host
 
 __all__ = ["without_hubs"]
 

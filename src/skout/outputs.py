@@ -1,45 +1,35 @@
-"""Training outputs, wherever they lie: their coordinates, by the block where they are many, and
-the distinct ones, which are candidates where none are given.
+"""Training outputs, wherever they lie: a basis fitted on them, their coordinates, and the distinct
+ones, which are candidates where none are given. They are encoded once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_array
 
-from ._arrays import n_rows, row_keys, row_slices, take
+from ._arrays import Rows, n_rows, row_keys, take
 from ._inputs import numbers_in
-from ._lazy import LazyRows, is_on_disk, pick
-from ._streams import join
-from ._validation import check_rows
+from ._validation import check_rng
 from .basis import KernelBasis
-from .chunks import Chunks, on_cluster
-from .gram import stored_bytes
-from .kernels import Kernel
+from .gram import Projection
+from .kernels import as_kernel
+from .rows import Reduction, Source, encoded, limits, to_host
 from .sketches import as_sketch
 
-__all__ = [
-    "DistinctOutputs",
-    "fitted_coordinates",
-    "lazy_coordinates",
-    "outputs_on_cluster",
-    "outputs_on_disk",
-    "plain_outputs",
-]
+__all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
 
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
-# Outputs that are read at a time.
-_READ_ROWS = 8192
 
 
 def plain_outputs(Y: Any) -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
-    if on_cluster(Y) or not hasattr(Y, "to_numpy"):
-        return Y
+    if not hasattr(Y, "to_numpy"):
+        return to_host(Y)
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
     with numbers_in(Y, "Y"):
@@ -48,101 +38,170 @@ def plain_outputs(Y: Any) -> Any:
         )
 
 
-class DistinctOutputs:
-    """The distinct ones of outputs that come in blocks, in the order in which they appear.
+@dataclass(frozen=True)
+class PendingOutputs:
+    """The distinct training outputs where they are not in memory: they are read when needed.
 
-    Parameters
+    Attributes
     ----------
-    kernel : Kernel
-        Which encodes them: those of equal rows are one.
-    limit : int, optional
-        Most that are kept; if there are more, `is_complete` is False.
+    source : Source
+        All outputs, as the user gave them.
+    positions : ndarray of int
+        Those that differ, in the order in which they appear.
     """
 
-    def __init__(self, kernel: Kernel, limit: int | None = None) -> None:
-        self.kernel = kernel
-        self.limit = _MOST_OUTPUTS if limit is None else limit
-        self.is_complete = True
-        self._seen: set[Any] = set()
-        self._parts: list[Any] = []
-
-    def add(self, block: Any) -> None:
-        """Show it a block of outputs."""
-        if not self.is_complete:
-            return
-        new = []
-        for i, key in enumerate(row_keys(self.kernel.encode(block))):
-            if key not in self._seen:
-                self._seen.add(key)
-                new.append(i)
-        room = self.limit - len(self._seen) + len(new)
-        if len(new) > room:
-            self.is_complete, new = False, new[:room]
-        if new:
-            self._parts.append(take(block, new))
+    source: Source
+    positions: np.ndarray
 
     def objects(self) -> Any:
-        """Return the outputs that were kept."""
-        return join(self._parts)
+        """Return the distinct outputs, here."""
+        return self.source.take(self.positions)
 
 
-def outputs_on_disk(kernel: Kernel, Y: Any) -> DistinctOutputs:
-    """Return the distinct ones of outputs on disk."""
-    found = DistinctOutputs(kernel)
-    for some in row_slices(n_rows(Y), _READ_ROWS):
-        found.add(pick(Y, some))
-    return found
+@dataclass(frozen=True)
+class FittedOutputs:
+    """What a fit needs of the training outputs.
+
+    Attributes
+    ----------
+    basis : KernelBasis, fitted
+    outputs : Source
+        The objects.
+    rows : Source, optional
+        The same, encoded; None if the basis is of another class.
+    targets : ndarray of shape (n, p), or Source of blocks
+        Their coordinates.
+    positions : ndarray of int, optional
+        Of the distinct outputs where they are not in memory; None where there are too many.
+    """
+
+    basis: Any
+    outputs: Source
+    rows: Source | None
+    targets: Any
+    positions: np.ndarray | None = None
+
+    def residual(self) -> Any:
+        """Return what the basis does not see of each output."""
+        if self.rows is None:
+            return self.basis.residual(self.outputs.here())
+        return self.basis._residual_of(self.rows)
+
+    def fitted(self, decoder: Any) -> Any:
+        """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
+        basis, Y = self.basis, self.outputs.at_hand
+        known = self.targets if isinstance(self.targets, np.ndarray) else None
+        takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
+        if Y is not None or self.rows is None:
+            Y = self.outputs.here() if Y is None else Y
+            more = {"rows": self.rows.at_hand} if takes_rows and self.rows is not None else {}
+            return decoder.fit(basis, Y, known, **more)
+        if self.positions is None:
+            return self._without_pool(decoder)
+        found = PendingOutputs(self.outputs, self.positions)
+        later = takes_rows and self.outputs.is_remote
+        return decoder.fit(basis, found if later else found.objects())
+
+    def _without_pool(self, decoder: Any) -> Any:
+        if not hasattr(decoder, "drop_pool"):
+            raise ValueError(
+                f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
+                f'more than {_MOST_OUTPUTS}: use decoder="candidates".'
+            )
+        some = self.outputs.take(slice(0, 1))
+        decoder.fit(self.basis, some).drop_pool(_MOST_OUTPUTS)
+        return decoder
 
 
-def outputs_on_cluster(kernel: Kernel, Y: Chunks) -> DistinctOutputs:
-    """Return the distinct ones of outputs on a cluster, found block by block on the workers."""
-    limit = _MOST_OUTPUTS
-    return Y.total(_distinct, combine=_merge, kernel=kernel, limit=limit)
-
-
-def _distinct(block: Any, kernel: Kernel, limit: int) -> DistinctOutputs:
-    found = DistinctOutputs(kernel, limit)
-    found.add(block)
-    return found
-
-
-def _merge(parts: Sequence[DistinctOutputs]) -> DistinctOutputs:
-    found = DistinctOutputs(parts[0].kernel, parts[0].limit)
-    for part in parts:
-        found.add(part.objects())
-        found.is_complete &= part.is_complete
-    return found
-
-
-def fitted_coordinates(basis: Any, Y: Any, *, lazy: bool) -> Any:
-    """Fit a basis on outputs, and return their coordinates: on a cluster if the outputs are.
+def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
+    """Fit a basis on outputs, and return what the rest of a fit needs of them.
 
     Parameters
     ----------
     basis : KernelBasis, or a transformer like it
-    Y : outputs
+    outputs : Source
+        Objects.
     lazy : bool
-        Whether coordinates that would take more memory than `block_budget` allows may be rows
-        that are computed when they are asked for.
+        Whether coordinates may be a source, whose blocks are computed when they are asked for:
+        where they would take more memory than `memory_limits` allows, or are not here.
     """
-    if not lazy or on_cluster(Y) or not _is_large(basis, n_rows(Y)):
-        return basis.fit_transform(Y)
-    return lazy_coordinates(basis.fit(Y), Y)
-
-
-def _is_large(basis: Any, n: int) -> bool:
-    """Whether the coordinates of n outputs would take more memory than `block_budget` allows."""
     if not isinstance(basis, KernelBasis):
-        return False
+        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
+    basis._check()
+    kernel = as_kernel(basis.kernel)
+    rows = encoded(basis, kernel, _as_given(outputs), reset=True)
+    distinct = None if rows.at_hand is not None else Distinct(_MOST_OUTPUTS)
+    positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
+    if not lazy:
+        targets = to_host(basis._training_coordinates(rows))
+        targets = targets if isinstance(targets, np.ndarray) else np.asarray(targets)
+    elif rows.at_hand is None or _is_large(basis, len(rows)):
+        coordinates = Projection(basis._features, basis.components_.T)
+        targets = rows.then(coordinates, np.empty((0, basis.rank_), dtype=rows.precision))
+    else:
+        targets = basis._training_coordinates(rows)
+    return FittedOutputs(basis, outputs, rows, targets, positions)
+
+
+def _as_given(outputs: Source) -> Any:
+    return outputs if outputs.at_hand is None else outputs.at_hand
+
+
+def _is_large(basis: KernelBasis, n: int) -> bool:
+    """Whether the coordinates of n outputs would take more memory than `memory_limits` allows."""
     sketch = as_sketch(basis.sketch)
     if sketch is None:  # which holds as many numbers by itself
         return False
     size = getattr(sketch, "size", None) or math.ceil(10.0 * math.sqrt(n))
-    return 8 * n * min(n, size) > stored_bytes()
+    return 8 * n * min(n, size) > limits().coordinates_bytes
 
 
-def lazy_coordinates(basis: KernelBasis, Y: Any) -> LazyRows:
-    """Return the coordinates of outputs under a fitted basis, computed when they are asked for."""
-    if is_on_disk(Y):
-        return LazyRows(Y, basis.transform, "Y")
-    return LazyRows(check_rows(basis, basis.kernel_, Y, reset=False), basis._coordinates, "Y")
+class Distinct(Reduction):
+    """Positions of the distinct rows, in the order in which they appear.
+
+    Parameters
+    ----------
+    limit : int
+        Most that are kept; if there are more, the result is None.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
+        found: dict[Any, int] = {}
+        for key, number in zip(_keys(rows, numbers), numbers.tolist(), strict=True):
+            found.setdefault(key, number)
+            if len(found) > self.limit:
+                break
+        return found
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        if total is None:
+            return dict(part)
+        for key, number in part.items():
+            if len(total) > self.limit:
+                break
+            total.setdefault(key, number)
+        return total
+
+    def finish(self, total: dict[Any, int]) -> np.ndarray | None:
+        if len(total) > self.limit:
+            return None
+        return np.fromiter(total.values(), dtype=np.intp, count=len(total))
+
+
+def _keys(rows: Any, numbers: np.ndarray) -> list[Any]:
+    """Return a key for each row that is the same on every machine; one that cannot be hashed is
+    a row of its own."""
+    if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
+        return row_keys(rows)
+    keys: list[Any] = []
+    for i in range(n_rows(rows)):
+        item = take(rows, slice(i, i + 1))[0]
+        try:
+            hash(item)
+        except TypeError:
+            item = ("row", int(numbers[i]))
+        keys.append(item)
+    return keys

@@ -9,7 +9,6 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,28 +16,17 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import n_rows
 from ._inputs import named
-from ._lazy import is_on_disk
 from ._predicting import ObjectPredictor
 from ._validation import spawn_seed
 from .basis import KernelBasis
-from .chunks import on_cluster
-from .cluster import check_pair
 from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
 from .decoding.shards import lazy_decode, lazy_rank
-from .device import to_host
 from .kernels import as_kernel
-from .outputs import (
-    DistinctOutputs,
-    fitted_coordinates,
-    lazy_coordinates,
-    outputs_on_disk,
-    plain_outputs,
-)
+from .outputs import fit_outputs, plain_outputs
 from .regressors import KernelRidge
+from .rows import check_pair, is_lazy, to_host, unpacked
 from .sketches import as_sketch
-from .sources.blocks import Blocks, check_no_targets
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -118,67 +106,33 @@ class StructuredPredictor(ObjectPredictor):
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        if isinstance(X, Blocks):
-            return self._fit_blocks(X, Y, fit_params)
+        basis, decoder = _as_basis(self.output_basis), as_decoder(self.decoder)
+        lazy = getattr(self.regressor, "takes_sources", False)
+        X, Y, fit_params = self._opened(X, Y, fit_params, basis)
         if Y is None:
             raise ValueError("Y must be given, one object a row of X. Got None.")
-        X, Y = check_pair(X, plain_outputs(to_host(Y)))
-        decoder = as_decoder(self.decoder)
-        if on_cluster(Y) and not isinstance(decoder, CandidateDecoder):
-            raise TypeError(
-                f"{self.decoder!r} needs the training outputs in one place. Where Y lies on a "
-                'cluster, use decoder="candidates".'
-            )
-        basis = _as_basis(self.output_basis)
-        lazy = getattr(self.regressor, "takes_lazy_targets", False)
+        inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
-            T = fitted_coordinates(basis, Y, lazy=lazy)
-        is_here = isinstance(T, np.ndarray)
-        targets = T[:, 0] if is_here and T.shape[1] == 1 else T  # as regressors want one output
+            found = fit_outputs(basis, outputs, lazy=lazy)
+        targets = found.targets
+        if isinstance(targets, np.ndarray) and targets.shape[1] == 1:
+            targets = targets[:, 0]  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
-            fit_params = {"residual": basis.residual(Y), **fit_params}
-        if is_on_disk(Y):
-            outputs = outputs_on_disk(basis.kernel_, Y)
-            return self._fit_streamed(basis, X, targets, outputs, fit_params)
-        regressor = clone(self.regressor).fit(X, targets, **fit_params)
-        return self._fitted(basis, regressor, decoder.fit(basis, Y, T if is_here else None))
-
-    def _fit_blocks(self, blocks: Blocks, Y: Any, fit_params: Any) -> StructuredPredictor:
-        """Fit on blocks of rows and outputs, whose coordinates are never held together."""
-        check_no_targets(Y, fit_params.get("sample_weight"))
-        if not getattr(self.regressor, "takes_lazy_targets", False):
-            raise TypeError(
-                "Blocks need a regressor that takes coordinates block by block, such as "
-                f"KernelRidge. Got {self.regressor!r} instead."
-            )
-        basis = _as_basis(self.output_basis)
-        outputs = DistinctOutputs(as_kernel(basis.kernel))
-        sketches = [self.regressor.sketch, basis.sketch]
-        data = blocks.open(self.regressor.random_state, sketches, outputs.add)
-        basis.fit(data.y if data.pool is None else data.pool_targets)
-        data = replace(data, y=lazy_coordinates(basis, data.y))
-        return self._fit_streamed(basis, data, None, outputs, fit_params)
-
-    def _fit_streamed(
-        self, basis: Any, X: Any, targets: Any, outputs: DistinctOutputs, fit_params: Any
-    ) -> StructuredPredictor:
-        """Fit the regressor, then the decoder on distinct outputs, if not all could be kept."""
-        decoder = as_decoder(self.decoder)
-        if not outputs.is_complete and not isinstance(decoder, CandidateDecoder):
-            raise ValueError(
-                f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
-                f'more than {outputs.limit}: use decoder="candidates".'
-            )
-        regressor = clone(self.regressor).fit(X, targets, **fit_params)
-        decoder.fit(basis, outputs.objects())
-        if not outputs.is_complete:
-            decoder.drop_pool(outputs.limit)
-        return self._fitted(basis, regressor, decoder)
-
-    def _fitted(self, basis: Any, regressor: Any, decoder: Any) -> StructuredPredictor:
-        """Take the parts together, once all are fitted: a fit that fails changes nothing."""
+            fit_params = {"residual": found.residual(), **fit_params}
+        regressor = clone(self.regressor)
+        regressor.fit(inputs if lazy else inputs.here(), targets, **fit_params)
+        decoder = found.fitted(decoder)
+        # together, once all are fitted: a fit that fails changes nothing
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
+
+    def _opened(self, X: Any, Y: Any, fit_params: Any, basis: Any) -> tuple[Any, Any, Any]:
+        """Return X, Y and the parameters of fit: those that Blocks bring, or what was given."""
+        sizes = [getattr(part, "_size", 0) for part in (basis, self.regressor)]
+        seed = getattr(self.regressor, "random_state", None)
+        given = fit_params.get("sample_weight")
+        X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
+        return X, Y, fit_params if weights is given else {**fit_params, "sample_weight": weights}
 
     def _fitted_inner(self) -> Any:
         return self.regressor_
@@ -187,7 +141,7 @@ class StructuredPredictor(ObjectPredictor):
         return self.output_basis_
 
     def _embedded(self, candidates: Any) -> Any:
-        if on_cluster(candidates) or not isinstance(self.decoder_, CandidateDecoder):
+        if is_lazy(candidates) or not isinstance(self.decoder_, CandidateDecoder):
             return candidates
         return None if candidates is None else self.embed(candidates)
 
@@ -203,11 +157,8 @@ class StructuredPredictor(ObjectPredictor):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
-        if on_cluster(X):
-            F = self.regressor_.predict(X)
-            return F[:, None] if F.ndim == 1 else F
         F = to_host(self.regressor_.predict(X))
-        return np.reshape(F, (n_rows(X), self.output_basis_.rank_))
+        return F[:, None] if F.ndim == 1 else F
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
         """Predict an object for each row of X.
@@ -225,7 +176,7 @@ class StructuredPredictor(ObjectPredictor):
             For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
-        if on_cluster(F) or on_cluster(candidates):
+        if is_lazy(F) or is_lazy(candidates):
             return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
         return self.decoder_.decode(F, candidates)
 
@@ -250,7 +201,7 @@ class StructuredPredictor(ObjectPredictor):
             them together.
         """
         F = self.predict_coordinates(X)
-        if on_cluster(F) or on_cluster(candidates):
+        if is_lazy(F) or is_lazy(candidates):
             return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
         return self.decoder_.rank(F, candidates, k=k)
 

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from .. import load
 from .._arrays import n_rows, take
-from .._streams import join
 from .._validation import check_number
 from ..metrics import (
     example_f1,
@@ -20,6 +19,7 @@ from ..metrics import (
     subset_accuracy,
 )
 from ..persistence import describe
+from ..rows.stream import join
 from .columns import OUTPUTS, Inputs, Outputs, Spread
 from .fitting import progress
 from .settings import MODULES

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._arrays import row_slices, unique
 from .._threads import map_blocks
-from ..gram import block_rows
+from ..rows import block_rows
 from .pools import EmbeddedPool, with_copies
 from .search import Found, count_better, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets

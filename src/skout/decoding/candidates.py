@@ -20,11 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import has_rows, match, n_rows, row_slices, take, unique
 from .._inputs import named
-from .._lazy import in_memory, is_on_disk, pick, subset
-from .._validation import check_choice, check_number, check_rows
+from .._validation import check_choice, check_number
 from ..basis import KernelBasis
-from ..chunks import Chunks, chunked, on_cluster
-from ..outputs import outputs_on_cluster, plain_outputs
+from ..outputs import PendingOutputs, plain_outputs
+from ..rows import Memory, Source, encoded, source
 from .base import Decoder
 from .index import as_index
 from .kinds import are_lists, check_kinds, comparable, kinds
@@ -90,8 +89,10 @@ class CandidateDecoder(Decoder):
 
     _by_name = {"index": as_index}
     _training: EmbeddedPool | None = None  # the training outputs
-    _outputs: Chunks | None = None  # where they are on a cluster, until they are looked for
-    _dropped: int | None = None  # how many distinct ones are fewer than there are: too many to keep
+    _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
+    _dropped: int | None = None  # the most that are kept, where there were more
+    #: `fit` takes encoded rows too, and outputs that are read when they are needed
+    takes_rows = True
 
     def __init__(
         self, index: Any = None, n_jobs: int | None = None, device: str | None = None
@@ -101,7 +102,7 @@ class CandidateDecoder(Decoder):
         self.device = device
 
     def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
+        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
     ) -> CandidateDecoder:
         """Keep the distinct training outputs as the default pool.
 
@@ -113,6 +114,8 @@ class CandidateDecoder(Decoder):
             The training outputs.
         coordinates : ndarray of shape (n, p), optional
             Those of Y, where they are known.
+        rows : encoded rows, optional
+            Y as the kernel of the basis encodes it, where that is known.
 
         Returns
         -------
@@ -122,21 +125,20 @@ class CandidateDecoder(Decoder):
         self._forget_pool()
         self.basis_ = basis
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        if on_cluster(Y):  # the pool is found when it is asked for
-            self._outputs = chunked(Y, "Y")
-            self._kinds = kinds(basis.kernel_.encode(self._outputs[:1]))
+        if isinstance(Y, PendingOutputs):
+            self._outputs, self._kinds = Y, kinds(basis.landmarks_)
         else:
-            self._keep(Y, coordinates)
+            self._keep(plain_outputs(Y), coordinates, rows)
         return self
 
-    def _keep(self, Y: Any, coordinates: np.ndarray | None = None) -> None:
+    def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
         """Make the distinct outputs the default pool."""
-        rows = self.basis_.kernel_.encode(Y)
+        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
         self.embedding_ = self._embedding(
-            take(rows, first), None if coordinates is None else coordinates[first]
+            Memory(take(rows, first)), None if coordinates is None else coordinates[first]
         )
         everything = np.arange(len(first))
         self._training = self._indexed(
@@ -164,16 +166,16 @@ class CandidateDecoder(Decoder):
         for name in ("pool_", "embedding_", "_training", "_outputs", "_dropped"):
             self.__dict__.pop(name, None)
 
+    @property
+    def pending(self) -> PendingOutputs | None:
+        """The distinct training outputs, if they are still on a cluster."""
+        return self._outputs
+
     def find_pool(self) -> None:
-        """Look for the distinct training outputs, if they are still to be found on a cluster."""
-        if self._outputs is None:
-            return
-        found = outputs_on_cluster(self.basis_.kernel_, self._outputs)
-        self._outputs = None
-        if found.is_complete:
-            self._keep(found.objects())
-        else:
-            self.drop_pool(found.limit)
+        """Fetch the distinct training outputs, if they are still on a cluster."""
+        if self._outputs is not None:
+            found, self._outputs = self._outputs.objects(), None
+            self._keep(found)
 
     def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs, or say why they are no candidates."""
@@ -234,30 +236,30 @@ class CandidateDecoder(Decoder):
     def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
         rows = self._encoded(pool if isinstance(used, slice) else _taken(pool, used))
-        first, number = unique(rows)
+        first, number = rows.unique()
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
-        distinct = rows if len(first) == n_rows(rows) else subset(rows, first)
+        distinct = rows if len(first) == len(rows) else rows.subset(first)
         embedding = self._embedding(distinct, path=path)
         position = np.arange(n_rows(pool))[used][first]
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
-    def _encoded(self, objects: Any, name: str = "candidates") -> Any:
+    def _encoded(self, objects: Any, name: str = "candidates") -> Source:
         """Encode objects, which must be of the kind of the training outputs."""
         if n_rows(objects) == 0:  # none at all are of any kind
-            return take(self.basis_.landmarks_, slice(0))
+            return Memory(take(self.basis_.landmarks_, slice(0)))
         if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
             objects = plain_outputs(objects)
         with named(name):
-            rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
-        check_kinds(kinds(rows), self._kinds)
+            rows = encoded(self.basis_, self.basis_.kernel_, objects, reset=False)
+        check_kinds(kinds(rows.like), self._kinds)
         return rows
 
     def _embedding(
-        self, rows: Any, coordinates: np.ndarray | None = None, path: Any = None
+        self, rows: Source, coordinates: np.ndarray | None = None, path: Any = None
     ) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
-        n, p = n_rows(rows), self.basis_.rank_
+        n, p = len(rows), self.basis_.rank_
         shape = (n, p + 1)
         # an earlier pool may still read a file of that name, so it is replaced, not overwritten
         made = None if path is None else Path(path).with_name(f".{Path(path).name}.part")
@@ -267,7 +269,7 @@ class CandidateDecoder(Decoder):
         else:
             out[:, :p] = coordinates
         for some in row_slices(n, _DIAGONAL):
-            out[some, p] = -self.basis_.kernel_.diag(take(rows, some))
+            out[some, p] = -self.basis_.kernel_.diag(rows.take(some))
         if made is None:
             return out
         del out  # which is written with its last reference
@@ -461,8 +463,8 @@ class CandidateDecoder(Decoder):
 
     def _matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
         """Return the distinct candidate that each object is, -1 where there is none."""
-        distinct = in_memory(self._encoded(_taken(pool.pool, pool.first)))
-        return match(*comparable(in_memory(self._encoded(Y, "Y")), distinct))
+        distinct = self._encoded(_taken(pool.pool, pool.first)).here()
+        return match(*comparable(self._encoded(Y, "Y").here(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
@@ -483,4 +485,4 @@ class CandidateDecoder(Decoder):
 
 def _taken(objects: Any, index: np.ndarray) -> Any:
     """Return some of the objects, which may be on disk."""
-    return pick(objects, index) if is_on_disk(objects) else take(objects, index)
+    return source(objects).take(index)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 
 from .._arrays import row_slices
 from .._validation import check_number, resolve
-from ..gram import block_rows
+from ..rows import block_rows
 from .search import Found, top_k
 
 __all__ = ["FaissIndex", "as_index", "index_recall"]

@@ -18,8 +18,8 @@ from .._linalg import low_rank, positive_solver
 from .._threads import map_blocks
 from .._validation import check_choice, check_number
 from ..basis import KernelBasis
-from ..gram import block_rows
 from ..kernels import F1
+from ..rows import block_rows
 from .base import Decoder
 
 __all__ = ["LabelSetDecoder"]

@@ -14,8 +14,8 @@ from .._inputs import numbers_in
 from .._threads import held_blas, map_blocks
 from .._validation import check_number
 from ..basis import KernelBasis
-from ..gram import block_rows
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
+from ..rows import block_rows
 from .base import Decoder
 
 __all__ = ["RankingDecoder", "kemeny"]

@@ -14,8 +14,8 @@ import numpy as np
 
 from .._arrays import row_slices
 from .._threads import map_blocks
-from ..device import device_top_k
-from ..gram import block_rows
+from ..rows import block_rows
+from .card import device_top_k
 
 __all__ = ["count_better", "floor_of", "slack_of", "top_k", "within"]
 

@@ -9,27 +9,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from .._arrays import as_objects, n_rows, row_keys, take
-from .._lazy import in_memory
-from .._streams import join
 from .._validation import check_number
-from ..chunks import (
-    Chunks,
-    alone,
-    broadcast,
-    chunked,
-    from_blocks,
-    map_rows,
-    on_cluster,
-    task,
-    tree,
-)
+from ..rows import Dask, Reduction, is_lazy, source
+from ..rows.dask import alone, broadcast, from_blocks, task, tree
+from ..rows.stream import join
 from .kinds import are_lists
 from .pools import EmbeddedPool
 from .sets import CandidateSets
@@ -49,14 +38,14 @@ def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
     k : int
     """
-    if on_cluster(candidates):
-        shards = chunked(candidates, "candidates")
+    if is_lazy(candidates):
+        shards = Dask.of(candidates, "candidates")
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
         light, pool, objects = _shared(decoder, candidates)
         _check_k(k, n_rows(objects))
-        found = map_rows(_rank_block, F, (k,), _RANKED, decoder=light, pool=pool, k=k)
+        found = _lazily(_rank_block, F, (k,), _RANKED, light, pool, k)
     return found["indices"], found["scores"]
 
 
@@ -65,16 +54,17 @@ def lazy_decode(decoder: Any, F: Any, candidates: Any) -> Any:
 
     Objects that are no arrays become a 1-D array of objects.
     """
-    if on_cluster(candidates):
-        shards = chunked(candidates, "candidates")
-        return _by_shards(decoder, F, shards, 1, _best_objects, shards.tail, shards.dtype)
+    if is_lazy(candidates):
+        shards = Dask.of(candidates, "candidates")
+        like = shards.like
+        return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
     light, pool, objects = _shared(decoder, candidates)
     like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
-    return map_rows(_decode_block, F, like.shape[1:], like.dtype, decoder=light, pool=pool)
+    return _lazily(_decode_block, F, like.shape[1:], like.dtype, light, pool)
 
 
 def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
-    """Return the decoder and the pool as they travel, and the objects of the pool.
+    """Return the decoder and the pool as they travel, and objects as those of the pool.
 
     Objects take less room in a graph than their coordinates: one worker embeds them for all.
     """
@@ -82,13 +72,18 @@ def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
     if isinstance(candidates, EmbeddedPool):
         pool = decoder.embed(candidates)
         _refuse_sets(pool.is_per_query)
-        pool = replace(pool, objects=in_memory(pool.objects))
+        pool = replace(pool, objects=source(pool.objects).here())
         return light, broadcast(pool), pool.objects
+    pending = decoder.pending
+    if candidates is None and pending is not None:  # found where they lie, when it is computed
+        later = pending.source.taken_later(pending.positions)
+        like = np.empty((len(pending.positions), *pending.source.tail), pending.source.dtype)
+        return light, task(_embed, later, light), like
     if candidates is None:
         candidates = decoder.embed(None).objects
     sets = isinstance(candidates, CandidateSets)
     _refuse_sets(sets or are_lists(candidates, decoder.basis_.landmarks_))
-    candidates = in_memory(candidates)  # files need not be where the workers are
+    candidates = source(candidates).here()  # files need not be where the workers are
     decoder.embed(take(candidates, slice(0, 1)))  # what is wrong with them is found now
     return light, task(_embed, broadcast(candidates), light), candidates
 
@@ -105,6 +100,12 @@ def _check_k(k: int, n: int) -> None:
     check_number(k, "k", low=1, integer=True)
     if k > n:
         raise ValueError(f"k={k} is larger than the number of candidates, {n}.")
+
+
+def _lazily(function: Any, F: Any, tail: tuple[int, ...], dtype: Any, *args: Any) -> Any:
+    """Return function(block, *args) of each block of a dask array, as a lazy dask array."""
+    tasks = [task(function, block, *args) for block in F.to_delayed().ravel()]
+    return from_blocks(tasks, F.chunks[0], tail, np.dtype(dtype))
 
 
 @alone
@@ -149,7 +150,7 @@ class _Best:
 
 
 def _by_shards(
-    decoder: Any, F: Any, shards: Chunks, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
+    decoder: Any, F: Any, shards: Dask, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
 ) -> Any:
     """Search each shard for each block of rows, merge, and finish; lazily, if F is on a cluster."""
     light = broadcast(decoder.without_pool())
@@ -158,13 +159,13 @@ def _by_shards(
         task(_embed_shard, part, light, start)
         for part, start in zip(shards.parts, starts, strict=True)
     ]
-    queries = [F] if not on_cluster(F) else F.to_delayed().ravel()
+    queries = [F] if not is_lazy(F) else F.to_delayed().ravel()
     blocks = []
     for block in queries:
         found = [task(_search, block, light, shard, k) for shard in embedded]
-        blocks.append(task(finish, tree(found, partial(_merge, k=k))))
-    out = from_blocks(blocks, [len(F)] if not on_cluster(F) else F.chunks[0], tail, dtype)
-    return out if on_cluster(F) else out.compute()
+        blocks.append(task(finish, tree(found, _Merge(k))))
+    out = from_blocks(blocks, [len(F)] if not is_lazy(F) else F.chunks[0], tail, dtype)
+    return out if is_lazy(F) else out.compute()
 
 
 @alone
@@ -183,8 +184,20 @@ def _search(F: np.ndarray, decoder: Any, shard: _Shard, k: int) -> _Best:
     return _Best(numbers, scores, shard.keys[indices], objects)
 
 
-def _merge(parts: Sequence[_Best], k: int) -> _Best:
-    """Keep the k best of all; ties go to the lower index."""
+class _Merge(Reduction):
+    """Keep the k best of all shards; ties go to the lower index."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        return rows
+
+    def combine(self, total: _Best | None, part: _Best) -> _Best:
+        return part if total is None else _merged([total, part], self.k)
+
+
+def _merged(parts: Sequence[_Best], k: int) -> _Best:
     indices, scores, keys = (
         np.hstack([getattr(part, name) for part in parts]) for name in ("indices", "scores", "keys")
     )

@@ -22,7 +22,8 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
-from ..moments import KnownRows, Moments
+from ..moments import Moments
+from ..passes import KnownRows
 from ..regressors import KernelRidge
 from .files import FileError
 

@@ -38,6 +38,9 @@ class KernelMachineBase(PartsByName):
 
     _by_name = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
+    #: rows and targets may be sources, see `skout.rows`
+    takes_sources = True
+
     kernel: Any
     sketch: Any
     alpha: Any
@@ -51,16 +54,20 @@ class KernelMachineBase(PartsByName):
     device: str | None
     _is_vector: bool
 
+    @property
+    def _size(self) -> int:
+        """Rows that the sketch needs at least."""
+        return getattr(as_sketch(self.sketch), "size", None) or 0
+
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        size = getattr(as_sketch(self.sketch), "size", None) or 0
         targets: list[Any] = []
         X, y, sample_weight = unpacked(
-            X, y, sample_weight, seed=self.random_state, size=size, visit=targets.append
+            X, y, sample_weight, seed=self.random_state, size=self._size, visit=targets.append
         )
         y = np.concatenate(targets) if targets else y
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
@@ -129,7 +136,8 @@ class KernelMachineBase(PartsByName):
             rows, weights = rows.subset(used), weights[used]
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
-        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
+        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
+        self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
 
     def _design(self, rows: Source) -> Design:

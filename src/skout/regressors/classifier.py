@@ -102,7 +102,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
         """Fit the model.
 
         Parameters

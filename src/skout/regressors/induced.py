@@ -117,7 +117,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
 
     @all_at_once
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, residual: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, residual: Any = None
     ) -> InducedMachine:
         """Fit the model.
 

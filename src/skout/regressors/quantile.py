@@ -98,7 +98,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> JointQuantileRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> JointQuantileRegressor:
         """Fit the model.
 
         Parameters

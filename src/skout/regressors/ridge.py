@@ -121,8 +121,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     True
     """
 
-    #: targets may be rows that are made when they are asked for
-    takes_lazy_targets = True
+    #: rows and targets may be sources, see `skout.rows`
+    takes_sources = True
+
+    @property
+    def _size(self) -> int:
+        """Rows that the sketch needs at least."""
+        return getattr(as_sketch(self.sketch), "size", None) or 0
 
     _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
     _base: Moments | None  # of the rows given to fit
@@ -187,8 +192,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         checkpoint = open_checkpoint(self, X)
         if isinstance(X, Blocks) and X.is_once and landmarks is not None:
             return self._fit_once(X, landmarks, alphas)
-        size = getattr(as_sketch(self.sketch), "size", None) or 0
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=self.random_state, size=size)
+        X, y, sample_weight = unpacked(X, y, sample_weight, seed=self.random_state, size=self._size)
         sample = self._sample(X, y, sample_weight, reset=True)
         n = len(sample.rows)
         if n < 2:
@@ -384,7 +388,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     ) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
-        self.basis_ = basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember)
+        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember=remember)
+        self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 

@@ -57,6 +57,8 @@ class Dask(Source):
         Makes rows of the objects of a part, on a worker.
     """
 
+    is_remote = True
+
     def __init__(
         self,
         parts: list[Any],
@@ -169,6 +171,11 @@ class Dask(Source):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.here(), dtype=dtype)
 
+    def taken_later(self, index: np.ndarray) -> Any:
+        """Return the task that gives some rows, to be a part of other graphs."""
+        tasks, finish = self._taking(index)
+        return task(_finished, tasks, broadcast(finish))
+
     def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Answer all questions in one computation."""
         tasks: list[Any] = []
@@ -198,8 +205,7 @@ class Dask(Source):
         tasks = [task(_rows_at, self.parts[i], local, self._place(i)) for i, local in where]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        sorted_already = np.array_equal(order, np.arange(len(order)))
-        return tasks, lambda parts: join(parts) if sorted_already else take(join(parts), back)
+        return tasks, _Reordered(None if np.array_equal(back, np.arange(len(back))) else back)
 
     # Passes -------------------------------------------------------------------------------------
 
@@ -363,6 +369,21 @@ def _described(block: Any) -> tuple[int, tuple[int, ...], np.dtype]:
 
 def _as_they_are(block: Any) -> Any:
     return block
+
+
+@dataclass(frozen=True)
+class _Reordered:
+    """Put the rows of several parts into the order that was asked for; it can travel."""
+
+    order: np.ndarray | None
+
+    def __call__(self, parts: Sequence[Any]) -> Any:
+        rows = join(list(parts))
+        return rows if self.order is None else take(rows, self.order)
+
+
+def _finished(parts: list[Any], finish: Callable[[list[Any]], Any]) -> Any:
+    return finish(parts)
 
 
 class _First:

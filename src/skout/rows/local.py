@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import n_rows, row_slices, take
+from .._arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._threads import map_blocks
 from .limits import block_rows, limits
 from .source import Progress, Reduction, RowMap, Source
@@ -102,6 +102,14 @@ class Local(Source):
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype, "w+", shape=shape)
         return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
+
+    def unique(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.at_hand is not None:
+            return unique(self.at_hand)
+        keys: list[Any] = []
+        for some in row_slices(len(self), limits().block_rows):
+            keys += row_keys(self.take(some))
+        return unique_keys(keys)
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
         """Return the positions, in what the user gave, of rows of this."""

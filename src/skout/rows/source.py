@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import float_dtype
+from .._arrays import float_dtype, unique
 
 __all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
 
@@ -180,6 +180,8 @@ class Source(ABC):
     like: Any
     rereadable: bool = True
     has_shortcuts: bool = False
+    #: whether rows come here only by a computation elsewhere
+    is_remote: bool = False
     #: the torch device that passes run on, None for the host
     device: Any = None
     #: a sample to take widths and landmarks from, with its weights, where these rows cannot give
@@ -237,6 +239,10 @@ class Source(ABC):
     @abstractmethod
     def subset(self, index: np.ndarray) -> Source:
         """Return some of the rows, at increasing positions, where they are."""
+
+    def unique(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first position of each distinct row, and which of them each row is."""
+        return unique(self.here() if self.at_hand is None else self.at_hand)
 
     @abstractmethod
     def map(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_number
-from .blocks import Blocks
+from ..rows.blocks import Blocks
 
 __all__ = ["open_parquet"]
 
