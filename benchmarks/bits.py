@@ -25,7 +25,7 @@ from measure import fastest, print_table, write_record
 from rdkit.DataStructs import BulkTanimotoSimilarity, CreateFromBinaryText
 from threadpoolctl import threadpool_limits
 
-from skout.gram import LandmarkFeatures, project
+from skout.basis.features import LandmarkFeatures, project
 from skout.kernels import Tanimoto, popcount
 from skout.kernels.packed import PackedBits, pack_matrix
 

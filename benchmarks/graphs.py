@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from measure import fastest, measure, peak_megabytes, print_table, write_record
 
-from skout._arrays import row_slices
-from skout._threads import map_blocks
+from skout._numerics.arrays import row_slices
+from skout._numerics.threads import map_blocks
 from skout.datasets import load_qm9
 from skout.kernels.graph_read import read_graphs
 from skout.kernels.graphs import (

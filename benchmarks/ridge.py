@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from tqdm import tqdm
 
 from skout import KernelRidge
-from skout.gram import project
+from skout.basis.features import project
 from skout.kernels import Gaussian
-from skout.moments import Sample
+from skout.basis.moments import Sample
 from skout.sketches import PSparsified, SubSample
 
 GAMMA, ALPHA, SEED = 0.01, 1e-5, 0

@@ -24,8 +24,8 @@ import numpy as np
 import polars as pl
 from measure import fastest, measure, print_table, write_record
 
-from skout._threads import n_threads
-from skout.gram import LandmarkFeatures, project
+from skout._numerics.threads import n_threads
+from skout.basis.features import LandmarkFeatures, project
 from skout.kernels import Kernel, Normalized, spectra
 from skout.kernels.spectra import PeakCosine, ProbabilityProduct
 from skout.kernels.spectrum_rows import Spectra

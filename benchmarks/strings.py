@@ -20,11 +20,11 @@ import numpy as np
 from measure import measure, print_table, write_record
 
 from skout import KernelBasis
-from skout._arrays import row_slices
-from skout._threads import map_blocks
+from skout._numerics.arrays import row_slices
+from skout._numerics.threads import map_blocks
 from skout.datasets import load_qm9
 from skout.decoding import StringDecoder
-from skout.gram import LandmarkFeatures
+from skout.basis.features import LandmarkFeatures
 from skout.kernels import NGram
 from skout.sketches import SubSample
 

@@ -28,7 +28,7 @@ from pieces import Plan, Results, alone, run_script
 
 from skout import KernelBasis, iokr
 from skout.datasets import make_low_rank_regression
-from skout.moments import Moments
+from skout.basis.moments import Moments
 from skout.sketches import PSparsified
 from skout.solvers import ridge
 

@@ -24,7 +24,7 @@ from pieces import Plan, Results, alone, joined, run_script
 from smi2mol import KERNEL, load_graphs, load_smiles, split
 
 from skout import KernelBasis
-from skout._arrays import unique
+from skout._numerics.arrays import unique
 from skout.decoding import CandidateDecoder
 from skout.kernels import Core, NeighborhoodSubgraph, Normalized, WeisfeilerLehman
 from skout.metrics import graph_edit_distance

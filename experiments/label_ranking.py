@@ -39,7 +39,7 @@ from skout.datasets import load_label_ranking
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
 from skout.kernels import Gaussian, Kendall, Laplacian, Lehmer, Matern, RankHamming
 from skout.metrics import kendall_tau
-from skout.moments import Moments
+from skout.basis.moments import Moments
 from skout.sketches import SubSample
 from skout.solvers import ridge_paths
 

@@ -36,14 +36,14 @@ from sklearn.linear_model import LogisticRegression
 from tqdm import tqdm
 
 from skout import KernelBasis, sisokr
-from skout._arrays import row_slices, unique
+from skout._numerics.arrays import row_slices, unique
 from skout.datasets import load_lpm24
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
 from skout.kernels.packed import PackedBits
 from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
-from skout.moments import Moments
+from skout.basis.moments import Moments
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.solvers import ridge
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis
-from skout.moments import Sample, sum_moments
+from skout.basis.moments import Sample, sum_moments
 from skout.solvers import ridge_errors, ridge_paths
 
 

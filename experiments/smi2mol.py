@@ -22,7 +22,7 @@ import numpy as np
 from common import FIGURES, HERE, clock, mean_sd, print_table, write_record
 
 from skout import KernelBasis, StructuredPredictor, sisokr
-from skout._arrays import unique
+from skout._numerics.arrays import unique
 from skout.datasets import load_qm9
 from skout.kernels import NeighborhoodSubgraph, NGram, Normalized, WeisfeilerLehman
 from skout.kernels.graph_rows import Graphs

@@ -29,7 +29,7 @@ from sklearn.model_selection import KFold
 from tqdm import tqdm
 
 from skout import KernelBasis, iokr
-from skout._threads import held_blas
+from skout._numerics.threads import held_blas
 from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian
 from skout.metrics import example_f1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skout._arrays import (
+from skout._numerics.arrays import (
     RightOperand,
     as_objects,
     astype,
@@ -227,8 +227,8 @@ def test_astype_casts_numbers_only():
 @pytest.mark.parametrize("right", [np.asarray, sparse.csr_matrix, sparse.csr_array])
 @pytest.mark.parametrize("left", [np.asarray, sparse.csr_matrix, sparse.csr_array])
 def test_right_operand(left, right, limit, chunk, dtype, monkeypatch):
-    monkeypatch.setattr("skout._arrays._DENSE_LIMIT", limit)
-    monkeypatch.setattr("skout._arrays._CHUNK", chunk)
+    monkeypatch.setattr("skout._numerics.arrays._DENSE_LIMIT", limit)
+    monkeypatch.setattr("skout._numerics.arrays._CHUNK", chunk)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
     operand, tol = RightOperand(right(B)), 1e-12 if dtype == np.float64 else 1e-5

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, block_budget
-from skout._linalg import partial_whitening
+from skout._numerics.linalg import partial_whitening
 from skout.accuracy import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
-from skout.moments import Sample
+from skout.basis.moments import Sample
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
 
 KERNELS = [

@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 
 from skout import KernelBasis, KernelRidge
-from skout._arrays import astype as cast
-from skout._arrays import float_dtype, match, stack, take, unique
+from skout._numerics.arrays import astype as cast
+from skout._numerics.arrays import float_dtype, match, stack, take, unique
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Cosine, Tanimoto, bits, packed, popcount
 from skout.kernels.bits import GaussianTanimoto

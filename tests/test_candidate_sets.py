@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsRegressor
 
 from skout import KernelBasis, StructuredPredictor, iokr
-from skout._arrays import n_rows
+from skout._numerics.arrays import n_rows
 from skout.decoding import CandidateDecoder, CandidateSets, EmbeddedPool, candidates, sets
 from skout.kernels import Gaussian, Linear, Polynomial, Tanimoto
 from skout.metrics import truth_ranks

@@ -22,11 +22,11 @@ typer_testing = pytest.importorskip("typer.testing")
 import skout  # noqa: E402
 from skout import cli  # noqa: E402
 from skout.cli import about  # noqa: E402
-from skout.demo import numbers_stored, run_demo  # noqa: E402
-from skout.demo.data import Halves, first_of_each, load_halves  # noqa: E402
-from skout.demo.methods import QUICK, build_methods, median_gaussian  # noqa: E402
-from skout.demo.png import blend, draw_text, encode_png  # noqa: E402
-from skout.demo.run import same_digit  # noqa: E402
+from skout.cli.demo import numbers_stored, run_demo  # noqa: E402
+from skout.cli.demo.data import Halves, first_of_each, load_halves  # noqa: E402
+from skout.cli.demo.methods import QUICK, build_methods, median_gaussian  # noqa: E402
+from skout.cli.demo.png import blend, draw_text, encode_png  # noqa: E402
+from skout.cli.demo.run import same_digit  # noqa: E402
 
 METHODS = ["IOKR", "SIOKR", "ISOKR", "SISOKR", "FOREST"]
 N_SHOWN = 20  # two of each digit
@@ -316,7 +316,7 @@ def test_a_fault_is_one_line_and_debug_shows_where(capsys, tmp_path, monkeypatch
     def broken(**_):
         raise KeyError("lost")
 
-    monkeypatch.setattr("skout.demo.run_demo", broken)
+    monkeypatch.setattr("skout.cli.demo.run_demo", broken)
     words = ["demo", "--out", str(tmp_path / "page.html")]
     assert call(capsys, *words) == (1, "", "skout: KeyError: 'lost' (--debug shows where)\n")
     code, _, err = call(capsys, *words, "--debug")
@@ -341,7 +341,7 @@ def test_python_m_skout_is_the_command():
 def test_demo_and_import_need_no_extra():
     code = (
         "import sys; sys.modules['typer'] = sys.modules['rich'] = None\n"
-        "import skout, skout.cli, skout.demo"
+        "import skout, skout.cli, skout.cli.demo"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 

@@ -29,8 +29,8 @@ from skout import (
     sisokr,
 )
 from skout import outputs as outputs_module
-from skout._arrays import float_dtype
-from skout._threads import n_threads, single_thread
+from skout._numerics.arrays import float_dtype
+from skout._numerics.threads import n_threads, single_thread
 from skout.cluster import rows_of
 from skout.decoding import CandidateDecoder, shards
 from skout.kernels import Gaussian, Laplacian, Linear, Mapped, Matern, Tanimoto

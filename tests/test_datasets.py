@@ -26,7 +26,7 @@ from skout import datasets
 from skout.datasets import SOURCES, Dataset, files, loaders, parsers
 from skout.datasets.arff import read_arff
 from skout.datasets.molecules import same_formula
-from skout.datasets.sources import File
+from skout.datasets.catalogue import File
 
 FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(

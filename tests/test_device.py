@@ -9,7 +9,7 @@ from scipy import sparse
 
 import skout
 from skout import KernelBasis, KernelRidge, sisokr
-from skout._linalg import (
+from skout._numerics.linalg import (
     congruence,
     large_matrices_on,
     positive_solve,
@@ -160,7 +160,7 @@ def test_large_matrices_on_the_device(card):
     host = [
         triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A.copy(), B)
     ]  # fmt: skip
-    with mock.patch("skout._linalg._LARGE", 1), large_matrices_on(card):
+    with mock.patch("skout._numerics.linalg._LARGE", 1), large_matrices_on(card):
         ours = [
             triangular_inverse(L), congruence(L, A), ridge_solve(A, B, 0.5), positive_solve(A, B)
         ]  # fmt: skip

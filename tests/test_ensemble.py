@@ -21,8 +21,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skout import CandidateSets, KernelBasis, StructuredPredictor, block_budget, iokr, sisokr
-from skout.decoding.blend import _average_ranks
-from skout.ensemble import Ensemble
+from skout.decoding.ensembles import _average_ranks
+from skout.predictors.ensemble import Ensemble
 from skout.kernels import Gaussian, Linear, NGram
 from skout.metrics import mean_reciprocal_rank
 from skout.sketches import GaussianSketch, SubSample

@@ -15,10 +15,10 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skout import KernelRidge, block_budget, gram
-from skout._threads import map_blocks
-from skout.gram import KernelMatrix, LandmarkFeatures, project
+from skout._numerics.threads import map_blocks
+from skout.basis.features import KernelMatrix, LandmarkFeatures, project
 from skout.kernels import Gaussian, Linear
-from skout.moments import Moments, Sample, accumulate, sum_moments
+from skout.basis.moments import Moments, Sample, accumulate, sum_moments
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]

@@ -14,7 +14,7 @@ from skout import (
     KernelRidge,
     iokr,
 )
-from skout._linalg import check_definite, eigen_whitening, pivoted_cholesky
+from skout._numerics.linalg import check_definite, eigen_whitening, pivoted_cholesky
 from skout.kernels import Gaussian, Laplacian, Matern
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 

@@ -224,7 +224,7 @@ def test_sparse_product_with_many_landmarks(monkeypatch):
     A, B = make_data("counts", 9, seed=1), make_data("counts", 7, seed=2)
     kernels = [Linear(), Gaussian(0.3), Cosine(), Tanimoto(), Polynomial(2, 0.4)]
     expected = [kernel(A, B) for kernel in kernels]
-    monkeypatch.setattr("skout._arrays._DENSE_LIMIT", 0)
+    monkeypatch.setattr("skout._numerics.arrays._DENSE_LIMIT", 0)
     for kernel, K in zip(kernels, expected, strict=True):
         for left in (sparse.csr_matrix(A), A):
             assert_allclose(kernel(left, sparse.csr_matrix(B)), K, rtol=1e-10, atol=1e-12)

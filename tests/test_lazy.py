@@ -16,7 +16,7 @@ from scipy import sparse
 import skout
 from skout import KernelBasis, KernelMachine, KernelRidge, iokr, sisokr
 from skout._lazy import LazyRows, is_on_disk, pick
-from skout._threads import map_blocks, prefetch
+from skout._numerics.threads import map_blocks, prefetch
 from skout.kernels import Gaussian, Linear, Mapped, Tanimoto
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import open_csr, save_csr
@@ -372,7 +372,7 @@ def test_a_fit_reads_ahead(n_jobs):
 
 
 def test_settings_hold_in_the_reader():
-    from skout.gram import stored_bytes
+    from skout.basis.features import stored_bytes
 
     with skout.block_budget(stored=7.0):
         found = map_blocks(int, range(2), read=lambda _: stored_bytes(), ahead=True, n_jobs=1)

@@ -5,7 +5,7 @@ import oracles
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skout._linalg import (
+from skout._numerics.linalg import (
     congruence,
     eigen_whitening,
     low_rank,

@@ -13,7 +13,7 @@ from skout import (
     KernelMachine,
     KernelRidge,
 )
-from skout._validation import resolve
+from skout._numerics.validation import resolve
 from skout.decoding import CandidateDecoder
 from skout.kernels import KERNELS, Core, Gaussian, Laplacian, Mapped, Polynomial, as_kernel
 from skout.losses import LOSSES, Huber, Logistic, Pinball, Squared, as_loss

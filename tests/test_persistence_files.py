@@ -373,7 +373,7 @@ CANDIDATES = {"pool": {"ref": 16}, "indptr": {"ref": 16}, "indices": {"ref": 16}
         (
             [*chain("tuple", 0, 1)]
             + [
-                thing("skout.decoding.trails.Graph", **{key: {"ref": i} for key in FIELDS})
+                thing("skout.decoding.euler.Graph", **{key: {"ref": i} for key in FIELDS})
                 for i in range(40)
             ],
             "share their parts",

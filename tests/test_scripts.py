@@ -31,6 +31,6 @@ def test_names_exist(path):
 
 def test_the_check_can_fail(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("from skout.gram import nothing_of_the_kind\n")
+    script.write_text("from skout.basis.features import nothing_of_the_kind\n")
     with pytest.raises(AssertionError, match="has no nothing_of_the_kind"):
         test_names_exist(script)

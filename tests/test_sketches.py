@@ -12,7 +12,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 
 from skout import KernelBasis
-from skout.gram import KernelMatrix
+from skout.basis.features import KernelMatrix
 from skout.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from skout.sketches import (
     SKETCHES,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from skout._linalg import ridge_solve
-from skout.moments import Moments
+from skout._numerics.linalg import ridge_solve
+from skout.basis.moments import Moments
 from skout.solvers import dual_ridge, ridge, ridge_errors, ridge_paths
 
 

@@ -20,7 +20,7 @@ from skout import outputs as outputs_module
 from skout._streams import Reservoir, Stream
 from skout.coordinates import Coordinates
 from skout.kernels import Gaussian, NGram
-from skout.outputs import DistinctOutputs
+from skout.decoding.outputs import DistinctOutputs
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import Blocks, blocks, open_csr, open_parquet, save_csr
 
@@ -158,7 +158,7 @@ def test_machine(alpha, n, stored):
 
 def test_coordinates_of_blocks_go_to_a_file():
     basis = skout.KernelBasis("gaussian", SubSample(30), random_state=0).fit(X)
-    rows = skout._validation.check_rows(basis, basis.kernel_, cut(X, Y).open(0).X, reset=False)
+    rows = skout._numerics.validation.check_rows(basis, basis.kernel_, cut(X, Y).open(0).X, reset=False)
     with skout.block_budget(rows=100, stored=0.01):
         filed = Coordinates.of_basis(basis, rows)
         assert isinstance(filed._Z, np.memmap)

@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from skout import KernelBasis
-from skout._arrays import stack, take, unique
-from skout.gram import LandmarkFeatures, project
+from skout._numerics.arrays import stack, take, unique
+from skout.basis.features import LandmarkFeatures, project
 from skout.kernels import Normalized
 from skout.kernels import spectra as module
 from skout.kernels.spectra import PeakCosine, ProbabilityProduct

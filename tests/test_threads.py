@@ -97,7 +97,7 @@ def test_settings_of_one_thread_are_not_those_of_another():
     seen, inside, looked = [], threading.Event(), threading.Event()
 
     def look():
-        from skout.gram import block_rows
+        from skout.basis.features import block_rows
 
         inside.wait(LIMIT)
         seen.append(block_rows(1000, 8))
@@ -173,7 +173,7 @@ def test_processes_after_threads(method):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_fit_does_not_hang():
     """A child that is forked while BLAS is held must not wait for who holds it."""
-    from skout._threads import held_blas
+    from skout._numerics.threads import held_blas
 
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("this platform has no fork")
@@ -218,17 +218,17 @@ def test_a_million_rows_without_a_sketch_are_refused_before_the_matrix_is_made()
 def test_exact_models_are_refused_where_memory_is_short(fit):
     limit = 8 * 400 * 400
     with (
-        mock.patch("skout._inputs._total_memory", return_value=limit - 1),
+        mock.patch("skout._numerics.inputs._total_memory", return_value=limit - 1),
         pytest.raises(MemoryError, match=r"kernel matrix.*400 x 400.*sketch"),
     ):
         fit()
-    with mock.patch("skout._inputs._total_memory", return_value=limit):
+    with mock.patch("skout._numerics.inputs._total_memory", return_value=limit):
         fit()
-    with mock.patch("skout._inputs._total_memory", return_value=0):  # not known
+    with mock.patch("skout._numerics.inputs._total_memory", return_value=0):  # not known
         fit()
 
 
 def test_sketched_models_are_not_refused():
-    with mock.patch("skout._inputs._total_memory", return_value=8 * 400 * 100):
+    with mock.patch("skout._numerics.inputs._total_memory", return_value=8 * 400 * 100):
         model = KernelRidge(sketch=SubSample(50), random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from skout._validation import (
+from skout._numerics.validation import (
     check_choice,
     check_number,
     check_rng,

@@ -13,12 +13,12 @@ from . import (
     sources,
 )
 from .basis import KernelBasis
-from .conformal import ConformalSets
 from .decoding import CandidateSets
-from .ensemble import Ensemble
-from .hubs import without_hubs
 from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
+from .predictors.conformal import ConformalSets
+from .predictors.ensemble import Ensemble
+from .predictors.hubs import without_hubs
 from .regressors import (
     InducedMachine,
     JointQuantileRegressor,

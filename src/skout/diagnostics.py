@@ -15,11 +15,11 @@ import numpy as np
 from scipy.stats import theilslopes
 from sklearn.utils.validation import check_array
 
-from ._arrays import n_rows
-from ._linalg import EPS, symmetric_eigen, symmetric_eigenvalues
-from ._validation import check_number
+from ._numerics.arrays import n_rows
+from ._numerics.linalg import EPS, symmetric_eigen, symmetric_eigenvalues
+from ._numerics.validation import check_number
 from .basis import KernelBasis
-from .gram import KernelMatrix
+from .basis.features import KernelMatrix
 from .kernels import Kernel, as_kernel
 
 __all__ = [

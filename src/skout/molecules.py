@@ -10,8 +10,8 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from ._arrays import row_slices, stack
-from ._validation import check_choice, check_number
+from ._numerics.arrays import row_slices, stack
+from ._numerics.validation import check_choice, check_number
 from .kernels.packed import PackedBits, pack_matrix, pack_objects
 from .kernels.smiles import chemistry, molecules, refuse
 

@@ -16,14 +16,14 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._inputs import named
-from ._predicting import ObjectPredictor
-from ._validation import spawn_seed
+from ._numerics.inputs import named
+from ._numerics.validation import spawn_seed
 from .basis import KernelBasis
 from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
+from .decoding.outputs import fit_outputs, plain_outputs
+from .decoding.predicting import ObjectPredictor
 from .decoding.shards import lazy_decode, lazy_rank
 from .kernels import as_kernel
-from .outputs import fit_outputs, plain_outputs
 from .regressors import KernelRidge
 from .rows import check_pair, is_lazy, to_host, unpacked
 from .sketches import as_sketch

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ._definite import rounding_of
-from ._inputs import numbers_in
-from ._linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
-from ._validation import check_choice, check_number, check_size, resolve
+from ._numerics.definite import rounding_of
+from ._numerics.inputs import numbers_in
+from ._numerics.linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
+from ._numerics.validation import check_choice, check_number, check_size, resolve
 
 __all__ = [
     "SKETCHES",

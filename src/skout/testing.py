@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ._arrays import Rows, float_dtype, n_rows, take
-from ._validation import check_rng
+from ._numerics.arrays import Rows, float_dtype, n_rows, take
+from ._numerics.validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
 from .losses import Loss, MarginLoss, as_loss

@@ -9,7 +9,7 @@ from .results import check_place
 if TYPE_CHECKING:
     import typer
 
-    from ..demo import DemoRun
+    from .demo import DemoRun
 
 __all__ = ["add_about"]
 
@@ -56,7 +56,7 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
     if json_file is not None:
         check_place(json_file, "--json")
 
-    from ..demo import run_demo, write_page, write_picture
+    from .demo import run_demo, write_page, write_picture
 
     run = run_demo(seed=seed, quick=quick)
     _show(run)
@@ -91,7 +91,7 @@ def _add_datasets(app: "typer.Typer") -> None:
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
-    from .._validation import check_choice
+    from .._numerics.validation import check_choice
     from ..datasets import SOURCES
     from ..datasets.files import at_hand
 
@@ -141,7 +141,7 @@ def _show(run: "DemoRun") -> None:
     """Print the table: drawn on a terminal, aligned text anywhere else."""
     from rich.console import Console
 
-    from ..demo.table import plain_table
+    from .demo.table import plain_table
 
     console = Console()
     if console.is_terminal:
@@ -156,7 +156,7 @@ def _rich_table(run: "DemoRun") -> object:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ..demo.table import HEADER, best_cells, cells
+    from .demo.table import HEADER, best_cells, cells
 
     table = Table(box=SIMPLE_HEAD)
     for j, name in enumerate(HEADER):

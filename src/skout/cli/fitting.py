@@ -9,8 +9,8 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from .. import save
-from ..rows.stream import join
 from ..rows import Blocks
+from ..rows.stream import join
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Spread, Texts
 from .settings import Settings, as_record, build_model
 from .tables import Part, Table, open_table, select

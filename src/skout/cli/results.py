@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from .._validation import check_choice
+from .._numerics.validation import check_choice
 
 __all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
 

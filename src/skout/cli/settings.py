@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import KernelRidge, iokr
-from .._validation import check_alphas, check_choice, check_number, resolve
+from .._numerics.validation import check_alphas, check_choice, check_number, resolve
 from ..decoding import DECODERS
 from ..kernels import KERNELS, Mapped, Normalized
 from ..molecules import fingerprints

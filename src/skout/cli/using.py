@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from .. import load
-from .._arrays import n_rows, take
-from .._validation import check_number
+from .._numerics.arrays import n_rows, take
+from .._numerics.validation import check_number
 from ..metrics import (
     example_f1,
     hamming_loss,

@@ -5,6 +5,7 @@ SKOUT_DATA_URL names a folder on the web that has them, they are downloaded. `sk
 what there is.
 """
 
+from .catalogue import SOURCES
 from .dataset import Dataset
 from .loaders import (
     load_bibtex,
@@ -24,7 +25,6 @@ from .loaders import (
     load_text_molecule,
     load_usps,
 )
-from .sources import SOURCES
 from .synthetic import (
     make_low_rank_regression,
     make_robust_regression,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows
+from .._numerics.arrays import n_rows
 
 __all__ = ["Dataset"]
 

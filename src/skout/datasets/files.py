@@ -16,7 +16,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from .sources import File, Source
+from .catalogue import File, Source
 
 __all__ = ["at_hand", "locate"]
 

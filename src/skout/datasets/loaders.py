@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._validation import check_number, resolve
+from .._numerics.validation import check_number, resolve
+from .catalogue import SOURCES
 from .dataset import Dataset
 from .files import locate
 from .parsers import parse
-from .sources import SOURCES
 
 __all__ = [
     "load_bibtex",

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..decoding import CandidateSets
 from ..kernels.spectrum_rows import Spectra
-from .sources import Source
+from .catalogue import Source
 
 __all__ = [
     "iupac_csv",

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import n_rows, stack
+from .._numerics.arrays import n_rows, stack
 from .arff import read_arff
+from .catalogue import Source
 from .molecules import (
     iupac_csv,
     massbank_parquet,
@@ -23,7 +24,6 @@ from .molecules import (
     qm9_csv,
     qm9_parquet,
 )
-from .sources import Source
 
 __all__ = ["PARSERS", "parse"]
 

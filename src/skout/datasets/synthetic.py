@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._linalg import orthonormal
-from .._validation import check_number, check_rng
+from .._numerics.linalg import orthonormal
+from .._numerics.validation import check_number, check_rng
 from .dataset import Dataset
 
 __all__ = ["make_low_rank_regression", "make_robust_regression", "make_subspace_regression"]

@@ -4,15 +4,15 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._validation import resolve
+from .._numerics.validation import resolve
 from .base import Decoder
-from .blend import EmbeddedPools
 from .candidates import CandidateDecoder
-from .hubs import hub_prices
+from .ensembles import EmbeddedPools
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
 from .local import LocalSearchDecoder
 from .pools import EmbeddedPool
+from .prices import hub_prices
 from .rankings import RankingDecoder, kemeny
 from .sets import CandidateSets
 from .strings import StringDecoder

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._parts import PartsByName
+from .._estimators import PartsByName
 from ..basis import KernelBasis
 
 __all__ = ["Decoder"]

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import has_rows, match, n_rows, row_slices, take, unique
-from .._inputs import named
-from .._validation import check_choice, check_number
+from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
+from .._numerics.inputs import named
+from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
-from ..outputs import PendingOutputs, plain_outputs
 from ..rows import Memory, Source, encoded, source
 from .base import Decoder
 from .index import as_index
-from .kinds import are_lists, check_kinds, comparable, kinds
+from .outputs import PendingOutputs, plain_outputs
 from .pools import EmbeddedPool, as_sets, check_found, check_sets, with_copies
+from .recognise import are_lists, check_kinds, comparable, kinds
 from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import (
     CandidateSets,

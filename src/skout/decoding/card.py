@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import row_slices
+from .._numerics.arrays import row_slices
 from ..rows.device import resolved
 
 __all__ = ["device_top_k"]

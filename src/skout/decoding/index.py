@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from .._arrays import row_slices
-from .._validation import check_number, resolve
+from .._numerics.arrays import row_slices
+from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
 

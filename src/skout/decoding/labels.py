@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import row_slices
-from .._linalg import low_rank, positive_solver
-from .._threads import map_blocks
-from .._validation import check_choice, check_number
+from .._numerics.arrays import row_slices
+from .._numerics.linalg import low_rank, positive_solver
+from .._numerics.threads import map_blocks
+from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
 from ..rows import block_rows

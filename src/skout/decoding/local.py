@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_objects, take
-from .._validation import check_number
+from .._numerics.arrays import as_objects, take
+from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
 from .candidates import CandidateDecoder
-from .kinds import one
+from .recognise import one
 from .sets import CandidateSets
 
 __all__ = ["LocalSearchDecoder"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows, take
+from .._numerics.arrays import n_rows, take
 from .search import Found
 from .sets import CandidateSets
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import row_slices
-from .._threads import map_blocks
+from .._numerics.arrays import row_slices
+from .._numerics.threads import map_blocks
 from ..rows import block_rows
 from .card import device_top_k
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, has_rows, n_rows, row_slices, stack, take
-from .._threads import map_blocks
+from .._numerics.arrays import Rows, has_rows, n_rows, row_slices, stack, take
+from .._numerics.threads import map_blocks
 from .search import Found
 
 __all__ = ["CandidateSets", "set_scores"]

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import as_objects, n_rows, row_keys, take
-from .._validation import check_number
+from .._numerics.arrays import as_objects, n_rows, row_keys, take
+from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.dask import alone, broadcast, from_blocks, task, tree
 from ..rows.stream import join
-from .kinds import are_lists
 from .pools import EmbeddedPool
+from .recognise import are_lists
 from .sets import CandidateSets
 
 __all__ = ["lazy_decode", "lazy_rank"]

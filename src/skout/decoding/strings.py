@@ -14,15 +14,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_objects
-from .._validation import check_choice
+from .._numerics.arrays import as_objects
+from .._numerics.validation import check_choice
 from ..basis import KernelBasis
 from ..kernels import Kernel, Normalized
 from ..kernels.bags import Bags
 from ..kernels.strings import NGram, string_of
 from .base import Decoder
 from .candidates import CandidateDecoder
-from .trails import Graph, nearest_trail
+from .euler import Graph, nearest_trail
 
 __all__ = ["StringDecoder"]
 

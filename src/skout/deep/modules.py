@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number
 
 __all__ = ["MLP", "CharTransformer"]
 

@@ -15,11 +15,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._arrays import has_rows, n_rows, take
-from .._fitting import all_at_once
-from .._inputs import numbers_in
-from .._parts import PartsByName
-from .._validation import check_number, check_rng
+from .._estimators import PartsByName, all_at_once
+from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.inputs import numbers_in
+from .._numerics.validation import check_number, check_rng
 from ..losses import Squared, as_loss
 from .batches import as_source, call
 from .criteria import KernelLoss

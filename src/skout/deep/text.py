@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from .._arrays import row_slices
-from .._validation import check_choice, check_number
+from .._numerics.arrays import row_slices
+from .._numerics.validation import check_choice, check_number
 from .descriptions import description, from_description, import_transformers
 from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
-from .._validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
 from .criteria import KernelLoss
 

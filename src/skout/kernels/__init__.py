@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._namespace import namespace
+from .._numerics.namespace import namespace
 from .base import (
     KERNELS,
     Kernel,

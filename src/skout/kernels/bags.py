@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Ragged, row_slices
+from .._numerics.arrays import Ragged, row_slices
 from .base import Block, Kernel
 
 __all__ = ["BagKernel", "Bags", "mix", "sort_within"]
@@ -236,7 +236,9 @@ class BagKernel(Kernel):
 
     def _maker(self) -> str:
         """Return a text that kernels have in common whose bags compare."""
-        params = {k: v.item() if isinstance(v, np.generic) else v for k, v in self.get_params().items()}
+        params = {
+            k: v.item() if isinstance(v, np.generic) else v for k, v in self.get_params().items()
+        }
         return repr(sorted(params.items(), key=str)) + type(self).__name__
 
     def encode(self, objects: Any) -> Bags:

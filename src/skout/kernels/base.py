@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from .._arrays import (
+from .._estimators import PartsByName
+from .._numerics.arrays import (
     Joint,
     Rows,
     as_objects,
@@ -28,11 +29,10 @@ from .._arrays import (
     take,
     to_device,
 )
-from .._inputs import check_memory
-from .._namespace import cast, empty, is_tensor, namespace, ones
-from .._parts import PartsByName
-from .._threads import map_blocks, spare_threads
-from .._validation import Registry, check_matrix, check_number, resolve
+from .._numerics.inputs import check_memory
+from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
+from .._numerics.threads import map_blocks, spare_threads
+from .._numerics.validation import Registry, check_matrix, check_number, resolve
 from ..rows import Survey, source
 
 __all__ = [

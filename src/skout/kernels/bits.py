@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import RightOperand, astype, n_rows
-from .._namespace import cast, contiguous, namespace, ones
-from .._validation import check_choice
+from .._numerics.arrays import RightOperand, astype, n_rows
+from .._numerics.namespace import cast, contiguous, namespace, ones
+from .._numerics.validation import check_choice
 from ..rows import Survey
 from .base import Block, Kernel
 from .distances import block_buffer

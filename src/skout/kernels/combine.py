@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
-from .._arrays import (
+from .._numerics.arrays import (
     Rows,
     astype,
     float_dtype,
@@ -22,8 +22,8 @@ from .._arrays import (
     stack,
     take,
 )
-from .._linalg import symmetric_eigen
-from .._validation import check_number, check_rng
+from .._numerics.linalg import symmetric_eigen
+from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
 from .base import Block, Kernel, Scaled, as_kernel
 

@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from .._arrays import RightOperand, float_dtype, n_rows
-from .._namespace import cast, empty, is_tensor, median, namespace, row_dots
-from .._namespace import manhattan as tensor_manhattan
+from .._numerics.arrays import RightOperand, float_dtype, n_rows
+from .._numerics.namespace import cast, empty, is_tensor, median, namespace, row_dots
+from .._numerics.namespace import manhattan as tensor_manhattan
 
 __all__ = ["SquaredDistances", "block_buffer", "manhattan", "squared_norms"]
 

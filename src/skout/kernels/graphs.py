@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_number
+from .._numerics.validation import check_number
 from .bags import BagKernel, Bags, mix
 from .graph_balls import ball_hashes
 from .graph_read import read_graphs

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, float_dtype, row_slices
-from .._namespace import cast, empty, is_on_card, is_tensor, namespace, unpack_bits
-from .._threads import map_blocks, spare_threads
+from .._numerics.arrays import Rows, float_dtype, row_slices
+from .._numerics.namespace import cast, empty, is_on_card, is_tensor, namespace, unpack_bits
+from .._numerics.threads import map_blocks, spare_threads
 from .base import Block
 from .popcount import Parts, fill_ratios, is_worthwhile
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import row_slices
-from .._threads import map_blocks, spare_threads
+from .._numerics.arrays import row_slices
+from .._numerics.threads import map_blocks, spare_threads
 
 __all__ = ["Parts", "fill_ratios", "is_worthwhile"]
 

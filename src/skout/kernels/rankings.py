@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import float_dtype
-from .._validation import check_choice, check_matrix
+from .._numerics.arrays import float_dtype
+from .._numerics.validation import check_choice, check_matrix
 from .base import Block
 from .vectors import Linear, VectorKernel
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows
-from .._validation import check_choice, check_number
+from .._numerics.arrays import n_rows
+from .._numerics.validation import check_choice, check_number
 from .base import Block, Kernel
 from .distances import block_buffer
 from .spectrum_rows import Spectra, read_spectra

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Ragged, as_objects
-from .._validation import check_choice, check_number
+from .._numerics.arrays import Ragged, as_objects
+from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix
 
 __all__ = ["NGram", "string_of"]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import RightOperand, float_dtype, n_rows
-from .._inputs import check_squares
-from .._namespace import cast, namespace, ones
-from .._validation import check_choice, check_matrix, check_number
+from .._numerics.arrays import RightOperand, float_dtype, n_rows
+from .._numerics.inputs import check_squares
+from .._numerics.namespace import cast, namespace, ones
+from .._numerics.validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
 from .packed import pack_objects, set_blocks

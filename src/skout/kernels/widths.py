@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number
 from ..rows import Reduction, Survey, to_host
 from .base import Kernel
 from .distances import SquaredDistances, manhattan

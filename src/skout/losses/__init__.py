@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._validation import Registry, resolve
+from .._numerics.validation import Registry, resolve
 from .base import Curvature, Loss, Ramp
 from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
 from .pinball import Pinball

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from .._validation import check_number
+from .._numerics.validation import check_number
 from .base import Curvature, Loss, Ramp, inside
 
 __all__ = ["EpsilonInsensitive", "Huber", "RadialLoss", "Squared", "SquaredEpsilonInsensitive"]

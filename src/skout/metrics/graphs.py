@@ -11,8 +11,8 @@ import joblib
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._arrays import as_objects, row_slices
-from .._validation import check_number
+from .._numerics.arrays import as_objects, row_slices
+from .._numerics.validation import check_number
 from ..kernels.graph_read import read_graphs
 from ..kernels.graph_rows import Graphs
 from ._graph_edits import compiled_search, is_worthwhile, search, start

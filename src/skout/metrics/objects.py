@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, n_rows, row_keys
-from .._inputs import named
-from .._validation import check_matrix, resolve
+from .._numerics.arrays import Rows, n_rows, row_keys
+from .._numerics.inputs import named
+from .._numerics.validation import check_matrix, resolve
 from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
 from ._checks import check_same_shape
 from .labels import subset_accuracy

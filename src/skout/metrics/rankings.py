@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import row_slices
-from .._validation import check_choice
+from .._numerics.arrays import row_slices
+from .._numerics.validation import check_choice
 from ._checks import check_numbers, check_same_shape
 
 __all__ = ["kendall_tau"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 
 __all__ = ["hits_at_k", "mean_rank", "mean_reciprocal_rank", "top_k_accuracy", "truth_ranks"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice
+from .._numerics.validation import check_choice
 from ._checks import check_numbers, check_same_shape, check_vectors, weighted_mean
 
 __all__ = [

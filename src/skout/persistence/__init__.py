@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows
+from .._numerics.arrays import n_rows
 from .classes import name_of
 from .description import parts_of
 from .files import FileError, check_place, parse_json, read_file, write_file

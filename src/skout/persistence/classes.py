@@ -11,19 +11,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from .. import conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches
-from .._arrays import Joint, Ragged, n_rows, take
-from .._linalg import PartlyWhitened
+from .. import decoding, kernels, losses, predictor, predictors, regressors, sketches
+from .._numerics.arrays import Joint, Ragged, n_rows, take
+from .._numerics.linalg import PartlyWhitened
 from ..basis import KernelBasis
+from ..basis.moments import Moments
+from ..basis.passes import KnownRows
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
-from ..decoding.trails import Graph
-from ..ensemble import Ensemble
+from ..decoding.euler import Graph
 from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
-from ..moments import Moments
-from ..passes import KnownRows
+from ..predictors.ensemble import Ensemble
 from ..regressors import KernelRidge
 from .files import FileError
 
@@ -39,8 +39,26 @@ __all__ = [
 
 
 def name_of(kind: type) -> str:
-    """Return the name by which a file knows a class."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+    """Return the name by which a file knows a class: of ours without the module, which may move."""
+    return public_name(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def public_name(name: str) -> str:
+    """Return a name without the module, if it is one of ours; files of old have one with it."""
+    return f"skout.{name.rpartition('.')[2]}" if name.startswith("skout.") else name
+
+
+class ByName(dict[str, Any]):
+    """Classes by the name that a file has for them, with or without a module of ours."""
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(public_name(name))
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(public_name(str(name)))
+
+    def get(self, name: str, default: Any = None) -> Any:  # type: ignore[override]
+        return super().get(public_name(name), default)
 
 
 def function_name(item: Any, path: str) -> str:
@@ -57,24 +75,25 @@ def function_name(item: Any, path: str) -> str:
 
 def _public_classes() -> list[type]:
     """Return the classes that skout's modules export; what they add is found here at once."""
-    modules = (conformal, decoding, ensemble, kernels, losses, predictor, regressors, sketches)
+    modules = (decoding, kernels, losses, predictor, predictors, regressors, sketches)
     found = [getattr(module, name) for module in modules for name in module.__all__]
     return [one for one in found if inspect.isclass(one) and not inspect.isabstract(one)]
 
 
 #: The only classes whose objects a file may have (but for networks, see `networks`).
-CLASSES: dict[str, type] = {
-    name_of(kind): kind
+CLASSES: dict[str, type] = ByName(
+    (name_of(kind), kind)
     for kind in [
         *_public_classes(),
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, KnownRows, Moments, PartlyWhitened),  # parts of fitted models
     ]
-}
+)
 
 #: The only classes that may be a value themselves: kinds of candidates.
-TYPES: dict[str, type] = CLASSES | {
+TYPES: dict[str, type] = ByName(CLASSES)
+TYPES |= {
     name_of(kind): kind
     for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 }

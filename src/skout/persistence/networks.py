@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .classes import function_name, name_of
+from .classes import ByName, function_name, name_of
 from .files import FileError
 
 __all__ = ["PACKAGE", "READERS", "classes", "node", "restored"]
@@ -31,7 +31,7 @@ def classes() -> dict[str, type]:
     from ..deep import MLP, CharTransformer, NeuralRegressor, TextEncoder, Training
 
     modules = (MLP, CharTransformer, TextEncoder)
-    return {name_of(kind): kind for kind in (*modules, NeuralRegressor, Training)}
+    return ByName((name_of(kind), kind) for kind in (*modules, NeuralRegressor, Training))
 
 
 def _is_own(kind: Any) -> bool:

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._linalg import square_root
-from .._parts import PartsByName
-from .._validation import check_alphas, check_choice, check_number, check_rng
+from .._estimators import PartsByName
+from .._numerics.linalg import square_root
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
-from ..gram import Projection
+from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..losses import Loss, as_loss
 from ..rows import RowMap, Source, encoded, encoded_targets, encoded_weights, on_device, unpacked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..passes import Sample
+from ..basis.passes import Sample
 from ..solvers import dual_ridge
 
 __all__ = ["exact_errors", "exact_ridge"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from .._fitting import all_at_once
-from .._validation import check_task_matrix
+from .._estimators import all_at_once
+from .._numerics.validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase
 

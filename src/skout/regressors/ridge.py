@@ -13,18 +13,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._arrays import astype, row_keys, take, unique
-from .._fitting import all_at_once
-from .._linalg import check_definite, large_matrices_on
-from .._parts import PartsByName
-from .._threads import map_blocks
-from .._validation import check_alphas, check_choice, check_number, check_rng
+from .._estimators import PartsByName, all_at_once
+from .._numerics.arrays import astype, row_keys, take, unique
+from .._numerics.linalg import check_definite, large_matrices_on
+from .._numerics.threads import map_blocks
+from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
-from ..checkpoint import Bar, digest, open_checkpoint
-from ..gram import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.moments import Moments, sum_moments
+from ..basis.passes import Sample
 from ..kernels import as_kernel
-from ..moments import Moments, sum_moments
-from ..passes import Sample
 from ..rows import (
     Blocks,
     Memory,
@@ -40,6 +38,7 @@ from ..rows import (
 from ..sketches import as_sketch
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from .base import Finished, first_column
+from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge
 from .splits import TEST, TRAIN, check_some, groups_of_splits, splits_of, weighted_splits
 
@@ -383,9 +382,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(
-        self, rows: Source, weights: Any = None, *, remember: bool = False
-    ) -> None:
+    def _fit_basis(self, rows: Source, weights: Any = None, *, remember: bool = False) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
         basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember=remember)

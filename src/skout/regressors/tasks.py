@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._inputs import numbers_in
-from .._linalg import pseudo_inverse
-from .._validation import check_number
+from .._numerics.inputs import numbers_in
+from .._numerics.linalg import pseudo_inverse
+from .._numerics.validation import check_number
 
 __all__ = ["check_quantiles", "graph_task_matrix", "quantile_task_matrix"]
 

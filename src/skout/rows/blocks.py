@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, n_rows, take
-from .._validation import check_number, check_rng
+from .._numerics.arrays import Rows, n_rows, take
+from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .limits import limits
 from .local import Memory, first_bad_row

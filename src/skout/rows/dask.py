@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import float_dtype, n_rows, take
-from .._threads import single_thread
+from .._numerics.arrays import float_dtype, n_rows, take
+from .._numerics.threads import single_thread
 from .limits import limits
 from .source import Progress, Reduction, RowMap, Source
 from .stream import join

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import moved, n_rows, row_slices, take, to_device
-from .._namespace import is_on_card, is_tensor, torch_dtype
+from .._numerics.arrays import moved, n_rows, row_slices, take, to_device
+from .._numerics.namespace import is_on_card, is_tensor, torch_dtype
 from .limits import limits
 from .local import Local, Memory
 from .source import Progress, Reduction, RowMap, Source

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows, n_rows
+from .._numerics.arrays import Rows, n_rows
 from .local import Local
 
 __all__ = ["Disk", "is_array_like", "pick"]

@@ -14,9 +14,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._arrays import Rows, float_dtype, has_rows, n_rows
-from .._inputs import check_squares, named, numbers_in
-from .._validation import check_matrix, check_weights
+from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
+from .._numerics.inputs import check_squares, named, numbers_in
+from .._numerics.validation import check_matrix, check_weights
 from .dask import Dask, is_dask
 from .device import Device, is_on_card, to_host
 from .disk import Disk, is_array_like

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from .._validation import check_number
+from .._numerics.validation import check_number
 
 __all__ = ["Limits", "block_rows", "limits", "memory_limits"]
 

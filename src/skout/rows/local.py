@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
-from .._threads import map_blocks
+from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
+from .._numerics.threads import map_blocks
 from .limits import block_rows, limits
 from .source import Progress, Reduction, RowMap, Source
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import float_dtype, unique
+from .._numerics.arrays import float_dtype, unique
 
 __all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Rows, n_rows, stack, take
+from .._numerics.arrays import Rows, n_rows, stack, take
 
 __all__ = ["Reservoir", "Stream", "join"]
 

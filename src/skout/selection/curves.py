@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from .._arrays import n_rows, stack, take, unique
-from .._validation import check_number, check_rng, check_size
+from .._numerics.arrays import n_rows, stack, take, unique
+from .._numerics.validation import check_number, check_rng, check_size
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel

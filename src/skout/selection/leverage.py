@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows
-from .._linalg import symmetric_eigen
-from .._validation import check_number, check_rng
+from .._numerics.arrays import n_rows
+from .._numerics.linalg import symmetric_eigen
+from .._numerics.validation import check_number, check_rng
 from ..basis import KernelBasis
 from ..sketches import SubSample, sketch_size
 from .common import axes, coordinates, count, encoded

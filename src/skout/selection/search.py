@@ -12,9 +12,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
 from tqdm.auto import tqdm
 
-from .._arrays import n_rows
-from .._inputs import named
-from .._validation import check_number, check_rng
+from .._numerics.arrays import n_rows
+from .._numerics.inputs import named
+from .._numerics.validation import check_number, check_rng
 from ..sketches import Sketch, as_sketch
 from .common import axes, trials
 

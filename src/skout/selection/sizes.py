@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import n_rows
-from .._validation import check_number, check_rng, check_size
+from .._numerics.arrays import n_rows
+from .._numerics.validation import check_number, check_rng, check_size
 from ..basis import KernelBasis
-from ..gram import KernelMatrix
+from ..basis.features import KernelMatrix
 from ..sketches import PivotedCholesky
 from .common import axes, coordinates, encoded
 

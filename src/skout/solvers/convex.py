@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._threads import held_blas
+from .._numerics.threads import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction
 from .problem import Problem

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._linalg import positive_solver
+from .._numerics.linalg import positive_solver
 from ..losses import Curvature
 from .problem import Problem
 

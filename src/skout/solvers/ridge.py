@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._linalg import positive_solve, ridge_path, ridge_solve
-from ..moments import Moments
+from .._numerics.linalg import positive_solve, ridge_path, ridge_solve
+from ..basis.moments import Moments
 
 __all__ = ["dual_ridge", "feature_ridge", "ridge", "ridge_errors", "ridge_paths"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_number
+from .._numerics.validation import check_number
 from ..rows.blocks import Blocks
 
 __all__ = ["open_parquet"]

@@ -11,9 +11,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from ._parts import PartsByName
-from .metrics import mean_reciprocal_rank
-from .metrics.objects import score_objects
+from .._estimators import PartsByName
+from ..metrics import mean_reciprocal_rank
+from ..metrics.objects import score_objects
 
 __all__ = ["ObjectPredictor", "split_pipeline"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from ._arrays import n_rows
-from ._predicting import split_pipeline
-from .decoding import CandidateDecoder, CandidateSets
+from .._numerics.arrays import n_rows
+from ..decoding import CandidateDecoder, CandidateSets
+from ..decoding.predicting import split_pipeline
 
 __all__ = ["ConformalSets"]
 

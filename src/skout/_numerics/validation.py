@@ -16,8 +16,8 @@ from sklearn.utils.validation import (
     check_array,
 )
 
-from ._arrays import n_rows
-from ._inputs import numbers_in
+from .arrays import n_rows
+from .inputs import numbers_in
 
 __all__ = [
     "Registry",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import row_slices
-from .._validation import check_number
+from .._numerics.arrays import row_slices
+from .._numerics.validation import check_number
 from .pools import EmbeddedPool
 
 __all__ = ["hub_prices"]

@@ -16,14 +16,14 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import match, n_rows, take
-from ._predicting import ObjectPredictor
-from ._validation import check_choice, check_number, check_rng
-from .decoding import EmbeddedPool
-from .decoding.blend import COMBINE, Blend, EmbeddedPools
-from .decoding.search import Found
-from .metrics import mean_reciprocal_rank
-from .predictor import StructuredPredictor
+from .._numerics.arrays import match, n_rows, take
+from .._numerics.validation import check_choice, check_number, check_rng
+from ..decoding import EmbeddedPool
+from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
+from ..decoding.predicting import ObjectPredictor
+from ..decoding.search import Found
+from ..metrics import mean_reciprocal_rank
+from ..predictor import StructuredPredictor
 
 __all__ = ["Ensemble"]
 

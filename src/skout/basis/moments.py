@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._linalg import PartlyWhitened, congruence, triangular_product
+from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
 
 __all__ = ["Moments", "sum_moments"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import row_slices, unique
-from .._threads import map_blocks
+from .._numerics.arrays import row_slices, unique
+from .._numerics.threads import map_blocks
 from ..rows import block_rows
 from .pools import EmbeddedPool, with_copies
 from .search import Found, count_better, slack_of, top_k

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._arrays import n_rows, row_slices, take, unique
-from ._linalg import triangle_gram
-from .gram import LandmarkFeatures
+from .._numerics.arrays import n_rows, row_slices, take, unique
+from .._numerics.linalg import triangle_gram
+from ..rows import Memory, Reduction, Source
+from .features import LandmarkFeatures
 from .moments import Moments
-from .rows import Memory, Reduction, Source
 from .whitening import Whitening
 
 __all__ = ["BlockMoments", "KnownRows", "Sample"]
@@ -96,6 +96,7 @@ class Sample:
             zz = triangle_gram(L) if all_once else None
             parts.append(Moments.of_block(L[number[some]], T, weights, zz=zz))
         return parts
+
 
 @dataclass(frozen=True)
 class KnownRows:
@@ -273,9 +274,7 @@ class CardMoments(Reduction):
         self.prepare = base.whitening.on(place)
         self.origin = 0.0 if base.origin is None else place.moved(base.origin, np.float64)
 
-    def __call__(
-        self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any
-    ) -> list[Any]:
+    def __call__(self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any) -> list[Any]:
         import torch
 
         Z, T = self.prepare(self.features(rows)), targets.to(torch.float64) - self.origin

@@ -38,7 +38,7 @@ def numbers_stored(model: Any) -> int:
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.demo import numbers_stored
+    >>> from skout.cli.demo import numbers_stored
     >>> weights = np.ones((3, 4))
     >>> numbers_stored({"weights": weights, "again": weights, "bias": np.ones(4)})
     16

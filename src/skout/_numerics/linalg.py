@@ -22,7 +22,7 @@ from scipy.linalg import (
     svd,
 )
 
-from ._definite import check_remainder, check_spectrum
+from .definite import check_remainder, check_spectrum
 
 __all__ = [
     "PartlyWhitened",

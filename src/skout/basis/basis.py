@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import float_dtype, match, n_rows, take, unique
-from ._fitting import all_at_once
-from ._linalg import (
+from .._estimators import PartsByName, all_at_once
+from .._numerics.arrays import float_dtype, match, n_rows, take, unique
+from .._numerics.linalg import (
     PartlyWhitened,
     eigen_whitening,
     inverse_gram_product,
@@ -22,14 +22,13 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
-from ._parts import PartsByName
-from ._validation import check_choice, check_number, check_rng
-from .gram import KernelMatrix, LandmarkFeatures, Projection, project
-from .kernels import Kernel, as_kernel
+from .._numerics.validation import check_choice, check_number, check_rng
+from ..kernels import Kernel, as_kernel
+from ..rows import Memory, Progress, Reduction, RowMap, Source, encoded, on_device, unpacked
+from ..sketches import as_sketch
+from .features import KernelMatrix, LandmarkFeatures, Projection, project
 from .moments import Moments
 from .passes import BlockMoments, KnownRows, Sample
-from .rows import Memory, Progress, Reduction, RowMap, Source, encoded, on_device, unpacked
-from .sketches import as_sketch
 from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]

@@ -176,7 +176,11 @@ def _container_limits(
         root = groups / "memory" if controllers else groups
         name = "memory.limit_in_bytes" if controllers else "memory.max"
         place = root / path.lstrip("/")
-        for folder in (place, *(parent for parent in place.parents if root in parent.parents), root):
+        for folder in (
+            place,
+            *(parent for parent in place.parents if root in parent.parents),
+            root,
+        ):
             limits += _number_in(folder / name)
     return limits
 

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from ._arrays import n_rows, take, unique
-from ._predicting import split_pipeline
-from ._validation import check_number, check_rng
-from .decoding import EmbeddedPool, hub_prices
-from .rows import to_host
+from .._numerics.arrays import n_rows, take, unique
+from .._numerics.validation import check_number, check_rng
+from ..decoding import EmbeddedPool, hub_prices
+from ..decoding.predicting import split_pipeline
+from ..rows import to_host
 
 __all__ = ["without_hubs"]
 
@@ -85,9 +85,7 @@ def without_hubs(
     return model.decoder_.priced(pool, prices)
 
 
-def _cross_predicted(
-    model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any
-) -> np.ndarray:
+def _cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
     check_number(cv, "cv", low=2, integer=True)
     basis = model.output_basis_

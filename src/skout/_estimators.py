@@ -1,13 +1,50 @@
-"""Parameters that are given by name, such as kernel="gaussian", and the objects they stand for."""
+"""What all estimators share: parts that are given by name, and fits that succeed as a whole."""
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["PartsByName"]
+__all__ = ["PartsByName", "all_at_once"]
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def all_at_once(fit: Fit) -> Fit:
+    """Let a method that fits work on a copy, whose state becomes the estimator's at the end.
+
+    If it fails or is interrupted, the model that was fitted before still answers, and one that was
+    not fitted is not.
+
+    Examples
+    --------
+    >>> from skout._estimators import all_at_once
+    >>> class Model:
+    ...     @all_at_once
+    ...     def fit(self, y):
+    ...         self.first_ = y[0]
+    ...         self.second_ = y[1]
+    ...         return self
+    >>> model = Model().fit([1, 2])
+    >>> try:
+    ...     model.fit([3])
+    ... except IndexError:
+    ...     print(model.first_, model.second_)
+    1 2
+    """
+
+    @functools.wraps(fit)
+    def fitted(self: Any, *args: Any, **params: Any) -> Any:
+        fresh = copy.copy(self)
+        fit(fresh, *args, **params)
+        self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
+        return self
+
+    return cast(Fit, fitted)
 
 
 class PartsByName(BaseEstimator):

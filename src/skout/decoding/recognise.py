@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._arrays import Rows
+from .._numerics.arrays import Rows
 
 __all__ = ["are_lists", "check_kinds", "comparable", "kinds", "one"]
 

@@ -48,7 +48,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.demo.png import encode_png
+    >>> from skout.cli.demo.png import encode_png
     >>> encode_png(np.zeros((8, 8, 3), dtype=np.uint8))[1:4]
     b'PNG'
     """

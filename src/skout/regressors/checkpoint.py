@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ._arrays import row_keys
-from .moments import Moments
-from .passes import Sample
-from .rows import Blocks, Progress, is_lazy
+from .._numerics.arrays import row_keys
+from ..basis.moments import Moments
+from ..basis.passes import Sample
+from ..rows import Blocks, Progress, is_lazy
 
 __all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
 
@@ -50,7 +50,7 @@ class Checkpoint(Progress):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from skout.checkpoint import Checkpoint
+    >>> from skout.regressors.checkpoint import Checkpoint
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Checkpoint(Path(folder) / "fit.npz", alpha=0.1).remove()  # there is none
     """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._linalg import off_diagonal, partial_whitening, top_centred, top_eigenvalue
+from .._numerics.linalg import off_diagonal, partial_whitening, top_centred, top_eigenvalue
 
 __all__ = ["Plan", "Whitening", "accuracy_plan"]
 

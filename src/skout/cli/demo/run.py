@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from tqdm import tqdm
 
-from .. import metrics
-from ..kernels import Gaussian
+from ... import metrics
+from ...kernels import Gaussian
 from .data import Halves, load_halves
 from .methods import FULL, QUICK, Method, Plan, build_methods, median_gaussian
 from .storage import numbers_stored
@@ -79,7 +79,7 @@ def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> De
 
     Examples
     --------
-    >>> from skout.demo import run_demo
+    >>> from skout.cli.demo import run_demo
     >>> run = run_demo(quick=True, progress=False)
     >>> [method.name for method in run.methods]
     ['IOKR', 'SIOKR', 'ISOKR', 'SISOKR', 'FOREST']

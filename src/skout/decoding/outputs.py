@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from ._arrays import Rows, n_rows, row_keys, take
-from ._inputs import numbers_in
-from ._validation import check_rng
-from .basis import KernelBasis
-from .gram import Projection
-from .kernels import as_kernel
-from .rows import Reduction, Source, encoded, limits, to_host
-from .sketches import as_sketch
+from .._numerics.arrays import Rows, n_rows, row_keys, take
+from .._numerics.inputs import numbers_in
+from .._numerics.validation import check_rng
+from ..basis import KernelBasis
+from ..basis.features import Projection
+from ..kernels import as_kernel
+from ..rows import Reduction, Source, encoded, limits, to_host
+from ..sketches import as_sketch
 
 __all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
 

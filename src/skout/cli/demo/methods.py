@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from ..basis import KernelBasis
-from ..kernels import Gaussian
-from ..predictor import StructuredPredictor, iokr, sisokr
-from ..sketches import SubSample
+from ...basis import KernelBasis
+from ...kernels import Gaussian
+from ...predictor import StructuredPredictor, iokr, sisokr
+from ...sketches import SubSample
 
 __all__ = ["FULL", "QUICK", "Method", "Plan", "build_methods", "median_gaussian"]
 

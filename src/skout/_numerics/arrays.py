@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ._namespace import cast, contiguous, empty, namespace, tensor
+from .namespace import cast, contiguous, empty, namespace, tensor
 
 __all__ = [
     "Joint",

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._arrays import astype, float_dtype, n_rows, row_slices, take, to_device
-from ._definite import rounding_of
-from ._inputs import check_memory
-from ._namespace import cast, empty, is_tensor, sparse_tensor, tensor
-from ._threads import map_blocks
-from .kernels.base import Kernel, check_block, fill_block, rows_on_device
-from .rows import Memory, Place, RowMap, Source, block_rows
+from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device
+from .._numerics.definite import rounding_of
+from .._numerics.inputs import check_memory
+from .._numerics.namespace import cast, empty, is_tensor, sparse_tensor, tensor
+from .._numerics.threads import map_blocks
+from ..kernels.base import Kernel, check_block, fill_block, rows_on_device
+from ..rows import Memory, Place, RowMap, Source, block_rows
 
 __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
 
@@ -244,6 +244,8 @@ def _largest_square(weights: Any) -> float:
     """Return the largest squared norm of the rows of W."""
     squares = weights.multiply(weights) if sparse.issparse(weights) else weights * weights
     return float(squares.sum(axis=1).max())
+
+
 class Projection(RowMap):
     """x -> phi(x) @ matrix + offset, the product in float64.
 

@@ -1,0 +1,1 @@
+"""The ground floor: arrays, threads, factorisations, validation. It knows nothing of the rest."""

@@ -1,0 +1,7 @@
+"""What wraps a predictor: ensembles, prediction sets, candidates without hubs."""
+
+from .conformal import ConformalSets
+from .ensemble import Ensemble
+from .hubs import without_hubs
+
+__all__ = ["ConformalSets", "Ensemble", "without_hubs"]
