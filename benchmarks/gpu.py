@@ -96,7 +96,7 @@ def stream(quick: bool, n: int, m: int) -> list[dict[str, Any]]:
     torch.cuda.set_per_process_memory_fraction(max(budget, 2.0e9) / total)
     torch.cuda.reset_peak_memory_stats()
     try:
-        with skout.block_budget(device=512):
+        with skout.memory_limits(device_mb=512):
             streamed = min(
                 seconds(lambda: model(m, device="cuda").fit(host, target)) for _ in range(2)
             )

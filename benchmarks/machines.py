@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from tqdm import tqdm
 
 from skout import KernelClassifier, KernelMachine, KernelRidge
-from skout.coordinates import Coordinates
+from skout.solvers.design import Design
 from skout.kernels import Gaussian
 from skout.losses import (
     EpsilonInsensitive,
@@ -189,7 +189,7 @@ def on_features(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     for name, loss, model, alpha, intercept in tqdm(peers(n), desc="features"):
         target = labels if isinstance(loss, (Hinge, SquaredHinge, Logistic)) else y
         problem = Problem(
-            Coordinates.of_array(Z),
+            Design(Z),
             target[:, None],
             np.full(n, 1.0 / n),
             loss,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skout.coordinates import Coordinates
+from skout.solvers.design import Design
 from skout.datasets import make_robust_regression
 from skout.losses import EpsilonInsensitive, Huber
 from skout.metrics import relative_mse
@@ -78,6 +78,6 @@ def solve(
 ) -> Solution:
     """Solve on given coordinates."""
     shares = np.full(len(y), 1.0 / len(y))
-    coordinates = Coordinates.of_array(Z)
+    coordinates = Design(Z)
     problem = Problem(coordinates, y[:, None], shares, setting.loss, setting.alpha)
     return solve_convex(problem, tol=tol, start=start)

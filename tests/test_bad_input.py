@@ -873,8 +873,8 @@ CASES += refused(
     word="a",
 )
 CASES += refused(
-    "block_budget",
-    lambda rows: skout.block_budget(rows=rows).__enter__(),
+    "memory_limits",
+    lambda rows: skout.memory_limits(block_rows=rows).__enter__(),
     (TypeError, ValueError),
     "rows",
     zero=0,

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
-from skout import KernelBasis, block_budget
+from skout import KernelBasis, memory_limits
 from skout._numerics.linalg import partial_whitening
-from skout.accuracy import Plan, accuracy_plan
+from skout.basis.whitening import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.basis.moments import Sample
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
@@ -381,7 +381,7 @@ def test_names_of_coordinates():
 def test_blocks_do_not_change_coordinates(sketch, rows_per_block):
     X = rows()
     expected = KernelBasis(Gaussian(1.0), sketch, random_state=0).fit_transform(X)
-    with block_budget(rows=rows_per_block):
+    with memory_limits(block_rows=rows_per_block):
         found = KernelBasis(Gaussian(1.0), sketch, random_state=0, n_jobs=2).fit_transform(X)
     assert_allclose(found, expected, atol=1e-10)
 

@@ -53,7 +53,7 @@ def model(path, **options):
 
 
 def interrupted(path, limit=12, y=Y, weights=None, **options):
-    with skout.block_budget(rows=100), pytest.raises(Stopped):
+    with skout.memory_limits(block_rows=100), pytest.raises(Stopped):
         model(path, **options).fit(Source(X, limit), y, weights)
     assert path.exists()
 
@@ -65,7 +65,7 @@ def test_resumed_fit_is_the_same_to_the_bit(tmp_path, options, weights, n_jobs):
     path = tmp_path / "fit.npz"
     interrupted(path, weights=weights, **options)
     source = Source(X)
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         resumed = model(path, **options, n_jobs=n_jobs).fit(source, Y, weights)
         whole = model(None, **options).fit(X, Y, weights)
     assert source.read < 15  # of 20 blocks, 11 or so were done
@@ -86,7 +86,7 @@ def test_blocks_resume(tmp_path):
                 raise Stopped
             yield X[start : start + 50], Y[start : start + 50]
 
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         with pytest.raises(Stopped):
             model(path).fit(Blocks(lambda: make(1000)))
         assert path.exists()
@@ -107,7 +107,7 @@ def test_blocks_resume(tmp_path):
 def test_other_parameters_are_refused(tmp_path, options, says):
     path = tmp_path / "fit.npz"
     interrupted(path)
-    with skout.block_budget(rows=100), pytest.raises(ValueError, match=says) as error:
+    with skout.memory_limits(block_rows=100), pytest.raises(ValueError, match=says) as error:
         model(path, **options).fit(X, Y)
     assert "delete the file" in str(error.value)
     assert path.exists()
@@ -133,14 +133,14 @@ def changed(array, row):
 def test_other_data_are_refused(tmp_path, data, says):
     path = tmp_path / "fit.npz"
     interrupted(path)
-    with skout.block_budget(rows=100), pytest.raises(ValueError, match=says):
+    with skout.memory_limits(block_rows=100), pytest.raises(ValueError, match=says):
         model(path).fit(*data)
 
 
 def test_other_blocks_are_refused(tmp_path):
     path = tmp_path / "fit.npz"
     interrupted(path)
-    with skout.block_budget(rows=200), pytest.raises(ValueError, match="blocks is 20 of up to 100"):
+    with skout.memory_limits(block_rows=200), pytest.raises(ValueError, match="blocks is 20 of up to 100"):
         model(path).fit(X, Y)
 
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_resumed(tmp_path, options):
 def test_no_file_within_the_first_seconds(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "_EVERY", 30.0)
     path = tmp_path / "fit.npz"
-    with skout.block_budget(rows=100), pytest.raises(Stopped):
+    with skout.memory_limits(block_rows=100), pytest.raises(Stopped):
         model(path).fit(Source(X, 12), Y)
     assert list(tmp_path.iterdir()) == []
 
@@ -204,7 +204,7 @@ def make():
             os.kill(os.getpid(), signal.SIGKILL)
         yield X[start : start + 100], y[start : start + 100]
 
-with skout.block_budget(rows=100):
+with skout.memory_limits(block_rows=100):
     model = KernelRidge(Gaussian("scale"), SubSample(40), random_state=0, n_jobs=1)
     model.set_params(checkpoint=None if path == "none" else path).fit(Blocks(make))
 np.save(out, model.coef_)
@@ -235,6 +235,6 @@ def test_many_equal_outputs(tmp_path):
     path = tmp_path / "fit.npz"
     many = np.sign(X) @ np.sign(RNG.standard_normal((3, 80)))
     interrupted(path, y=many)
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         resumed, whole = model(path).fit(X, many), model(None).fit(X, many)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)

@@ -16,8 +16,8 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, QuantileReg
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import skout.solvers.newton as newton
-from skout import KernelBasis, block_budget
-from skout.coordinates import Coordinates
+from skout import KernelBasis, memory_limits
+from skout.solvers.design import Design
 from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
@@ -77,7 +77,7 @@ def instance(kind, shape="1", fit_intercept=False, weighted=False, n=40, p=4, al
 
 def problem(case, Z=None):
     loss = LOSSES[case.loss](**case.params)
-    Z = Coordinates.of_array(case.Z) if Z is None else Z
+    Z = Design(case.Z) if Z is None else Z
     return Problem(Z, case.Y, case.c, loss, case.alpha, case.root, case.fit_intercept)
 
 
@@ -336,7 +336,7 @@ def test_arguments_are_left_alone():
             array.flags.writeable = False
         Z, Y, c, A = arrays
         loss = LOSSES[case.loss](**case.params)
-        solve_convex(Problem(Coordinates.of_array(Z), Y, c, loss, 1e-2, A, True))
+        solve_convex(Problem(Design(Z), Y, c, loss, 1e-2, A, True))
 
 
 # Losses of the norm of the residual: their curvature has entries between outputs.
@@ -403,7 +403,7 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
     basis = KernelBasis("gaussian", SubSample(8), random_state=0).fit(X)
     case = Instance(basis.transform(X), Y, kind[0], 1e-3, fit_intercept=fit_intercept)
     stored = solve_convex(problem(case, Coordinates.of_basis(basis, X)), tol=1e-7)
-    with block_budget(rows=7, stored=0):
+    with memory_limits(block_rows=7, coordinates_mb=0):
         Z = Coordinates.of_basis(basis, X)
         assert not Z.is_stored
         streamed = solve_convex(problem(case, Z), tol=1e-7)
@@ -416,7 +416,7 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
 @with_intercept
 def test_single_precision_reaches_a_usual_tolerance(kind, fit_intercept):
     case = instance(kind, "3", fit_intercept, n=60, p=6)
-    Z = Coordinates.of_array(case.Z.astype(np.float32))
+    Z = Design(case.Z.astype(np.float32))
     solution = solve_convex(problem(case, Z), tol=1e-4)
     assert solution.gap <= 1e-4
     exact = minimum(case)

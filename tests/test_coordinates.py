@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import skout.coordinates as module
-from skout import KernelBasis, block_budget
-from skout.coordinates import Coordinates
+from skout import KernelBasis, memory_limits
+from skout.solvers.design import Design
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 N, P, D = 50, 8, 3
@@ -27,7 +27,7 @@ def rows(kind="float64"):
 def coordinates(X, sketch=None, stored=True, kernel="gaussian", **options):
     """Coordinates, and the dense matrix that they stand for."""
     basis = KernelBasis(kernel, sketch, random_state=0, **options).fit(X)
-    with block_budget(stored=2048.0 if stored else 0.0):
+    with memory_limits(coordinates_mb=2048.0 if stored else 0.0):
         Z = Coordinates.of_basis(basis, X)
     assert Z.is_stored == stored
     return Z, basis.transform(X).astype(np.float64)
@@ -67,7 +67,7 @@ def test_products_are_those_of_the_matrix(kind, sketch, stored, size):
     rng = np.random.default_rng(2)
     B, G = rng.standard_normal((Z.shape[1], D)), rng.standard_normal((N, D))
     assert Z.shape == dense.shape
-    with block_budget(rows=size):
+    with memory_limits(block_rows=size):
         assert_allclose(Z.product(B), dense @ B, atol=1e-9)
         assert_allclose(Z.adjoint(G), dense.T @ G, atol=1e-9)
         for name in WEIGHTS:
@@ -126,16 +126,16 @@ def test_what_fits_the_budget_is_stored():
     X = rows()
     basis = KernelBasis("gaussian", SubSample(P), random_state=0).fit(X)
     megabytes = N * basis.rank_ * 8 / 2**20
-    with block_budget(stored=megabytes * 1.01):
+    with memory_limits(coordinates_mb=megabytes * 1.01):
         assert Coordinates.of_basis(basis, X).is_stored
-    with block_budget(stored=megabytes * 0.99):
+    with memory_limits(coordinates_mb=megabytes * 0.99):
         assert not Coordinates.of_basis(basis, X).is_stored
         assert Coordinates.of_basis(basis, X.astype(np.float32)).is_stored  # half as large
 
 
 def test_an_array_is_not_copied():
     array = np.ones((5, 2))
-    Z = Coordinates.of_array(array)
+    Z = Design(array)
     assert Z.is_stored
     assert Z.shape == (5, 2)
     array[:] = 2.0
@@ -148,7 +148,7 @@ def test_threads_do_not_change_the_result(n_jobs):
     first = coordinates(X, SubSample(P), False, n_jobs=1)[0]
     other = coordinates(X, SubSample(P), False, n_jobs=n_jobs)[0]
     w, G = weights_of("negative"), np.ones((N, 2))
-    with block_budget(rows=7):
+    with memory_limits(block_rows=7):
         assert_array_equal(first.gram(w), other.gram(w))
         assert_array_equal(first.adjoint(G), other.adjoint(G))
         assert_array_equal(first.product(np.ones((P, 2))), other.product(np.ones((P, 2))))
@@ -184,15 +184,15 @@ def test_arguments_are_left_alone():
     size=st.integers(1, 9),
 )
 def test_gram_of_any_weights_in_any_blocks(Z, w, size):
-    with block_budget(rows=size):
-        assert_allclose(Coordinates.of_array(Z).gram(w), gram(Z, w), atol=1e-9)
+    with memory_limits(block_rows=size):
+        assert_allclose(Design(Z).gram(w), gram(Z, w), atol=1e-9)
 
 
 def test_blocks_of_a_large_matrix(monkeypatch):
     monkeypatch.setattr(module, "_GRAM_ROWS", 6)
     Z = np.random.default_rng(0).standard_normal((N, 2))
     for name in WEIGHTS:
-        found = Coordinates.of_array(Z).gram(weights_of(name))
+        found = Design(Z).gram(weights_of(name))
         assert_allclose(found, gram(Z, weights_of(name)), atol=1e-9, err_msg=name)
         assert_allclose(found, found.T, atol=1e-12)
 
@@ -200,7 +200,7 @@ def test_blocks_of_a_large_matrix(monkeypatch):
 def test_rows_taken_from_streamed_coordinates_obey_the_budget():
     X = np.random.default_rng(0).standard_normal((400, 3))
     basis = KernelBasis("gaussian", SubSample(20), random_state=0, n_jobs=1).fit(X)
-    with block_budget(stored=0.01):  # 65 rows of 20 coordinates
+    with memory_limits(coordinates_mb=0.01):  # 65 rows of 20 coordinates
         Z = Coordinates.of_basis(basis, X)
         many, few = Z.take(np.arange(300)), Z.take(np.arange(50))
     assert not Z.is_stored

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skout import KernelBasis, block_budget
+from skout import KernelBasis, memory_limits
 from skout.decoding import DECODERS, CandidateDecoder, search
 from skout.decoding.search import top_k
 from skout.kernels import (
@@ -133,7 +133,7 @@ def integers(rng, n, c, spread, p=3):
 def test_top_k_is_a_stable_sort(n, c, share, spread, rows, width, n_jobs, seed):
     A, B = integers(np.random.default_rng(seed), n, c, spread)
     k = max(1, round(share * c))
-    with pytest.MonkeyPatch.context() as patch, block_budget(rows=rows):
+    with pytest.MonkeyPatch.context() as patch, memory_limits(block_rows=rows):
         patch.setattr(search, "_CANDIDATE_BLOCK", width)
         indices, scores = top_k(A, B, k, n_jobs=n_jobs)
     assert_array_equal(indices, oracle.top_k(A @ B.T, k))
@@ -153,7 +153,7 @@ def test_top_k_does_not_depend_on_blocks(rows, megabytes, monkeypatch):
     monkeypatch.setattr(search, "_CANDIDATE_BLOCK", 100)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((33, 5)), rng.standard_normal((1234, 5))
-    with block_budget(rows=rows, megabytes=megabytes):
+    with memory_limits(block_rows=rows, block_mb=megabytes):
         indices, scores = top_k(A, B, 10)
     assert_array_equal(indices, oracle.top_k(A @ B.T, 10))
     assert_allclose(scores, -np.sort(-(A @ B.T), axis=1)[:, :10], rtol=1e-12)

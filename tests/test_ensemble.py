@@ -20,7 +20,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from skout import CandidateSets, KernelBasis, StructuredPredictor, block_budget, iokr, sisokr
+from skout import CandidateSets, KernelBasis, StructuredPredictor, memory_limits, iokr, sisokr
 from skout.decoding.ensembles import _average_ranks
 from skout.predictors.ensemble import Ensemble
 from skout.kernels import Gaussian, Linear, NGram
@@ -331,7 +331,7 @@ def test_blocks_do_not_matter(combine):
     model = fitted(combine=combine)
     pool = np.random.default_rng(0).standard_normal((10_000, 2))
     whole = model.rank(X, pool, k=5), model.truth_ranks(X, pool[:40], pool)
-    with block_budget(rows=7, megabytes=1):
+    with memory_limits(block_rows=7, block_mb=1):
         parts = model.rank(X, pool, k=5), model.truth_ranks(X, pool[:40], pool)
     assert_array_equal(whole[0][0], parts[0][0])
     assert_allclose(whole[0][1], parts[0][1], rtol=1e-10)
@@ -344,7 +344,7 @@ def test_scores_are_not_held(combine):
     model = fitted(combine=combine)
     pools = model.embed(np.random.default_rng(0).standard_normal((8_000, 2)))
     full = len(X) * 8_000 * 8
-    with block_budget(megabytes=2):
+    with memory_limits(block_mb=2):
         tracemalloc.start()
         model.rank(X, pools, k=5)
         peak = tracemalloc.get_traced_memory()[1]

@@ -13,7 +13,7 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    block_budget,
+    memory_limits,
 )
 from skout.kernels import Gaussian
 from skout.sketches import SubSample
@@ -71,13 +71,13 @@ def test_an_interrupted_fit_changes_nothing(name):
     while True:
         kernel.left = n_interrupted
         try:
-            with block_budget(rows=20):
+            with memory_limits(block_rows=20):
                 model.fit(X_NEW, targets(name, Y_NEW))
             break
         except KeyboardInterrupt:
             n_interrupted += 1
         kernel.left = n_interrupted - 1
-        with block_budget(rows=20), pytest.raises(KeyboardInterrupt):
+        with memory_limits(block_rows=20), pytest.raises(KeyboardInterrupt):
             fresh.fit(X_NEW, targets(name, Y_NEW))
         kernel.left = None
         assert_array_equal(answer(model, X), expected)
@@ -94,12 +94,12 @@ def test_nan_in_the_last_row_of_a_file(name, tmp_path):
     rows[:] = X_NEW
     rows[-1, -1] = np.nan
     model = models(Gaussian(0.5))[name]
-    with block_budget(rows=20), pytest.raises(ValueError, match="row 79 is not finite"):
+    with memory_limits(block_rows=20), pytest.raises(ValueError, match="row 79 is not finite"):
         model.fit(rows, targets(name, Y_NEW))
     with pytest.raises(NotFittedError):
         answer(model, X)
     expected = answer(model.fit(X, targets(name, Y)), X)
-    with block_budget(rows=20), pytest.raises(ValueError, match="row 79 is not finite"):
+    with memory_limits(block_rows=20), pytest.raises(ValueError, match="row 79 is not finite"):
         model.fit(rows, targets(name, Y_NEW))
     assert_array_equal(answer(model, X), expected)
 

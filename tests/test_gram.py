@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skout import KernelRidge, block_budget, gram
+from skout import KernelRidge, memory_limits, gram
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
 from skout.kernels import Gaussian, Linear
@@ -142,7 +142,7 @@ def test_features_over_chunks_of_landmarks(monkeypatch):
 def test_project(rows):
     features, F, sample = problem()
     M = np.random.default_rng(1).standard_normal((5, 3))
-    with block_budget(rows=rows):
+    with memory_limits(block_rows=rows):
         assert_allclose(project(features, sample.rows, M), F @ M, atol=1e-12)
         assert_allclose(project(features, sample.rows, None), F, atol=1e-12)
         single = project(features, sample.rows.astype(np.float32), M)
@@ -159,7 +159,7 @@ def test_kernel_matrix(mix, monkeypatch):
     matrix = KernelMatrix(Gaussian(0.4), X)
     for rows, kept in ((2, 2**28), (4096, 2**28), (2, 0), (4096, 0)):
         monkeypatch.setattr(gram, "_KEPT_BYTES", kept)
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             found, mixed, _ = matrix.sketched(W)
         assert_allclose(found, found.T, atol=1e-14)
         assert_allclose(found, R @ K @ R.T, atol=1e-12)
@@ -194,7 +194,7 @@ def test_accumulate_by_group(kind):
     }[kind]
     features, F, sample = problem(groups=groups, n_groups=4)
     for rows in (1, 7, 4096):
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             parts = streamed(features, sample)
         assert len(parts) == 4
         for group, part in enumerate(parts):
@@ -206,7 +206,7 @@ def test_accumulate_by_group(kind):
 def test_blocks_do_not_change_moments(rows, megabytes, n_jobs):
     features, _, sample = problem(groups=np.arange(60) % 3, n_groups=3)
     whole = streamed(features, sample)
-    with block_budget(rows=rows, megabytes=megabytes):
+    with memory_limits(block_rows=rows, block_mb=megabytes):
         parts = streamed(features, sample, n_jobs=n_jobs)
     for part, expected in zip(parts, whole, strict=True):
         assert_moments(part, expected, rtol=1e-12, atol=1e-12)
@@ -215,7 +215,7 @@ def test_blocks_do_not_change_moments(rows, megabytes, n_jobs):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_threads_do_not_change_a_bit_of_the_moments(dtype):
     features, _, sample = problem(n=3000, dtype=dtype)
-    with block_budget(rows=100):
+    with memory_limits(block_rows=100):
         one, *others = [
             streamed(features, sample, n_jobs=n_jobs, dtype=dtype)[0] for n_jobs in (1, 2, 4)
         ]
@@ -226,7 +226,7 @@ def test_threads_do_not_change_a_bit_of_the_moments(dtype):
 def test_float32_blocks_are_summed_in_float64():
     features, F, sample = problem(n=3000, dtype=np.float32)
     sample = Sample(sample.rows, sample.targets)
-    with block_budget(rows=50):
+    with memory_limits(block_rows=50):
         (found,) = streamed(features, sample, dtype=np.float32)
     assert found.zz.dtype == found.zt.dtype == np.float64
     assert_moments(found, raw_moments(F, sample.targets), rtol=2e-6, atol=2e-4)
@@ -239,14 +239,14 @@ def test_prepare_may_work_in_place():
         block *= 2.0
         return block
 
-    with block_budget(rows=8):
+    with memory_limits(block_rows=8):
         (found,) = accumulate(features, sample, prepare=double, p=5)
     assert_moments(found, raw_moments(2 * F, sample.targets, sample.weights))
 
 
 def test_progress_bar(capsys):
     features, _, sample = problem()
-    with block_budget(rows=10):
+    with memory_limits(block_rows=10):
         streamed(features, sample, verbose=True)
     assert "6/6" in capsys.readouterr().err
     streamed(features, sample)
@@ -275,7 +275,7 @@ def test_fit_does_not_depend_on_blocks(sketch, alpha):
     # ranks of 256 and more are whitened in part only: DESIGN's 1e-10 is traded for speed there
     tol = 1e-7 if sketch is not None and sketch.size >= 256 else 1e-10
     for rows in (13, 150):
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             found = model.fit(X, y).predict(X)
         assert_allclose(found, expected, rtol=0, atol=tol * np.abs(expected).max())
 
@@ -283,7 +283,7 @@ def test_fit_does_not_depend_on_blocks(sketch, alpha):
 @pytest.mark.parametrize("sketch", SKETCHED, ids=str)
 def test_fit_does_not_depend_on_threads(sketch):
     X, y = regression()
-    with block_budget(rows=150):
+    with memory_limits(block_rows=150):
         one, *others = [
             KernelRidge(Gaussian(0.2), sketch, 1e-4, random_state=0, n_jobs=n_jobs)
             .fit(X, y)
@@ -299,7 +299,7 @@ def test_fit_does_not_depend_on_threads(sketch):
 def test_threads_do_not_change_a_bit_of_the_fit(sketch):
     # with blocks for all threads; a single thread leaves BLAS its own threads, see above
     X, y = regression()
-    with block_budget(rows=100), threadpool_limits(1, "blas"):
+    with memory_limits(block_rows=100), threadpool_limits(1, "blas"):
         coefs = [
             KernelRidge(Gaussian(0.2), sketch, random_state=0, n_jobs=n_jobs).fit(X, y).coef_
             for n_jobs in (1, 2, 4)
@@ -338,7 +338,7 @@ def test_memmap_input(tmp_path):
     X.tofile(tmp_path / "X")
     on_disk = np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape)
     model = KernelRidge(Gaussian(0.2), SubSample(30), [1e-4, 1e-2], random_state=0)
-    with block_budget(rows=64):
+    with memory_limits(block_rows=64):
         model.fit(on_disk, y)
         assert_allclose(model.predict(on_disk), expected.predict(X), rtol=1e-10)
     assert not isinstance(model.landmarks_, np.memmap) or model.landmarks_.base is None
@@ -378,7 +378,7 @@ def test_memory_of_a_dense_sketch():
     # K of 4,000 rows takes 122 MB, the sketch itself 0.6 MB
     X, y = regression(4000)
     model = KernelRidge(Linear(), GaussianSketch(20), random_state=0, n_jobs=2)
-    with block_budget(rows=512):
+    with memory_limits(block_rows=512):
         assert traced_peak(lambda: model.fit(X, y)) < 20
 
 
@@ -489,7 +489,7 @@ def test_fits_in_several_threads_agree():
             assert_allclose(found, coef, rtol=1e-8, atol=1e-8 * np.abs(coef).max())
 
 
-# block_budget ------------------------------------------------------------------------------------
+# memory_limits ------------------------------------------------------------------------------------
 
 
 def largest_block(n=1000, m=8):
@@ -507,22 +507,22 @@ def largest_block(n=1000, m=8):
     return max(sizes)
 
 
-def test_block_budget_is_local_and_nests():
+def test_memory_limits_is_local_and_nests():
     assert largest_block() == 1000
-    with block_budget(rows=100):
+    with memory_limits(block_rows=100):
         assert 50 < largest_block() <= 100
-        with block_budget(rows=3):
+        with memory_limits(block_rows=3):
             assert largest_block() <= 3
         assert 50 < largest_block() <= 100
-    with pytest.raises(RuntimeError), block_budget(rows=5):
+    with pytest.raises(RuntimeError), memory_limits(block_rows=5):
         raise RuntimeError
     assert largest_block() == 1000
 
 
-def test_block_budget_in_bytes():
-    with block_budget(megabytes=8 * 8 * 100 / 2**20):
+def test_memory_limits_in_bytes():
+    with memory_limits(block_mb=8 * 8 * 100 / 2**20):
         assert 50 < largest_block() <= 100
-    with block_budget(megabytes=1e-5):
+    with memory_limits(block_mb=1e-5):
         assert largest_block() == 1
 
 
@@ -535,7 +535,7 @@ def test_block_budget_in_bytes():
     ],
 )
 def test_bad_budget(budget, error, message):
-    with pytest.raises(error, match=message), block_budget(**budget):
+    with pytest.raises(error, match=message), memory_limits(**budget):
         pass
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 
-from skout import KernelBasis, block_budget, iokr
+from skout import KernelBasis, memory_limits, iokr
 from skout.decoding import CandidateDecoder, FaissIndex, index_recall, search
 from skout.decoding.search import count_better, top_k, within
 from skout.kernels import Gaussian, Linear
@@ -48,7 +48,7 @@ def settings(request, monkeypatch):
     monkeypatch.setattr(search, "_CANDIDATE_BLOCK", width)
     monkeypatch.setattr(search, "_FIRST", first)
     monkeypatch.setattr(search, "_SHARDS", shards)
-    with block_budget(rows=rows):
+    with memory_limits(block_rows=rows):
         yield
 
 
@@ -111,7 +111,7 @@ def test_search_with_any_blocks(pool, n, c, share, width, first, shards, rows, s
     A, B = pool(np.random.default_rng(seed), n, c)
     k, S = max(1, round(share * c)), A @ B.T
     floor = S[:, -1] - 1e-7
-    with pytest.MonkeyPatch.context() as patch, block_budget(rows=rows):
+    with pytest.MonkeyPatch.context() as patch, memory_limits(block_rows=rows):
         patch.setattr(search, "_CANDIDATE_BLOCK", width)
         patch.setattr(search, "_FIRST", first)
         patch.setattr(search, "_SHARDS", shards)
@@ -194,7 +194,7 @@ def test_blocks_of_queries_do_not_matter(rows):
     A, B = reals(np.random.default_rng(0), 20, 400, p=4)
     for index in (FaissIndex().build(B), FaissIndex("IVF40,Flat", n_more=0).build(B)):
         whole = index.search(A, 15)
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             found = index.search(A, 15)
         for one, other in zip(found, whole, strict=True):
             assert_array_equal(one, other)
@@ -205,7 +205,7 @@ def test_the_search_keeps_to_the_memory_budget():
     pytest.importorskip("faiss")
     A, B = reals(np.random.default_rng(0), 1000, 200, p=64)
     index = FaissIndex().build(B)
-    with block_budget(megabytes=1):
+    with memory_limits(block_mb=1):
         tracemalloc.start()
         index.search(A, 10)
         peak = tracemalloc.get_traced_memory()[1]

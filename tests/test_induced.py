@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from skout import KernelBasis, KernelMachine, KernelRidge, StructuredPredictor, block_budget
+from skout import KernelBasis, KernelMachine, KernelRidge, StructuredPredictor, memory_limits
 from skout.kernels import Gaussian
 from skout.losses import EpsilonInsensitive, Huber, Pinball, Squared, SquaredEpsilonInsensitive
 from skout.regressors.induced import InducedMachine, _Induced
@@ -241,7 +241,7 @@ def test_same_seed_same_model_whatever_the_blocks():
     X, Z, residual = coordinates(60)
     model = InducedMachine(Gaussian(GAMMA), SubSample(10), alpha=1e-2, random_state=3, tol=1e-10)
     whole = model.fit(X, Z, residual=residual).predict(X)
-    with block_budget(rows=7):
+    with memory_limits(block_rows=7):
         assert_allclose(clone(model).fit(X, Z, residual=residual).predict(X), whole, rtol=1e-7)
 
 

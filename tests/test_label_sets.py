@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, block_budget, iokr
+from skout import KernelBasis, KernelRidge, StructuredPredictor, memory_limits, iokr
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Gaussian, Linear, Tanimoto
 from skout.metrics import example_f1
@@ -79,7 +79,7 @@ def test_f1_is_the_arg_max_of_the_decoding_score(sketch, whiten, n_jobs):
     decoder = LabelSetDecoder(max_size=4, n_jobs=n_jobs).fit(basis, Y)
     C = oracle.label_sets(7, 4)
     values = 2.0 * F @ basis.transform(C).T - 1.0
-    with block_budget(rows=4):
+    with memory_limits(block_rows=4):
         found = decoder.decode(F)
     check_best(found, values, C)
     assert len({tuple(row) for row in found}) > 3

@@ -58,7 +58,7 @@ KINDS = [memmap, hdf5, hdf5_contiguous, zarr_array]
 
 @pytest.fixture(autouse=True)
 def _small_blocks():
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         yield
 
 
@@ -168,7 +168,7 @@ def test_machine(tmp_path, alpha, stored):
     x, y = hdf5(tmp_path, X, "x"), hdf5(tmp_path, Y, "y")
     weights = W * (W > 0.3)  # rows of no weight are no landmarks
     model = KernelMachine(Gaussian("scale"), SubSample(30), "huber", alpha, cv=2, random_state=0)
-    with skout.block_budget(rows=100, stored=stored):
+    with skout.memory_limits(block_rows=100, coordinates_mb=stored):
         same(model, x, y, weights)
 
 
@@ -178,7 +178,7 @@ def test_structured_outputs(tmp_path, kind, stored):
     x, y = kind(tmp_path, X, "x"), kind(tmp_path, LABELS, "y")
     sketches = {"input_sketch": SubSample(40), "output_sketch": PSparsified(20)}
     expected = sisokr("gaussian", "tanimoto", **sketches, random_state=0).fit(X, LABELS)
-    with skout.block_budget(rows=100, stored=stored):
+    with skout.memory_limits(block_rows=100, coordinates_mb=stored):
         found = sisokr("gaussian", "tanimoto", **sketches, random_state=0).fit(x, y)
     Z = found.predict_coordinates(x)
     np.testing.assert_allclose(Z, expected.predict_coordinates(X), rtol=1e-10, atol=1e-12)
@@ -195,7 +195,7 @@ def test_large_outputs_are_never_held(monkeypatch):
     )
     model = sisokr("gaussian", "tanimoto", random_state=0)
     held = model.fit(X, LABELS).predict_coordinates(X)
-    with skout.block_budget(rows=100, stored=0.01):
+    with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         lazy = model.fit(X, LABELS).predict_coordinates(X)
     assert isinstance(given[0], np.ndarray)
     assert isinstance(given[1], LazyRows)
@@ -374,7 +374,7 @@ def test_a_fit_reads_ahead(n_jobs):
 def test_settings_hold_in_the_reader():
     from skout.basis.features import stored_bytes
 
-    with skout.block_budget(stored=7.0):
+    with skout.memory_limits(coordinates_mb=7.0):
         found = map_blocks(int, range(2), read=lambda _: stored_bytes(), ahead=True, n_jobs=1)
         assert list(found) == [7 * 2**20] * 2
 

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
-from skout import KernelMachine, KernelRidge, block_budget, graph_task_matrix
-from skout.coordinates import Coordinates
+from skout import KernelMachine, KernelRidge, memory_limits, graph_task_matrix
+from skout.solvers.design import Design
 from skout.kernels import Gaussian, Tanimoto
 from skout.losses import (
     EpsilonInsensitive,
@@ -517,7 +517,7 @@ def test_a_second_fit_forgets_the_first():
 
 def test_a_warm_start_is_shorter_and_ends_at_the_same_place():
     X, Y, _ = data(200)
-    Z = Coordinates.of_array(machine(SubSample(20), tol=1e-4).fit(X, Y).basis_.transform(X))
+    Z = Design(machine(SubSample(20), tol=1e-4).fit(X, Y).basis_.transform(X))
     problem = Problem(Z, Y, np.full(200, 1 / 200), Huber(0.2), 1e-3, fit_intercept=True)
     cold = solve_convex(problem, tol=1e-8)
     assert cold.n_iter > 1
@@ -647,7 +647,7 @@ def test_coordinates_computed_again_in_each_pass(name):
     X, Y, X_te = data(60)
     model = machine(SubSample(8), LOSSES[name], tol=1e-6, fit_intercept=True)
     expected = model.fit(X, Y).predict(X_te)
-    with block_budget(rows=7, stored=0.0):
+    with memory_limits(block_rows=7, coordinates_mb=0.0):
         streamed = clone(model).fit(X, Y).predict(X_te)
     assert_allclose(streamed, expected, atol=1e-5)
     assert_allclose(clone(model).set_params(n_jobs=2).fit(X, Y).predict(X_te), expected, atol=1e-5)

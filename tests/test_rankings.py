@@ -14,7 +14,7 @@ from scipy import sparse, stats
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, block_budget
+from skout import KernelBasis, KernelRidge, StructuredPredictor, memory_limits
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
 from skout.decoding import rankings as module
 from skout.kernels import Gaussian, Kendall, Lehmer, Normalized, RankHamming
@@ -272,7 +272,7 @@ def test_decoding_does_not_depend_on_blocks(kernel):
     F = np.random.default_rng(0).standard_normal((100, basis.rank_))
     expected = decoder.decode(F)
     for rows, n_jobs in ((1, 1), (7, 2), (1000, 2)):
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             assert_array_equal(decoder.set_params(n_jobs=n_jobs).decode(F), expected)
     assert_array_equal(decoder.decode(F[:0]), np.empty((0, 7)))
     assert_array_equal(decoder.decode(F[[3]]), expected[[3]])
@@ -283,7 +283,7 @@ def test_exact_search_keeps_to_the_memory_budget():
     Y = rankings(50, 10)
     basis, decoder = fitted(Kendall(), Y, n_jobs=1)
     F = np.random.default_rng(0).standard_normal((2000, basis.rank_))
-    with block_budget(megabytes=4.0):
+    with memory_limits(block_mb=4.0):
         tracemalloc.start()
         decoder.decode(F)
         peak = tracemalloc.get_traced_memory()[1]

@@ -18,7 +18,7 @@ from sklearn.kernel_ridge import KernelRidge as DualRidge
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, TimeSeriesSplit
 
-from skout import KernelRidge, basis, block_budget
+from skout import KernelRidge, basis, memory_limits
 from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, GaussianSketch, PSparsified, SubSample
 from skout.sources import Blocks
@@ -339,7 +339,7 @@ def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
         chunked = da.from_array(X, chunks=(170, 3)), da.from_array(Y, chunks=(170, 2))
         places["dask"] = chunked
     for rows in (7, 64, 8192):
-        with block_budget(rows=rows):
+        with memory_limits(block_rows=rows):
             for name, (some, y) in places.items():
                 found = clone(model).fit(some, y).cv_results_["fold_mse"]
                 assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {rows}")
@@ -357,7 +357,7 @@ def test_folds_of_a_stream_cost_one_pass():
     counts = []
     for alpha in (1e-3, ALPHAS):
         passes.clear()
-        with block_budget(rows=50):
+        with memory_limits(block_rows=50):
             ridge(SubSample(20), alpha).fit(Blocks(make, n=500))
         counts.append(len(passes))
     assert counts[1] == counts[0]

@@ -17,8 +17,8 @@ from sklearn.model_selection import KFold
 import skout
 from skout import KernelClassifier, KernelMachine, KernelRidge, StructuredPredictor, iokr, sisokr
 from skout import outputs as outputs_module
-from skout._streams import Reservoir, Stream
-from skout.coordinates import Coordinates
+from skout.rows.stream import Reservoir, Stream
+from skout.solvers.design import Design
 from skout.kernels import Gaussian, NGram
 from skout.decoding.outputs import DistinctOutputs
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
@@ -37,7 +37,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 @pytest.fixture(autouse=True)
 def _small_blocks():
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         yield
 
 
@@ -151,7 +151,7 @@ def test_machine(alpha, n, stored):
     model = KernelMachine(Gaussian("scale"), SubSample(30), "huber", alpha, cv=2, random_state=0)
     weights = W * (W > 0.3)
     expected = clone(model).fit(X, Y, weights)
-    with skout.block_budget(rows=100, stored=stored):
+    with skout.memory_limits(block_rows=100, coordinates_mb=stored):
         found = clone(model).fit(cut(X, Y, weights, n=n))
     np.testing.assert_allclose(found.predict(X), expected.predict(X), **CLOSE)
 
@@ -159,7 +159,7 @@ def test_machine(alpha, n, stored):
 def test_coordinates_of_blocks_go_to_a_file():
     basis = skout.KernelBasis("gaussian", SubSample(30), random_state=0).fit(X)
     rows = skout._numerics.validation.check_rows(basis, basis.kernel_, cut(X, Y).open(0).X, reset=False)
-    with skout.block_budget(rows=100, stored=0.01):
+    with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         filed = Coordinates.of_basis(basis, rows)
         assert isinstance(filed._Z, np.memmap)
         some = filed.take(np.arange(0, N, 3))

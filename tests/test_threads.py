@@ -18,7 +18,7 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    block_budget,
+    memory_limits,
     iokr,
     sisokr,
 )
@@ -78,7 +78,7 @@ def models():
 
 def fitted(name):
     model, Y, answer = models()[name]
-    with block_budget(rows=64):  # many blocks, so that threads meet
+    with memory_limits(block_rows=64):  # many blocks, so that threads meet
         return answer(model.fit(X, Y))
 
 
@@ -105,7 +105,7 @@ def test_settings_of_one_thread_are_not_those_of_another():
 
     thread = threading.Thread(target=look)
     thread.start()
-    with block_budget(rows=10):
+    with memory_limits(block_rows=10):
         inside.set()
         assert looked.wait(LIMIT)
     thread.join(LIMIT)
@@ -147,7 +147,7 @@ def test_processes_after_threads(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this platform has no {method}")
     model = KernelRidge(sketch=SubSample(50), random_state=0, n_jobs=2).fit(X, y)
-    with block_budget(rows=64), ThreadPoolExecutor(4) as pool:  # threads of ours and of BLAS
+    with memory_limits(block_rows=64), ThreadPoolExecutor(4) as pool:  # threads of ours and of BLAS
         list(pool.map(lambda _: model.predict(X), range(8)))
     expected = model.predict(X), KernelRidge(n_jobs=2).fit(X, X[:, 0]).predict(X)
     context = multiprocessing.get_context(method)

@@ -92,7 +92,7 @@ class StructuredPredictor(ObjectPredictor):
             `candidates`.
         Y : objects that the output kernel encodes, n of them
             None if X are `Blocks`. Where their coordinates would take more memory than
-            `block_budget(stored=...)`, KernelRidge gets them block by block. Y may be on
+            `memory_limits(coordinates_mb=...)`, KernelRidge gets them block by block. Y may be on
             disk, and both on a cluster where both bases have sketches: dask arrays with equal
             chunks, or lists of delayed blocks. The distinct outputs are looked for on the workers
             when they are first needed as candidates.

@@ -100,7 +100,7 @@ def prefetch(items: Iterable[T]) -> Iterator[T]:
     """
     source = iter(items)
     end = object()
-    context = contextvars.copy_context()  # settings such as block_budget hold there too
+    context = contextvars.copy_context()  # settings such as memory_limits hold there too
 
     def following() -> Any:
         return context.run(next, source, end)
