@@ -251,16 +251,20 @@ def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
 def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarray:
     """Return ranks with the largest sum of W[i, j] over i before j.
 
-    The number of those that were searched for locally is added to `searched`.
+    The number of those that a local search found, and that do not have every pair right, is added
+    to `searched`.
     """
     d = W.shape[1]
     ranks = d - 1 - np.count_nonzero(W > 0, axis=2)
     # different numbers of wins: no cycle, and this ranking has every pair right
     hard = np.flatnonzero((np.sort(ranks, axis=1) != np.arange(d)).any(axis=1))
     if len(hard):
+        some = W[hard]
         exact = d <= max_exact
-        ranks[hard] = (_search_subsets if exact else _search_locally)(W[hard])
-        searched.append(0 if exact else len(hard))
+        ranks[hard] = found = (_search_subsets if exact else _search_locally)(some)
+        if not exact:
+            lost = np.abs(some).sum(axis=(1, 2)) / 2.0 - _worth(some, found)
+            searched.append(np.count_nonzero(lost > _rounding(some)))
     return ranks
 
 
