@@ -247,6 +247,6 @@ def test_pools_print_short(model):
     columns = model.output_basis_.rank_ + 1
     assert repr(pool) == f"<EmbeddedPool: 100 candidates, 100 distinct, {columns} columns>"
     sets = model.embed([POOL[:10], POOL[5:20]])
-    assert repr(sets).startswith("<EmbeddedPool: 2 sets of 20 candidates, 20 distinct")
+    assert repr(sets).startswith("<EmbeddedPool: 2 sets of 25 candidates, 20 distinct")
     both = Ensemble.of([model, model]).embed(POOL)
     assert repr(both) == f"<EmbeddedPools of 2 members: {pool!r}>"

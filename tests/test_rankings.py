@@ -233,6 +233,7 @@ def test_conformance_check_can_fail():
         check_decoder(Worst(), basis, Y, basis.transform(Y))
 
 
+@pytest.mark.filterwarnings("ignore:.*local search")
 @pytest.mark.parametrize("max_exact", [0, 10])
 def test_decoding_with_kendall_is_kemeny_of_weighted_voters(max_exact):
     Y = rankings(30, 9)
@@ -308,6 +309,7 @@ def test_indifference_puts_the_lowest_item_first(kernel):
         assert_array_equal(ranks, [np.arange(5)] * 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*local search")
 def test_parameters_and_inputs_are_left_alone():
     Y = rankings(10, 4)
     Y.flags.writeable = False
@@ -353,6 +355,7 @@ def test_kemeny_is_the_first_of_the_best_orders(d, high, seed):
         assert_array_equal(ranks, C[int(np.argmax(values))])
 
 
+@pytest.mark.filterwarnings("ignore:.*local search")
 @given(d=st.integers(1, 8), seed=seeds, max_exact=st.sampled_from([0, 10]))
 def test_kemeny_renames_and_reverses(d, seed, max_exact):
     P = preferences(2, d, seed)
@@ -381,6 +384,7 @@ def test_majorities_without_cycle_are_followed_at_any_size(d, monkeypatch):
     assert_array_equal(kemeny(P[0]), Y[0])
 
 
+@pytest.mark.filterwarnings("ignore:.*local search")
 def test_local_search_is_nearly_exact():
     P = preferences(300, 9)  # noise alone, the hardest
     exact, local = kemeny(P), kemeny(P, max_exact=8)
@@ -392,6 +396,7 @@ def test_local_search_is_nearly_exact():
     assert np.mean(found > best - 1e-9) > 0.75
 
 
+@pytest.mark.filterwarnings("ignore:.*local search")
 @pytest.mark.parametrize("d", [2, 5, 15])
 def test_local_search_ends_where_no_move_gains(d):
     P = preferences(10, d)
@@ -482,3 +487,26 @@ def test_grid_search_over_kernels():
     assert_allclose(scores[0], scores[3])  # no ties here
     assert search.best_score_ > 0.8
     assert_rankings(search.predict(X), 5)
+
+
+# Claims ------------------------------------------------------------------------------------------
+
+
+def circle(d):
+    """Each of d items before the next two: no order has every pair right."""
+    P = np.zeros((d, d))
+    for i in range(d):
+        P[i, [(i + 1) % d, (i + 2) % d]] = 1.0
+    return P
+
+
+def test_a_ranking_that_may_not_be_the_best_is_told():
+    with pytest.warns(UserWarning, match="1 of 2 rankings of 12 items were found by local search"):
+        kemeny(np.array([circle(12), np.triu(np.ones((12, 12)))]))
+    kemeny(circle(10))  # exact
+    kemeny(circle(12), max_exact=12)
+    kemeny(np.zeros((12, 12)))  # any order is the best
+    Y = np.argsort(np.random.default_rng(0).random((30, 12)), axis=1)
+    basis, decoder = fitted(Kendall(), Y)
+    with pytest.warns(UserWarning, match="of 5 rankings of 12 items.*max_exact=10 is the most"):
+        decoder.decode(np.random.default_rng(1).standard_normal((5, basis.rank_)))

@@ -578,3 +578,54 @@ def test_far_inputs_are_decoded_in_time(known):
     for x in (1e6, 1e12):  # the counts grow with the input: a string of millions of characters
         (found,) = model.predict([[x]])
         assert 2 <= len(found) < 20_000
+
+
+# Many n-grams ------------------------------------------------------------------------------------
+
+
+def long_strings(length, n=12):
+    rng = np.random.default_rng(0)
+    return ["".join(rng.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n)]
+
+
+def between(basis, Y):
+    """Coordinates that no string has, so that a program must be solved."""
+    Z = basis.transform(Y)
+    return 0.6 * Z[:1] + 0.55 * Z[1:2] + 0.2 * Z[2:3]
+
+
+def test_large_programs_find_what_small_ones_find(monkeypatch):
+    Y = long_strings(120)
+    basis = KernelBasis(NGram(4)).fit(Y)
+    F = between(basis, Y)
+    monkeypatch.setattr(trails, "_ROUNDS", 1)  # no cuts in either
+    monkeypatch.setattr(trails, "_CUT", 10**6)
+    monkeypatch.setattr(trails, "linprog", None)  # which is not asked
+    by_simplex = StringDecoder(known=False).fit(basis, Y).decode(F)
+    monkeypatch.undo()
+    monkeypatch.setattr(trails, "milp", None)
+    by_interior_point = StringDecoder(known=False).fit(basis, Y).decode(F)
+    assert_allclose(score(basis, F, by_interior_point), score(basis, F, by_simplex), rtol=1e-9)
+
+
+def test_programs_have_a_limit(monkeypatch):
+    Y = long_strings(120)
+    basis = KernelBasis(NGram(4)).fit(Y)
+    decoder = StringDecoder(known=False).fit(basis, Y)
+    F = between(basis, Y)
+    sizes = []
+
+    class Watched(trails._Program):
+        def solve(self):
+            sizes.append(len(self.edge))
+            return super().solve()
+
+    monkeypatch.setattr(trails, "_Program", Watched)
+    best = score(basis, F, decoder.decode(F))
+    monkeypatch.setattr(trails, "_CONSIDERED", 300)
+    with pytest.warns(UserWarning, match="n-grams to build.*only the 300.*decoder=.candidates"):
+        found = score(basis, F, decoder.decode(F))
+    assert sizes[0] > 1000
+    assert sizes[1] == 300
+    assert best >= found - 1e-9
+    assert found > 0.5 * best  # the n-grams of greatest counts are there

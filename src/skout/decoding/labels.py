@@ -29,7 +29,7 @@ _READ_OUT_PENALTY = 1e-9
 
 
 class LabelSetDecoder(Decoder):
-    """Find the label set of greatest expected utility, among all label sets.
+    """Find the label set of greatest expected utility, without candidates.
 
     "f1": E[F1(c, Y) | x] = sum of w_j over the labels j of c, w_j = ``E[2 Y_j / (|c| + |Y|) | x]``,
     so that for each size the best set has the labels of greatest w_j: exact over all sets of at
@@ -41,7 +41,8 @@ class LabelSetDecoder(Decoder):
     ----------
     utility : "f1" or "hamming", default "f1"
     max_size : int, optional
-        Largest label set; default that of the training outputs. Used by "f1".
+        Largest label set to look for; default the size of the largest training output. Used by
+        "f1": larger sets may have a greater expected F1, and are not found.
     threshold : float, default 0.5
         Used by "hamming", whose expected loss 0.5 makes least; less than that finds more labels.
     n_jobs : int, optional

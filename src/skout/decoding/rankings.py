@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -27,13 +28,13 @@ _ROUNDING = 1e-12
 
 
 class RankingDecoder(Decoder):
-    """Find the ranking nearest to predicted coordinates, among all d! of them.
+    """Find the ranking nearest to predicted coordinates, without candidates.
 
     With features k(a, b) = phi(a) . phi(b) the coordinates f stand for the vector g = f D, D the
     basis functions as vectors, and the ranking sought is arg max of 2 g . phi(c) - k(c, c):
 
     - `Kendall`: the order with the largest sum of g_ij over i before j, as in `kemeny`; exact up
-      to `max_exact` items or where g has no cycle, else by local search.
+      to `max_exact` items or where g has no cycle, else by local search, of which a warning tells.
     - `RankHamming`: the best assignment of items to ranks, exact.
     - `Lehmer`: the nearest code, digit by digit, exact.
 
@@ -120,16 +121,19 @@ class RankingDecoder(Decoder):
         check_is_fitted(self)
         self._refuse(candidates)
         d, max_exact = self.n_items_, self.max_exact
+        searched: list[int] = []
 
         def decode(some: slice) -> np.ndarray:
             G = F[some] @ self.directions_  # (b, q)
             if isinstance(self.kernel_, Kendall):
-                return _best_order(_antisymmetric(G, d), max_exact)
+                return _best_order(_antisymmetric(G, d), max_exact, searched)
             if isinstance(self.kernel_, RankHamming):
                 return _best_assignment(G.reshape(len(G), d, d))
             return _nearest_code(self.kernel_.codes(G))
 
-        return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
+        ranks = _in_blocks(decode, len(F), d, max_exact, self.n_jobs)
+        _warn_of_local_search(sum(searched), ranks, max_exact)
+        return ranks + self._best_rank
 
 
 def _best_rank(Y: Any) -> int:
@@ -145,7 +149,8 @@ def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndar
     largest sum of Kendall's tau to theirs. Where one ranking agrees with every majority it is that
     one. Elsewhere, up to `max_exact` items, dynamic programming over the subsets S of items finds
     V(S) = max over i in S of sum_{j in S} P[i, j] + V(S - i), exactly; beyond, items sorted by
-    their row sums (Borda) are moved one at a time to their best place until no move gains.
+    their row sums (Borda) are moved one at a time to their best place until no move gains, which
+    need not be the best ranking: a warning says so.
 
     Parameters
     ----------
@@ -181,12 +186,28 @@ def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndar
     if P.ndim not in (2, 3) or P.shape[-1] != P.shape[-2] or P.shape[-1] == 0:
         raise ValueError(f"P must have shape (d, d) or (n, d, d). Got {P.shape} instead.")
     stack = P if P.ndim == 3 else P[None]
+    searched: list[int] = []
 
     def decode(some: slice) -> np.ndarray:
-        return _best_order(stack[some] - stack[some].transpose(0, 2, 1), max_exact)
+        return _best_order(stack[some] - stack[some].transpose(0, 2, 1), max_exact, searched)
 
     ranks = _in_blocks(decode, len(stack), P.shape[-1], max_exact, n_jobs)
+    _warn_of_local_search(sum(searched), ranks, max_exact)
     return ranks if P.ndim == 3 else ranks[0]
+
+
+def _warn_of_local_search(n_searched: int, ranks: np.ndarray, max_exact: int) -> None:
+    """Warn where rankings were not found exactly."""
+    if n_searched:
+        n, d = ranks.shape
+        warnings.warn(
+            f"{n_searched} of {n} rankings of {d} items were found by local search, since pairs "
+            "contradict each other in a circle: they may not be the best. max_exact="
+            f"{max_exact} is the most items for which all orders are searched; time and memory "
+            "double with each item.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _in_blocks(
@@ -227,15 +248,23 @@ def _antisymmetric(G: np.ndarray, d: int) -> np.ndarray:
     return W
 
 
-def _best_order(W: np.ndarray, max_exact: int) -> np.ndarray:
-    """Return ranks with the largest sum of W[i, j] over i before j."""
+def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarray:
+    """Return ranks with the largest sum of W[i, j] over i before j.
+
+    The number of those that a local search found, and that do not have every pair right, is added
+    to `searched`.
+    """
     d = W.shape[1]
     ranks = d - 1 - np.count_nonzero(W > 0, axis=2)
     # different numbers of wins: no cycle, and this ranking has every pair right
     hard = np.flatnonzero((np.sort(ranks, axis=1) != np.arange(d)).any(axis=1))
     if len(hard):
-        search = _search_subsets if d <= max_exact else _search_locally
-        ranks[hard] = search(W[hard])
+        some = W[hard]
+        exact = d <= max_exact
+        ranks[hard] = found = (_search_subsets if exact else _search_locally)(some)
+        if not exact:
+            lost = np.abs(some).sum(axis=(1, 2)) / 2.0 - _worth(some, found)
+            searched.append(np.count_nonzero(lost > _rounding(some)))
     return ranks
 
 

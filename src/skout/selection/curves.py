@@ -24,7 +24,7 @@ __all__ = ["PerfectHCurve", "perfect_h_curve"]
 
 @dataclass(frozen=True, eq=False)
 class PerfectHCurve:
-    """What a perfect surrogate reaches, for each sketch size.
+    """What the projection on the sketched basis reaches, for each sketch size.
 
     Attributes
     ----------
@@ -76,7 +76,9 @@ def perfect_h_curve(
         h(y) = sum_j <e_j, psi(y)> e_j       the projection of psi(y) on the sketched basis
 
     No regressor into that basis comes nearer to psi(y), and none has to be trained: the curve says
-    from which size on the sketch loses nothing.
+    from which size on the sketch loses little. The mean squared error is a lower bound of what any
+    regressor reaches. The similarity of decoded outputs is no upper bound: a prediction that is
+    farther from psi(y) may still be nearest to y among the candidates.
 
     Parameters
     ----------

@@ -35,7 +35,12 @@ class LeverageScores:
 
     @property
     def effective_dimension(self) -> float:
-        """The sum of the scores, Tr K (K + n alpha I)^-1: a rough size for a sketch."""
+        """The sum of the scores, a rough size for a sketch.
+
+        That of exact scores is Tr K (K + n alpha I)^-1. Approximate ones add up to less, and to
+        no more than the rank of the pilot sample: a value near `n_pilot` says that n_pilot is
+        too small, not that a sketch of this size will do.
+        """
         return float(self.scores.sum())
 
     def plot(self, ax: Any = None, *, k: int = 400) -> Any:
@@ -62,7 +67,8 @@ def leverage_scores(
     Z : array, CSR matrix or objects that the kernel encodes, n of them
     alpha : float > 0, default 1e-4
     n_pilot : int, optional
-        Size of the pilot sample; default 10 sqrt(n), at most 2000. From n on the scores are exact.
+        Size of the pilot sample; default 10 sqrt(n), at most 2000. From n on the scores are exact;
+        below, their sum is at most n_pilot.
     random_state : None, int or Generator
 
     Returns
