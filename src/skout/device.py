@@ -170,7 +170,7 @@ class OnDevice(Rows):
             parts = [] if self.is_tensor else [take(self.source, some)]
             parts += [np.asarray(other[some], dtype=np.float64) for other in others]
             parts = [to_device(part, "cpu") for part in parts]
-            return [moved(part, lambda array: array.pin_memory()) for part in parts] if cuda else parts
+            return [moved(part, torch.Tensor.pin_memory) for part in parts] if cuda else parts
 
         with ThreadPoolExecutor(1) as reader:
             waiting = [reader.submit(read, some) for some in slices[:_AHEAD]]
@@ -193,11 +193,15 @@ def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
     if lane is None:
         return [to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
+
+    def send(array: Any) -> Any:
+        there = array.to(device, non_blocking=True)
+        there.record_stream(now)  # which uses it, while the lane goes on
+        return there
+
     with torch.cuda.stream(lane):
-        sent = [moved(part, lambda array: array.to(device, non_blocking=True)) for part in parts]
+        sent = [moved(part, send) for part in parts]
     now.wait_stream(lane)
-    for part in sent:
-        moved(part, lambda array: (array.record_stream(now), array)[1])
     return sent
 
 

@@ -17,17 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from .._arrays import (
-    Joint,
-    Rows,
-    as_objects,
-    astype,
-    float_dtype,
-    n_rows,
-    row_slices,
-    take,
-    to_device,
-)
+from .._arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
 from .._inputs import check_memory
 from .._namespace import cast, empty, is_tensor, namespace, ones
 from .._threads import map_blocks, spare_threads
@@ -43,7 +33,6 @@ __all__ = [
     "Scaled",
     "Sum",
     "as_kernel",
-    "rows_on_device",
 ]
 
 # A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m), a tensor where
@@ -85,43 +74,6 @@ def as_kernel(spec: Any) -> Kernel:
         "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
         f"callable (A, B) -> matrix. Got {spec!r} instead."
     )
-
-
-def rows_on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
-    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
-
-    A kernel that does not announce it is tried on two rows, and must give what it gives here.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows on the host
-    device : torch.device
-    dtype : float32 or float64
-        The precision of kernel blocks.
-    """
-    if not kernel.runs_on_device:
-        try:
-            _try_on_device(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
-        except Exception as error:
-            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
-            raise ValueError(
-                f"{kernel!r} does not run on {device}. These kernels do: "
-                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
-                "Leave out device= to compute on the CPU."
-            ) from error
-    return to_device(rows, device, dtype)
-
-
-def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
-    """Raise unless a block of tensors has the values of a block of arrays."""
-    there = to_device(rows, device)
-    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
-    if not is_tensor(found) or found.device.type != device.type:
-        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
-    if not np.allclose(found.cpu().numpy(), expected, rtol=1e-6):
-        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
 
 
 class Kernel(ABC, BaseEstimator):

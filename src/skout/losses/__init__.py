@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from .._namespace import namespace
 from .._validation import resolve
 from .base import Curvature, Loss, Ramp
 from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
@@ -29,6 +30,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "as_loss",
+    "namespace",
 ]
 
 LOSSES: Mapping[str, type[Loss]] = {
