@@ -145,7 +145,7 @@ class PseudoHuber(RadialLoss):
         return (1.0 + r * r) ** -1.5
 
     def _h_conjugate(self, s):
-        return np.where(s <= 1.0, 1.0 - (1.0 - np.clip(s, None, 1.0) ** 2) ** 0.5, np.inf)
+        return np.where(s <= 1.0 + 1e-12, 1.0 - (1.0 - np.clip(s, None, 1.0) ** 2) ** 0.5, np.inf)
 
 
 class HostPseudoHuber(PseudoHuber):

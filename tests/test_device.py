@@ -120,6 +120,16 @@ def test_bits_meet_counts(kinds, name):
     assert_allclose(found.cpu().numpy(), Tanimoto().against(B)(A), rtol=1e-12)
 
 
+def test_counts_are_exact_in_float16():
+    """As on a card, whose float16 sums are exact up to 2048."""
+    rng = np.random.default_rng(0)
+    A, B = (Tanimoto().encode(rng.random((9, 5000)) < 0.9) for _ in range(2))
+    with mock.patch("skout.kernels.packed.is_on_card", return_value=True):
+        block = Tanimoto().against(to_device(B, "cpu"))
+        found = block(to_device(A, "cpu"))
+    assert_allclose(found.numpy(), Tanimoto().against(B)(A), rtol=1e-15)
+
+
 @pytest.mark.parametrize("name", CARDS)
 @pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
 @pytest.mark.parametrize("gamma", [0.3, 1e20, 1e300])
