@@ -21,8 +21,17 @@ from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, dsokr
 from skout.deep import MLP, KernelLoss, NeuralRegressor, Training  # noqa: E402
 from skout.deep.batches import as_source  # noqa: E402
 from skout.deep.training import Trainer  # noqa: E402
-from skout.losses import EpsilonInsensitive, Hinge, Huber, Squared, SquaredEpsilonInsensitive  # noqa: E402
+from skout.losses import (  # noqa: E402
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    RadialLoss,
+    Squared,
+    SquaredEpsilonInsensitive,
+    namespace,
+)
 from skout.sketches import SubSample  # noqa: E402
+from skout.testing import check_loss  # noqa: E402
 
 LOSSES = [Squared(), Huber(0.7), EpsilonInsensitive(0.6), SquaredEpsilonInsensitive(0.6)]
 CPU = torch.device("cpu")
@@ -121,9 +130,52 @@ def test_gradients_are_finite_where_the_prediction_is_right(loss):
     assert_array_equal(f.grad.numpy(), 0.0)
 
 
+class PseudoHuber(RadialLoss):
+    """A user's loss, sqrt(1 + r^2) - 1."""
+
+    smooth = True
+    lipschitz = 1.0
+
+    def _h(self, r):
+        return namespace(r).sqrt(1.0 + r * r) - 1.0
+
+    def _slope(self, r):
+        return r / (1.0 + r * r) ** 0.5
+
+    def _bend(self, r):
+        return (1.0 + r * r) ** -1.5
+
+    def _h_conjugate(self, s):
+        return np.where(s <= 1.0 + 1e-12, 1.0 - (1.0 - np.clip(s, None, 1.0) ** 2) ** 0.5, np.inf)
+
+
+class HostPseudoHuber(PseudoHuber):
+    def _h(self, r):
+        return np.sqrt(1.0 + r * r) - 1.0
+
+
+def test_an_own_loss_trains_a_network():
+    check_loss(PseudoHuber(), d=2)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)).astype(np.float32)
+    y = X @ rng.standard_normal((3, 2))
+    model = NeuralRegressor(
+        Small, loss=PseudoHuber(), training=quick(max_epochs=60), random_state=0
+    )
+    model.fit(X, y)
+    assert (
+        PseudoHuber().value(model.predict(X), y).mean()
+        < 0.2 * PseudoHuber().value(0.0 * y, y).mean()
+    )
+
+
 def test_losses_that_are_not_of_a_distance_are_refused():
     with pytest.raises(TypeError, match="must be one of the distance"):
         KernelLoss(Hinge())
+    with pytest.raises(
+        TypeError, match=r"must take tensors: write HostPseudoHuber\._h with operators"
+    ):
+        KernelLoss(HostPseudoHuber())
     with pytest.raises(ValueError, match="huber"):
         KernelLoss("hubber")
 

@@ -1,5 +1,6 @@
 """Passes on a device. Without a card they run as PyTorch on the CPU, which is the same code."""
 
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import sparse
 
 import skout
 from skout import KernelBasis, KernelRidge, sisokr
+from skout._numerics.arrays import n_rows, to_device
 from skout._numerics.linalg import (
     congruence,
     large_matrices_on,
@@ -18,20 +20,25 @@ from skout._numerics.linalg import (
 )
 from skout.decoding.search import top_k
 from skout.device import OnDevice, device_top_k, on_device
+from skout.basis.features import LandmarkFeatures
 from skout.kernels import (
     F1,
+    KERNELS,
     Cosine,
     Gaussian,
     GaussianTanimoto,
+    Kernel,
     Laplacian,
     Linear,
+    Mapped,
     Matern,
     NGram,
     Normalized,
+    PairwiseFunction,
     Polynomial,
     Tanimoto,
+    namespace,
 )
-from skout.kernels.device import DEVICE_KERNELS, device_block, host_array
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 torch = pytest.importorskip("torch")
@@ -50,8 +57,11 @@ VECTORS = [
     Normalized(Linear()),
     2.0 * Gaussian(gamma=0.4) + Linear(),
     Gaussian(gamma=0.4) * Cosine(),
+    Normalized(Polynomial(degree=2, gamma=0.3, coef0=0.0)),
+    Mapped(np.tanh, Gaussian(gamma=0.4)),
 ]
-SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine()]
+KINDS = ("bits", "packed", "wide", "counts", "amounts")
+SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine(), Tanimoto() + 0.1 * Linear()]
 
 
 @pytest.fixture(params=CARDS)
@@ -67,8 +77,12 @@ def rows_of(kind, n, rng):
         A = rng.standard_normal((n, 5))
         A[n // 2] = 0.0
         return A
-    width = 300 if kind == "packed" else 7  # long rows of bits are packed
+    width = {"packed": 300, "wide": 2500}.get(kind, 7)  # long rows of bits are packed
     A = (rng.random((n, width)) < 0.3).astype(np.float64)
+    if kind == "counts":
+        A *= rng.integers(1, 5, A.shape)
+    if kind == "amounts":
+        A *= rng.exponential(size=A.shape)
     A[n // 2] = 0.0
     return A
 
@@ -76,44 +90,151 @@ def rows_of(kind, n, rng):
 @pytest.mark.parametrize("name", CARDS)
 @pytest.mark.parametrize(
     ("kernel", "kind"),
-    [(k, "vectors") for k in VECTORS] + [(k, kind) for k in SETS for kind in ("bits", "packed")],
+    [(k, "vectors") for k in VECTORS] + [(k, kind) for k in SETS for kind in KINDS],
     ids=repr,
 )
-def test_blocks_equal_those_of_numpy(kernel, kind, name):
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 1e-4)], ids=str)
+def test_blocks_and_diagonals_equal_those_of_numpy(kernel, kind, name, dtype, tol):
     rng = np.random.default_rng(0)
-    A, B = (kernel.encode(rows_of(kind, n, rng)) for n in (20, 9))
-    device = torch.device(name)
-    block = device_block(kernel, B, device, torch.float64)
-    found = block(torch.as_tensor(host_array(A)).to(device)).cpu().numpy()
-    assert_allclose(found, kernel.against(B)(A), rtol=1e-12, atol=1e-14)
+    A, B = (kernel.encode(rows_of(kind, n, rng).astype(dtype)) for n in (20, 30))
+    there = [to_device(rows, name) for rows in (A, B)]
+    block = kernel.against(there[1])
+    found = block(there[0])
+    assert found.dtype == getattr(torch, np.dtype(dtype).name)
+    expected = kernel.against(B)(A)
+    assert_allclose(found.cpu().numpy(), expected, rtol=tol, atol=tol)
+    out = torch.full_like(found, torch.nan)
+    assert block(there[0], out) is out
+    assert_allclose(out.cpu().numpy(), expected, rtol=tol, atol=tol)
+    assert_allclose(kernel.diag(there[0]).cpu().numpy(), kernel.diag(A), rtol=tol)
+
+
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("kinds", [("packed", "counts"), ("counts", "packed")])
+def test_bits_meet_counts(kinds, name):
+    rng = np.random.default_rng(0)
+    A, B = (rows_of("packed", n, rng) for n in (20, 30))
+    (A if kinds[0] == "counts" else B)[0, 0] = 3.0
+    A, B = Tanimoto().encode(A), Tanimoto().encode(B)
+    found = Tanimoto().against(to_device(B, name))(to_device(A, name))
+    assert_allclose(found.cpu().numpy(), Tanimoto().against(B)(A), rtol=1e-12)
+
+
+def test_counts_are_exact_in_float16():
+    """As on a card, whose float16 sums are exact up to 2048."""
+    rng = np.random.default_rng(0)
+    A, B = (Tanimoto().encode(rng.random((9, 5000)) < 0.9) for _ in range(2))
+    with mock.patch("skout.kernels.packed.is_on_card", return_value=True):
+        block = Tanimoto().against(to_device(B, "cpu"))
+        found = block(to_device(A, "cpu"))
+    assert_allclose(found.numpy(), Tanimoto().against(B)(A), rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", CARDS)
 @pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
 @pytest.mark.parametrize("gamma", [0.3, 1e20, 1e300])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=str)
 def test_far_rows_and_huge_widths_are_as_on_the_cpu(kernel, gamma, dtype, name):
     rng = np.random.default_rng(0)
     A = rng.integers(-3, 4, (20, 3)) + 2.0**20  # far from zero, and exact in float32
     A[7] = 2.0**26
-    kernel, B, device = kernel(gamma), A[::2], torch.device(name)
-    block = device_block(kernel, B, device, dtype)
-    found = block(torch.as_tensor(A).to(device)).cpu().numpy()
-    host = A.astype(np.float32 if dtype == torch.float32 else np.float64)
+    kernel, B, host = kernel(gamma), A[::2], A.astype(dtype)
+    features = LandmarkFeatures(kernel, B).on(torch.device(name), dtype)
+    found = features(torch.as_tensor(A).to(name)).cpu().numpy()
     assert_allclose(found, kernel.against(B)(host), rtol=1e-3, atol=1e-12)
     assert_allclose(found[np.arange(0, 20, 2), np.arange(10)], 1.0, rtol=1e-5)
 
 
-def test_every_kernel_listed_is_tested():
-    tested = {type(k) for k in VECTORS + SETS} | {type(k._part("left")) for k in VECTORS[-2:]}
-    assert tested == set(DEVICE_KERNELS)
+def test_every_kernel_that_runs_on_a_device_is_tested():
+    announced = {kind for kind in KERNELS.values() if kind.runs_on_device is True}
+    assert announced == {type(k) for k in VECTORS + SETS} & set(KERNELS.values())
+    assert all(kernel.runs_on_device for kernel in VECTORS + SETS)
 
 
-def test_other_kernels_are_refused():
-    with pytest.raises(ValueError, match=r"NGram\(\) does not run on cpu\. These kernels do: Cos"):
-        device_block(NGram(), None, torch.device("cpu"), torch.float64)
-    with pytest.raises(ValueError, match=r"0/1 rows\. Got counts"):
-        device_block(Tanimoto(), np.full((2, 3), 2.0), torch.device("cpu"), torch.float64)
+def test_other_kernels_are_refused(card):
+    for kernel in (NGram(), NGram() + NGram(2)):
+        features = LandmarkFeatures(kernel, kernel.encode(["abc", "bcd", "cab"]))
+        with pytest.raises(
+            ValueError, match=r"NGram.* does not run on .* do: Cosine, F1"
+        ) as caught:
+            features.on(card, np.float64)
+        assert "Leave out device=" in str(caught.value)
+        assert not kernel.runs_on_device
+
+
+class Ratio(Kernel):
+    """A user's kernel of plain operators, which says nothing of devices and ignores `out`."""
+
+    def encode(self, objects):
+        return np.asarray(objects, dtype=np.float64)
+
+    def against(self, B):
+        return lambda A, out=None: 1.0 / (1.0 + ((A[:, None] - B) ** 2).sum(2))
+
+    def diag(self, A):
+        return namespace(A).ones_like(A[:, 0])
+
+
+class HostRatio(Ratio):
+    """Another one, which NumPy alone understands."""
+
+    def against(self, B):
+        return lambda A, out=None: A.astype(np.float64) @ B.T
+
+
+class Other(Ratio):
+    """And one that gives something else on tensors."""
+
+    def against(self, B):
+        block = super().against(B)
+        return lambda A, out=None: block(A) + float(hasattr(A, "device") and hasattr(A, "clamp"))
+
+
+OWN = [Ratio(), 2.0 * Ratio() + Gaussian(0.3), PairwiseFunction(lambda A, B: A @ B.T)]
+
+
+@pytest.mark.parametrize("kernel", OWN, ids=["class", "combined", "function"])
+@pytest.mark.parametrize("sketch", [SubSample(20), PSparsified(20, p=0.1)], ids=repr)
+def test_own_kernels_run_on_the_device(card, problem, kernel, sketch):
+    X, Y, _ = problem
+    host = KernelRidge(kernel, sketch, alpha=1e-3, random_state=0).fit(X, Y)
+    ours = KernelRidge(kernel, sketch, alpha=1e-3, random_state=0, device="cuda").fit(X, Y)
+    assert_allclose(ours.predict(X), host.predict(X), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [HostRatio(), Other()], ids=repr)
+def test_own_kernels_that_do_not_run_there_are_refused(card, kernel):
+    X = np.random.default_rng(0).standard_normal((5, 1))
+    with pytest.raises(
+        ValueError, match=rf"Ratio\(\) does not run|Other\(\) does not run on {card}"
+    ):
+        LandmarkFeatures(kernel, X).on(card, np.float64)
+
+
+@pytest.mark.parametrize("weights", [None, "dense", "sparse"])
+@pytest.mark.parametrize("chunk", [7, 4096])
+def test_features_equal_those_of_the_cpu(card, weights, chunk):
+    rng = np.random.default_rng(0)
+    X, landmarks = rng.standard_normal((30, 3)), rng.standard_normal((20, 3))
+    W = None if weights is None else sparse.random_array((6, 20), density=0.4, rng=rng).tocsr()
+    W = W.toarray() if weights == "dense" else W
+    with mock.patch("skout.basis.features._LANDMARK_CHUNK", chunk):
+        host = LandmarkFeatures(Gaussian(0.4), landmarks, W)
+        ours = host.on(card, np.float64)
+    found = ours(X)  # arrays are moved
+    assert found.device.type == card.type
+    assert_allclose(found.cpu().numpy(), host(X), rtol=1e-12)
+    assert_allclose(ours(to_device(X, card)).cpu().numpy(), host(X), rtol=1e-12)
+    assert n_rows(ours(X[:0])) == 0
+
+
+def test_there_is_one_formula():
+    """No module of kernels or losses imports PyTorch, or is of devices."""
+    folder = Path(skout.__file__).parent
+    for path in [*(folder / "kernels").glob("*.py"), *(folder / "losses").glob("*.py")]:
+        assert path.name != "device.py"
+        assert "import torch" not in path.read_text(encoding="utf-8"), path.name
+    assert not hasattr(skout.device, "DeviceFeatures")
 
 
 @pytest.fixture(scope="module")

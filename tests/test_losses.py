@@ -1,4 +1,4 @@
-"""Losses: the conformance check, and values, proxes and conjugates worked out elsewhere."""
+"""Losses: the conformance check, and values and conjugates worked out elsewhere."""
 
 import math
 import re
@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, clone
 
 from skout.losses import (
@@ -72,18 +71,13 @@ def test_names_conform(name):
 
 
 class WrongSlope(Huber):
-    def _slope(self, r, t):
-        return super()._slope(r, t) * 1.01
+    def _slope(self, r):
+        return super()._slope(r) * 1.01
 
 
 class WrongBend(Logistic):
-    def _bend(self, s, t):
-        return super()._bend(s, t) + 0.05
-
-
-class WrongEnvelope(Squared):
-    def _slope(self, r, t):
-        return r / (1.0 + 2.0 * t)
+    def _bend(self, s):
+        return super()._bend(s) + 0.05
 
 
 class WrongConjugate(SquaredHinge):
@@ -125,6 +119,11 @@ class WrongKink(EpsilonInsensitive):
         return Ramp(0.2, 0.0, 1.0), Ramp(-0.2, -1.0, 0.0)
 
 
+class NoBend(Hinge):
+    smooth = True
+    ramps = ()
+
+
 class NoRamp(Hinge):
     @property
     def ramps(self):
@@ -142,8 +141,8 @@ class Negative(Squared):
 
 
 class WrongSubgradient(Hinge):
-    def _slope(self, s, t):
-        return np.where(s == 1.0, 0.5, super()._slope(s, t)) if t == 0.0 else super()._slope(s, t)
+    def _slope(self, s):
+        return np.where(s == 1.0, 0.5, super()._slope(s))
 
 
 class WrongAlong(Squared):
@@ -173,8 +172,7 @@ class Careless(Squared):
     ("wrong", "d", "message"),
     [
         (WrongSlope(), 1, "below a tangent"),
-        (WrongBend(), 1, "curvature at step 0.0"),
-        (WrongEnvelope(), 1, "curvature at step 0.5"),
+        (WrongBend(), 1, "curvature"),
         (WrongConjugate(), 1, "value + conjugate = <f, gradient>"),
         (EverywhereConjugate(), 1, "the conjugate must be inf outside its domain"),
         (WrongClip(), 1, "the conjugate must be inf outside its domain"),
@@ -187,7 +185,7 @@ class Careless(Squared):
         (Negative(), 1, "a loss must not be negative"),
         (WrongSubgradient(), 1, "below a tangent"),
         (WrongAlong(), 1, "along"),
-        (WrongCross(), 3, "curvature at step 0.0"),
+        (WrongCross(), 3, "curvature"),
         (Forgetful(2.0), 1, "parameters must not change"),
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, BaseEstimator) else "",
@@ -195,6 +193,11 @@ class Careless(Squared):
 def test_a_wrong_loss_is_caught(wrong, d, message):
     with pytest.raises(AssertionError, match=re.escape(message)):
         check_loss(wrong, d)
+
+
+def test_a_smooth_loss_needs_its_bend():
+    with pytest.raises(NotImplementedError, match="NoBend has no second derivative"):
+        NoBend().curvature(np.zeros((2, 1)), np.ones((2, 1)))
 
 
 def test_a_loss_that_writes_into_its_arguments_is_caught():
@@ -274,42 +277,7 @@ def test_the_minimiser_of_pinball_is_the_quantile():
         assert_allclose(y[np.argmin(risk), 0], np.quantile(y, tau, method="inverted_cdf"))
 
 
-# Prox and conjugate ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("name", "loss"), ALL, ids=IDS)
-def test_prox_minimises_in_one_dimension(name, loss):
-    rng = np.random.default_rng(0)
-    V, y = 4.0 * rng.standard_normal(12), 1.0
-    for step in (0.3, 5.0):
-        found = loss.prox(V[:, None], np.full((12, 1), y), step)[:, 0]
-        for v, q in zip(V, found, strict=True):
-
-            def cost(f, v=v, step=step):
-                return oracle.LOSSES[name]([f], [y], **loss.get_params()) + (f - v) ** 2 / 2 / step
-
-            reach = abs(v) + 3.0 + 10.0 * step
-            best = minimize_scalar(cost, bounds=(-reach, reach), options={"xatol": 1e-10})
-            assert cost(q) <= best.fun + 1e-9
-
-
-@pytest.mark.parametrize("step", [1e-3, 1.0, 10.0, 30.0, 100.0, 1e4])
-def test_logistic_prox_solves_its_equation(step):
-    # q - t expit(-q) = s, which Newton's method alone does not: it runs in circles
-    s = np.linspace(-1.5 * step - 20.0, 30.0, 2001)
-    q = Logistic().prox(s[:, None], np.ones((len(s), 1)), step)[:, 0]
-    residual = q - step / (1.0 + np.exp(np.clip(q, -700.0, 700.0))) - s
-    worst = np.argmax(np.abs(residual))
-    assert_allclose(residual, 0.0, atol=1e-9 * (1.0 + step), err_msg=f"s = {s[worst]}")
-
-
-def test_logistic_prox_at_one_point():
-    def equation(q):
-        return q - 30.0 / (1.0 + math.exp(q)) + 27.091
-
-    truth = brentq(equation, -30.0, 5.0, xtol=1e-14)
-    found = Logistic().prox(np.array([[-27.091]]), np.ones((1, 1)), 30.0)
-    assert_allclose(found, [[truth]], rtol=1e-9)
+# Conjugate ---------------------------------------------------------------------------------------
 
 
 EXTREME = st.one_of(st.floats(1e-8, 1e8), st.floats(-1e8, -1e-8), st.just(0.0))
@@ -317,35 +285,14 @@ EVERY_LOSS = st.sampled_from([loss for _, loss in ALL])
 ROWS = hnp.arrays(np.float64, (2, 3), elements=EXTREME)
 
 
-@given(loss=EVERY_LOSS, A=ROWS, B=ROWS, Y=ROWS, step=st.floats(1e-8, 1e8))
-def test_prox_is_nonexpansive(loss, A, B, Y, step):
+@given(loss=EVERY_LOSS, F=ROWS, Y=ROWS)
+def test_extremes_stay_finite_without_a_warning(loss, F, Y):
     if isinstance(loss, MarginLoss):
         Y = np.where(Y < 0, -1.0, 1.0)
-    moved = np.linalg.norm(loss.prox(A, Y, step) - loss.prox(B, Y, step), axis=1)
-    # rounding of a - step * slope, where the two may nearly cancel
-    scale = np.abs(A).max() + np.abs(B).max() + np.abs(Y).max() + step
-    assert np.all(moved <= np.linalg.norm(A - B, axis=1) + 1e-9 * scale)
-
-
-@given(loss=EVERY_LOSS, F=ROWS, Y=ROWS, step=st.floats(1e-8, 1e8))
-def test_extremes_stay_finite_without_a_warning(loss, F, Y, step):
-    if isinstance(loss, MarginLoss):
-        Y = np.where(Y < 0, -1.0, 1.0)
-    results = [loss.value(F, Y), loss.gradient(F, Y), loss.prox(F, Y, step)]
-    results += [loss.conjugate(loss.clip(F, Y), Y), loss.curvature(F, Y, step) @ F]
+    results = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(loss.clip(F, Y), Y)]
+    results += [loss.curvature(F, Y) @ F] if loss.smooth else []
     for array in results:
         assert np.isfinite(array).all()
-
-
-@given(loss=EVERY_LOSS, F=ROWS, Y=ROWS, step=st.floats(1e-3, 1e3))
-def test_moreau_envelope_lies_between(loss, F, Y, step):
-    """min <= loss(prox) + ||f - prox||^2 / 2 step <= loss(f)."""
-    if isinstance(loss, MarginLoss):
-        Y = np.where(Y < 0, -1.0, 1.0)
-    P = loss.prox(F, Y, step)
-    envelope = loss.value(P, Y) + np.sum((F - P) ** 2, axis=1) / 2.0 / step
-    allowed = 1e-9 * (1.0 + step + np.abs(F).max() + np.abs(Y).max()) * (1.0 + 1.0 / step)
-    assert np.all(envelope <= loss.value(F, Y) * (1.0 + 1e-9) + allowed)
 
 
 @pytest.mark.parametrize(("name", "loss"), ALL, ids=IDS)
@@ -384,6 +331,35 @@ def test_a_norm_has_the_curvature_of_its_even_function_at_zero():
     for loss, bend in ((Huber(), 1.0), (Squared(), 1.0), (SquaredEpsilonInsensitive(0.0), 2.0)):
         assert_allclose(loss.curvature(Y, Y) @ np.ones((1, 3)), np.full((1, 3), bend))
         assert_allclose(loss.gradient(Y, Y), 0.0)
+
+
+# Tensors -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 1e-4)], ids=str)
+@pytest.mark.parametrize("loss", [*(loss for _, loss in ALL), LEVELS[1]], ids=repr)
+def test_tensors_go_through_the_same_formulas(loss, dtype, tol, d):
+    torch = pytest.importorskip("torch")
+    d = 3 if loss is LEVELS[1] else d
+    rng = np.random.default_rng(0)
+    Y = targets(loss, rng, (40, d))
+    F = Y + rng.choice([0.0, 0.1, 30.0], (40, 1)) * rng.standard_normal((40, d))
+    arrays = [array.astype(dtype) for array in (F, Y, loss.clip(3.0 * F, Y), F[::-1])]
+    for device in ["cpu"] + ["cuda"] * torch.cuda.is_available():
+        tensors = [torch.as_tensor(array.copy(), device=device) for array in arrays]
+        for got, expected in zip(
+            everything(loss, *tensors), everything(loss, *arrays), strict=True
+        ):
+            assert got.device.type == device
+            assert_allclose(got.cpu().numpy(), expected, rtol=tol, atol=tol)
+
+
+def everything(loss, F, Y, G, V):
+    """Return all that solvers and networks ask of a loss."""
+    found = [loss.variable(F, Y), loss.value(F, Y), loss.gradient(F, Y), loss.clip(F, Y)]
+    found += [loss.conjugate(0.99 * G, Y), loss.along(V, F, Y)]
+    return found + ([loss.curvature(F, Y) @ V] if loss.smooth else [])
 
 
 # Parameters --------------------------------------------------------------------------------------
@@ -493,7 +469,7 @@ def test_arguments_are_left_alone():
         copies = F.copy(), Y.copy()
         for method in (loss.value, loss.gradient, loss.conjugate, loss.clip, loss.variable):
             method(F, Y)
-        loss.curvature(F, Y, 0.5)
-        loss.prox(F, Y, 0.5)
+        if loss.smooth:
+            loss.curvature(F, Y)
         assert_array_equal(F, copies[0])
         assert_array_equal(Y, copies[1])

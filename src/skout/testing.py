@@ -6,7 +6,7 @@ tested.
 
 from __future__ import annotations
 
-import functools
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ._numerics.arrays import Rows, float_dtype, n_rows, take
+from ._numerics.arrays import Rows, float_dtype, n_rows, take, to_device
+from ._numerics.namespace import is_tensor
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel
@@ -64,6 +65,8 @@ def check_kernel(kernel: Any, objects: Any) -> None:
         assert_allclose(diag, 1.0, err_msg="normalized promises k(y, y) = 1")
     _check_blocks(resolved, rows, K, tol * size)
     _check_idempotent(kernel, rows)
+    if resolved.runs_on_device and importlib.util.find_spec("torch") is not None:
+        _check_tensors(resolved, rows, tol * size)
     assert repr(clone(kernel).get_params()) == repr(params), "parameters must not change"
 
 
@@ -76,6 +79,17 @@ def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None
     found = block(take(rows, some), out)  # `out` itself, or a new array
     assert_allclose(found, K[some, others], atol=atol, err_msg="block into a buffer")
     assert_allclose(kernel(take(rows, some), take(rows, others)), K[some, others], atol=atol)
+
+
+def _check_tensors(kernel: Kernel, rows: Any, atol: float) -> None:
+    """Blocks and diagonals of rows in tensors agree with those of arrays."""
+    there, some = to_device(rows, "cpu"), slice(1, 3)
+    K, diag = kernel.against(there)(take(there, some)), kernel.diag(there)
+    for found in (K, diag):
+        assert is_tensor(found), "a kernel that runs on devices makes tensors of tensors"
+    expected = kernel.against(rows)(take(rows, some))
+    assert_allclose(K.numpy(), expected, atol=atol, err_msg="block of tensors")
+    assert_allclose(diag.numpy(), kernel.diag(rows), atol=atol, err_msg="diag of tensors")
 
 
 def _check_idempotent(kernel: Kernel, rows: Any) -> None:
@@ -155,7 +169,7 @@ def _check_data_dependent(sketch: Sketch, n: int) -> None:
 
 
 def check_loss(loss: Any, d: int = 1, random_state: Any = 0) -> None:
-    """Check a loss against what convexity says of its value, derivatives, prox and conjugate.
+    """Check a loss against what convexity says of its value, derivatives and conjugate.
 
     Parameters
     ----------
@@ -187,7 +201,6 @@ def check_loss(loss: Any, d: int = 1, random_state: Any = 0) -> None:
     _check_gradient(loss, F, Y)
     _check_curvature(loss, F, Y, rng)
     _check_along(loss, F, Y, rng)
-    _check_prox(loss, Y, rng)
     _check_conjugate(loss, F, Y, rng)
     _check_clip(loss, Y, rng)
     _check_lipschitz(loss, F, Y, rng)
@@ -196,15 +209,12 @@ def check_loss(loss: Any, d: int = 1, random_state: Any = 0) -> None:
 
 
 def _check_shapes(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
-    (n, d), curvature = F.shape, loss.curvature(F, Y, 1.0)
+    (n, d), gradient = F.shape, loss.gradient(F, Y)
     assert loss.variable(F, Y).shape in {(n,), (n, d)}, "variable"
     assert loss.value(F, Y).shape == loss.conjugate(F, Y).shape == (n,), "one value a row"
     assert np.all(loss.value(F, Y) >= 0.0), "a loss must not be negative"
-    for array in (loss.gradient(F, Y), loss.gradient(F, Y, 1.0), loss.prox(F, Y, 1.0)):
-        assert array.shape == (n, d), "gradient and prox have the shape of F"
-        assert np.isfinite(array).all(), "gradient and prox must be finite"
-    assert curvature.diagonal.shape == (n, d), "one diagonal a row"
-    assert (curvature.weight is None) == (curvature.u is None), "weight and u go together"
+    assert gradient.shape == (n, d), "the gradient has the shape of F"
+    assert np.isfinite(gradient).all(), "the gradient must be finite"
 
 
 def _above_tangent(
@@ -271,23 +281,23 @@ def _check_gradient(loss: Loss, F: np.ndarray, Y: np.ndarray) -> None:
 
 def _check_curvature(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
     """Compare diag(diagonal) + weight u u' with quotients of the gradient, where these agree."""
-    n, d = F.shape
-    for step in (0.0, 0.5) if loss.smooth else (0.5,):
-        curvature = loss.curvature(F, Y, step)
-        H = np.einsum("ij,jk->ijk", curvature.diagonal, np.eye(d))
-        if curvature.weight is not None and curvature.u is not None:
-            H += np.einsum("i,ij,ik->ijk", curvature.weight, curvature.u, curvature.u)
-        steady = np.ones(n, dtype=bool)
-        truth = np.empty((n, d, d))
-        gradient = functools.partial(loss.gradient, Y=Y, step=step)
-        for k, (back, ahead) in enumerate(_quotients(gradient, F)):
-            steady &= np.all(np.abs(ahead - back) < 1e-3, axis=1)  # else the curvature jumps
-            truth[:, :, k] = 0.5 * (back + ahead)
-        assert 2 * np.sum(steady) > n, "the gradient must have a derivative at most points"
-        name = f"curvature at step {step}"
-        assert_allclose(H[steady], truth[steady], rtol=1e-3, atol=1e-4, err_msg=name)
-        V = rng.standard_normal(F.shape)
-        assert_allclose(curvature @ V, np.einsum("ijk,ik->ij", H, V), atol=1e-9, err_msg=name)
+    if not loss.smooth:
+        return
+    (n, d), curvature = F.shape, loss.curvature(F, Y)
+    assert curvature.diagonal.shape == (n, d), "one diagonal a row"
+    assert (curvature.weight is None) == (curvature.u is None), "weight and u go together"
+    H = np.einsum("ij,jk->ijk", curvature.diagonal, np.eye(d))
+    if curvature.weight is not None and curvature.u is not None:
+        H += np.einsum("i,ij,ik->ijk", curvature.weight, curvature.u, curvature.u)
+    steady = np.ones(n, dtype=bool)
+    truth = np.empty((n, d, d))
+    for k, (back, ahead) in enumerate(_quotients(lambda Q: loss.gradient(Q, Y), F)):
+        steady &= np.all(np.abs(ahead - back) < 1e-3, axis=1)  # else the curvature jumps
+        truth[:, :, k] = 0.5 * (back + ahead)
+    assert 2 * np.sum(steady) > n, "the gradient must have a derivative at most points"
+    assert_allclose(H[steady], truth[steady], rtol=1e-3, atol=1e-4, err_msg="curvature")
+    V = rng.standard_normal(F.shape)
+    assert_allclose(curvature @ V, np.einsum("ijk,ik->ij", H, V), atol=1e-9, err_msg="curvature")
 
 
 def _check_along(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:
@@ -301,16 +311,6 @@ def _check_along(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Genera
     g = rng.standard_normal(s.shape)
     lifted = np.sum(loss.lift(g, F, Y) * dF, axis=1)
     assert_allclose(lifted, _columns(g * along).sum(axis=1), atol=1e-9, err_msg="lift")
-
-
-def _check_prox(loss: Loss, Y: np.ndarray, rng: np.random.Generator) -> None:
-    """(v - prox) / step must be a subgradient at prox, and the gradient of the envelope at v."""
-    for step in (1e-3, 0.3, 1.0, 30.0, 1e3):
-        V = Y + max(1.0, step) * rng.standard_normal(Y.shape)
-        P = loss.prox(V, Y, step)
-        G = (V - P) / step
-        _above_tangent(loss, P, G, Y, rng, f"prox of step {step}")
-        assert_allclose(loss.gradient(V, Y, step), G, rtol=1e-6, atol=1e-9, err_msg="envelope")
 
 
 def _check_conjugate(loss: Loss, F: np.ndarray, Y: np.ndarray, rng: np.random.Generator) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "unique_keys",
 ]
 
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
 _DENSE_LIMIT = 2**26
 # Formats of sparse matrices that cannot be indexed.
@@ -247,8 +248,8 @@ def as_objects(objects: Any) -> np.ndarray:
 def float_dtype(rows: Any) -> np.dtype:
     """Return float32 for float32 rows, else float64: the precision of kernel blocks."""
     dtype = getattr(rows, "dtype", None)
-    single = dtype == np.float32 if isinstance(dtype, np.dtype) else str(dtype) == "torch.float32"
-    return np.dtype(np.float32 if single else np.float64)
+    single = dtype == _SINGLE if isinstance(dtype, np.dtype) else str(dtype) == "torch.float32"
+    return _SINGLE if single else _DOUBLE
 
 
 def is_float(rows: Any) -> bool:
@@ -261,7 +262,8 @@ def astype(rows: Any, dtype: Any) -> Any:
     """Cast numeric rows; objects stay as they are."""
     if not is_float(rows):
         return rows
-    return rows.astype(dtype, copy=False) if isinstance(rows, Rows) else cast(rows, dtype)
+    is_array = not isinstance(rows, Rows)
+    return cast(rows, dtype) if is_array else rows.astype(dtype, copy=False)
 
 
 def moved(rows: Any, move: Callable[[Any], Any]) -> Any:

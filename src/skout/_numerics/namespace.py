@@ -8,7 +8,6 @@ API standard has no `out=`, without which blocks would not be computed in place,
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,22 @@ __all__ = [
     "empty",
     "is_on_card",
     "is_tensor",
-    "manhattan",
     "median",
     "namespace",
     "ones",
     "row_dots",
-    "sparse_tensor",
     "special",
+    "sqrt",
     "tensor",
     "torch_dtype",
     "unpack_bits",
 ]
 
-# Differences that the L1 distance of tensors holds at a time.
-_DIFFERENCES = 2**27
-
 
 def is_tensor(array: Any) -> bool:
     """Return whether an array, or what encoded rows hold, is a tensor."""
+    if isinstance(array, np.ndarray):  # a short cut
+        return False
     torch = sys.modules.get("torch")  # there are no tensors before somebody imports it
     return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
@@ -69,6 +66,11 @@ def namespace(array: Any) -> Any:
 def special(array: Any) -> Any:
     """Return the module of special functions: `scipy.special` or `torch.special`."""
     return namespace(array).special if is_tensor(array) else scipy_special
+
+
+def sqrt(array: Any) -> Any:
+    """Return the square root, as a function that numba knows too, see `kernels.popcount`."""
+    return namespace(array).sqrt(array)
 
 
 def empty(shape: tuple[int, ...], like: Any, dtype: Any) -> Any:
@@ -127,13 +129,6 @@ def median(array: Any) -> Any:
     return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
 
 
-def manhattan(A: Any, B: Any) -> Any:
-    """Return the L1 distances of the rows of two tensors."""
-    torch = namespace(A)
-    some = max(1, _DIFFERENCES // max(1, B.numel()))
-    return torch.cat([torch.cdist(part, B, p=1.0) for part in A.split(some)])
-
-
 def unpack_bits(octets: Any, count: int) -> Any:
     """Return the first `count` bits of rows of bytes, lowest first, as numbers 0 and 1."""
     if not is_tensor(octets):
@@ -152,15 +147,3 @@ def tensor(array: Any, device: Any) -> Any:
         return array.to(device)
     array = array.toarray() if sparse.issparse(array) else np.ascontiguousarray(array)
     return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
-
-
-def sparse_tensor(matrix: Any, like: Any) -> Any:
-    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
-    import torch
-
-    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (matrix.indptr, matrix.indices))
-    values = torch.as_tensor(matrix.data)
-    with warnings.catch_warnings():  # PyTorch calls this form new, each time
-        warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, matrix.shape, check_invariants=True)
-        return made.to(like.device, like.dtype)

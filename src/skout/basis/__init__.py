@@ -1,5 +1,5 @@
 """Kernel + sketch -> coordinates; kernel blocks, and moments: the engine."""
 
-from .basis import KernelBasis
+from . import KernelBasis
 
 __all__ = ["KernelBasis"]

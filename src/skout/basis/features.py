@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from scipy import sparse
 from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device
 from .._numerics.definite import rounding_of
 from .._numerics.inputs import check_memory
-from .._numerics.namespace import cast, empty, is_tensor, sparse_tensor, tensor
+from .._numerics.namespace import cast, empty, is_tensor, namespace, tensor
 from .._numerics.threads import map_blocks
-from ..kernels.base import Kernel, check_block, fill_block, rows_on_device
+from ..kernels.base import KERNELS, Kernel, check_block, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
 
 __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
@@ -87,7 +88,7 @@ class LandmarkFeatures:
         dtype : float32 or float64
             Of NumPy: the precision of landmarks, kernel values and products with W there.
         """
-        landmarks = rows_on_device(self.kernel, self.landmarks, device, dtype)
+        landmarks = _on_device(self.kernel, self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
     def __call__(self, rows: Any, out: Any = None) -> Any:
@@ -119,6 +120,43 @@ class LandmarkFeatures:
             out += (cast(W, K.dtype) @ K.T).T
 
 
+def _on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
+    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
+
+    A kernel that does not announce it is tried on two rows, and must give what it gives here.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    rows : encoded rows on the host
+    device : torch.device
+    dtype : float32 or float64
+        The precision of kernel blocks.
+    """
+    if not kernel.runs_on_device:
+        try:
+            _try_on_device(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
+        except Exception as error:
+            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
+            raise ValueError(
+                f"{kernel!r} does not run on {device}. These kernels do: "
+                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
+                "Leave out device= to compute on the CPU."
+            ) from error
+    return to_device(rows, device, dtype)
+
+
+def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
+    """Raise unless a block of tensors has the values of a block of arrays."""
+    there = to_device(rows, device)
+    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
+    if not is_tensor(found) or found.device.type != device.type:
+        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
+    if not np.allclose(found.cpu().numpy(), expected, rtol=1e-6):
+        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
+
+
 def _held(rows: Any) -> Any:
     return getattr(rows, "held", rows)
 
@@ -129,8 +167,19 @@ def _beside(landmarks: Any, W: Any) -> Any:
         return W
     like = empty((0,), landmarks, float_dtype(landmarks))
     if sparse.issparse(W):
-        return sparse_tensor(W.tocsr(), like)
+        return _sparse_tensor(W.tocsr(), like)
     return cast(tensor(W, like.device), like.dtype)
+
+
+def _sparse_tensor(W: Any, like: Any) -> Any:
+    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
+    torch = namespace(like)
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
+    values = torch.as_tensor(W.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        return made.to(like.device, like.dtype)
 
 
 class KernelMatrix:

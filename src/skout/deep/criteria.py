@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from ..losses import (
-    EpsilonInsensitive,
-    Huber,
-    Loss,
-    Squared,
-    SquaredEpsilonInsensitive,
-    as_loss,
-)
+from ..losses import LOSSES, RadialLoss, as_loss
 
 __all__ = ["KernelLoss"]
 
@@ -26,14 +20,14 @@ class KernelLoss(nn.Module):
 
     With coordinates f and z(y) in an orthonormal basis, ||f - psi(y)||^2 = ||f - z(y)||^2 + rho(y),
     where rho(y) = k(y, y) - ||z(y)||^2 is what the basis cannot see of y. The loss is h of the
-    root of that, with h from `skout.losses`: 1/2 r^2, Huber (396), epsilon-insensitive (392) or
-    its square (394). For the squared loss rho is a constant.
+    root of that, with h from `skout.losses`: 1/2 r^2, Huber (396), epsilon-insensitive (392), its
+    square (394), or your own. For the squared loss rho is a constant.
 
     Parameters
     ----------
     loss : Loss or str, default "squared"
         A loss of the norm: "squared", "huber", "epsilon_insensitive",
-        "squared_epsilon_insensitive".
+        "squared_epsilon_insensitive" or a `RadialLoss`, whose h takes tensors.
 
     Examples
     --------
@@ -47,12 +41,13 @@ class KernelLoss(nn.Module):
     def __init__(self, loss: Any = "squared") -> None:
         super().__init__()
         self.loss = as_loss(loss)
-        if type(self.loss) not in _OF_DISTANCE:
-            allowed = ", ".join(kind.__name__ for kind in _OF_DISTANCE)
+        if not isinstance(self.loss, RadialLoss):
+            allowed = [kind.__name__ for kind in LOSSES.values() if issubclass(kind, RadialLoss)]
             raise TypeError(
-                f"A network's loss must be one of the distance in the output space: {allowed}. "
-                f"Got {self.loss!r} instead."
+                "A network's loss must be one of the distance in the output space: "
+                f"{', '.join(allowed)} or another RadialLoss. Got {self.loss!r} instead."
             )
+        _check_tensors(self.loss)
 
     def forward(
         self,
@@ -76,25 +71,16 @@ class KernelLoss(nn.Module):
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
         """Return the loss of each row."""
         squared = (prediction.float() - target).square().sum(dim=1)
-        if isinstance(self.loss, Squared):
-            return 0.5 * (squared if residual is None else squared + residual)
         squared = squared if residual is None else squared + residual
-        return _OF_DISTANCE[type(self.loss)](squared.clamp_min(_TINY).sqrt(), self.loss)
+        return self.loss._h(squared.clamp_min(_TINY).sqrt())
 
 
-def _huber(r: Tensor, loss: Any) -> Tensor:
-    q = r.clamp_max(loss.kappa)
-    return q * (r - 0.5 * q)
-
-
-def _excess(r: Tensor, loss: Any) -> Tensor:
-    return (r - loss.epsilon).clamp_min(0.0)
-
-
-# h(r), as `skout.losses` has it
-_OF_DISTANCE: dict[type[Loss], Any] = {
-    Squared: lambda r, loss: 0.5 * r.square(),
-    Huber: _huber,
-    EpsilonInsensitive: _excess,
-    SquaredEpsilonInsensitive: lambda r, loss: _excess(r, loss).square(),
-}
+def _check_tensors(loss: RadialLoss) -> None:
+    """Raise unless h can be differentiated by PyTorch."""
+    try:
+        loss._h(torch.ones(2, requires_grad=True)).sum().backward()
+    except (TypeError, RuntimeError, AttributeError) as error:
+        raise TypeError(
+            f"A network's loss must take tensors: write {type(loss).__name__}._h with operators "
+            "and skout.losses.namespace(r), not with numpy."
+        ) from error

@@ -18,17 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._estimators import PartsByName
-from .._numerics.arrays import (
-    Joint,
-    Rows,
-    as_objects,
-    astype,
-    float_dtype,
-    n_rows,
-    row_slices,
-    take,
-    to_device,
-)
+from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
 from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
 from .._numerics.threads import map_blocks, spare_threads
@@ -47,7 +37,6 @@ __all__ = [
     "as_kernel",
     "check_block",
     "fill_block",
-    "rows_on_device",
 ]
 
 # A block function maps rows A of shape (b, ...) to the Gram block of shape (b, m), a tensor where
@@ -122,43 +111,6 @@ def check_block(kernel: Kernel, rows: Any) -> None:
             f"{type(kernel).__name__} returned `out` and left entries of it unwritten, or wrote "
             "NaN. Its block function must fill the buffer `out`, or return a new array instead."
         )
-
-
-def rows_on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
-    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
-
-    A kernel that does not announce it is tried on two rows, and must give what it gives here.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows on the host
-    device : torch.device
-    dtype : float32 or float64
-        The precision of kernel blocks.
-    """
-    if not kernel.runs_on_device:
-        try:
-            _try_on_device(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
-        except Exception as error:
-            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
-            raise ValueError(
-                f"{kernel!r} does not run on {device}. These kernels do: "
-                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
-                "Leave out device= to compute on the CPU."
-            ) from error
-    return to_device(rows, device, dtype)
-
-
-def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
-    """Raise unless a block of tensors has the values of a block of arrays."""
-    there = to_device(rows, device)
-    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
-    if not is_tensor(found) or found.device.type != device.type:
-        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
-    if not np.allclose(found.cpu().numpy(), expected, rtol=1e-6):
-        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
 
 
 class Kernel(ABC, PartsByName):

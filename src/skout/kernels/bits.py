@@ -76,8 +76,8 @@ class _SetKernel(VectorKernel):
 
         def block(A: Any, out: Any = None) -> Any:
             common = overlap(A, block_buffer(A, n_rows(B), out))
-            sizes = (cast(size, common.dtype) for size in (_row_sums(A), size_b))
-            return divide_sets(type(self)._parts, common, *sizes, common)
+            a, b = cast(_row_sums(A), common.dtype), cast(size_b, common.dtype)
+            return divide_sets(type(self)._parts, common, a, b, common)
 
         return block
 

@@ -12,7 +12,6 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from .._numerics.arrays import RightOperand, float_dtype, n_rows
 from .._numerics.namespace import cast, empty, is_tensor, median, namespace, row_dots
-from .._numerics.namespace import manhattan as tensor_manhattan
 
 __all__ = ["SquaredDistances", "block_buffer", "manhattan", "squared_norms"]
 
@@ -33,6 +32,8 @@ def squared_norms(A: Any) -> Any:
 _MEDIAN_ROWS, _FAR = 31, 100.0
 # Share of entries from which on CSR rows are taken for dense ones.
 _FILLED = 0.5
+# Differences that the L1 distance of tensors holds at a time.
+_DIFFERENCES = 2**27
 # What a factor times squared norms may reach: as good as infinity, and products do not overflow.
 _LARGE = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e200}
 
@@ -169,7 +170,9 @@ def _centre(B: Any) -> Any:
 def manhattan(A: Any, B: Any) -> Any:
     """Return L1 distances."""
     if is_tensor(A):
-        return tensor_manhattan(A, cast(B, A.dtype))
+        some = max(1, _DIFFERENCES // max(1, B.shape[0] * B.shape[1]))
+        B, torch = cast(B, A.dtype), namespace(A)
+        return torch.cat([torch.cdist(part, B, p=1.0) for part in A.split(some)])
     if not (n_rows(A) and n_rows(B)):
         return np.zeros((n_rows(A), n_rows(B)))
     if sparse.issparse(A) or sparse.issparse(B):

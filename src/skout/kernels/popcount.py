@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import row_slices
+from .._numerics.namespace import sqrt
 from .._numerics.threads import map_blocks, spare_threads
 
 __all__ = ["Parts", "fill_ratios", "is_worthwhile"]
@@ -82,6 +83,7 @@ def _compile(parts: Parts) -> Callable[..., None]:
     """Return the loop over pairs; compiled at its first call, for the precision of `out`."""
     import numba
 
+    _teach_sqrt()
     popcount, ratio = _popcount(), numba.njit(parts)
 
     @numba.njit
@@ -113,6 +115,16 @@ def _compile(parts: Parts) -> Callable[..., None]:
                     out[p, first + q] = value(pq, sizes_a[p], sizes_b[q])
 
     return loop
+
+
+@functools.cache
+def _teach_sqrt() -> None:
+    """Tell numba what the square root of a number is, in formulas for arrays and tensors alike."""
+    from numba.extending import overload
+
+    @overload(sqrt)
+    def of_number(x):  # type: ignore[no-untyped-def]
+        return lambda x: np.sqrt(x)
 
 
 def _popcount() -> Any:

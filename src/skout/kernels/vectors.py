@@ -9,7 +9,7 @@ from scipy import sparse
 
 from .._numerics.arrays import RightOperand, float_dtype, n_rows
 from .._numerics.inputs import check_squares
-from .._numerics.namespace import cast, namespace, ones
+from .._numerics.namespace import cast, namespace, ones, sqrt
 from .._numerics.validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
@@ -241,7 +241,7 @@ class Matern(_Distance):
 
 
 def _cosine(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    return common, (a * b) ** 0.5
+    return common, sqrt(a * b)
 
 
 class Cosine(VectorKernel):

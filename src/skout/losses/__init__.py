@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from .._numerics.namespace import namespace
 from .._numerics.validation import Registry, resolve
 from .base import Curvature, Loss, Ramp
 from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
@@ -28,6 +29,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "as_loss",
+    "namespace",
 ]
 
 #: Names accepted wherever a loss is, and scikit-learn's for the same.

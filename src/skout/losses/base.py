@@ -1,4 +1,4 @@
-"""Convex losses: value, gradient, curvature, prox and conjugate of each.
+"""Convex losses: value, gradient, curvature and conjugate of each.
 
 A loss compares predictions F with targets Y, both of shape (n, d), row by row. Every loss here is
 a function of one real variable s composed with a simple map of (F, Y):
@@ -7,9 +7,9 @@ a function of one real variable s composed with a simple map of (F, Y):
     residual    s_ij = f_ij - y_ij        pinball (2.128)
     margin      s_ij = y_ij f_ij          hinge, squared hinge, logistic; y = -1 or 1
 
-and it states of that function h its value, its conjugate, and the slope and bend (first and second
-derivative) of the Moreau envelope h_t(s) = min_q h(q) + (s - q)^2 / 2t, which at t = 0 is h itself.
-Everything else follows: prox_t(s) = s - t h_t'(s).
+and it states of that function h its value, its slope and bend (first and second derivative), and
+its conjugate. Everything else follows. Formulas are written over `namespace`, so that networks,
+whose predictions are tensors, use the same ones.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from .._numerics.namespace import namespace, row_dots
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 
@@ -34,7 +36,7 @@ class Curvature(NamedTuple):
         """Multiply each row of V (n, d) by the matrix of that row."""
         product = self.diagonal * V
         if self.weight is not None and self.u is not None:
-            inner = self.weight * np.einsum("ij,ij->i", self.u, V)
+            inner = self.weight * row_dots(self.u, V)
             product += inner[:, None] * self.u
         return product
 
@@ -50,8 +52,7 @@ class Ramp(NamedTuple):
 class Loss(BaseEstimator, ABC):
     """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
 
-    `step` is that of the Moreau envelope. Gradient and curvature at step 0 are those of the loss
-    itself; where it has kinks the gradient is a subgradient, and there is no curvature.
+    Where it has kinks the gradient is a subgradient, and there is no curvature.
     """
 
     smooth: bool = False
@@ -79,13 +80,17 @@ class Loss(BaseEstimator, ABC):
     # The function h ------------------------------------------------------------------------
 
     @abstractmethod
-    def _h(self, s: np.ndarray) -> np.ndarray: ...
+    def _h(self, s: Any) -> Any: ...
 
     @abstractmethod
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray: ...
+    def _slope(self, s: np.ndarray) -> np.ndarray: ...
 
-    @abstractmethod
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray: ...
+    def _bend(self, s: np.ndarray) -> np.ndarray:
+        """Return the second derivative of a smooth h; it may jump."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no second derivative. If h is smooth, write _bend; if it "
+            "has kinks, say where in `ramps`."
+        )
 
     @property
     def ramps(self) -> tuple[Ramp, ...]:
@@ -104,18 +109,14 @@ class Loss(BaseEstimator, ABC):
         h = self._h(self.variable(F, Y))
         return h if h.ndim == 1 else h.sum(axis=1)
 
-    def gradient(self, F: np.ndarray, Y: np.ndarray, step: float = 0.0) -> np.ndarray:
+    def gradient(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Return the gradient, or a subgradient where there is a kink, shape (n, d)."""
-        return self.lift(self._slope(self.variable(F, Y), step), F, Y)
+        return self.lift(self._slope(self.variable(F, Y)), F, Y)
 
-    def curvature(self, F: np.ndarray, Y: np.ndarray, step: float = 0.0) -> Curvature:
-        """Return the second derivatives (generalised ones, where they jump)."""
+    def curvature(self, F: np.ndarray, Y: np.ndarray) -> Curvature:
+        """Return the second derivatives of a smooth loss (generalised ones, where they jump)."""
         s = self.variable(F, Y)
-        return self.lift_curvature(self._slope(s, step), self._bend(s, step), F, Y)
-
-    def prox(self, V: np.ndarray, Y: np.ndarray, step: float) -> np.ndarray:
-        """Return argmin_f loss(f, y) + ||f - v||^2 / 2 step of each row, shape (n, d)."""
-        return V - step * self.gradient(V, Y, step)
+        return self.lift_curvature(self._slope(s), self._bend(s), F, Y)
 
     @abstractmethod
     def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -139,4 +140,4 @@ class Loss(BaseEstimator, ABC):
 
 def inside(slack: np.ndarray, value: np.ndarray) -> np.ndarray:
     """Return value where slack <= 0 but for rounding, inf elsewhere."""
-    return np.where(slack <= 1e-12, value, np.inf)
+    return namespace(value).where(slack <= 1e-12, value, np.inf)

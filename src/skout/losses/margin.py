@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from scipy.special import entr, expit, log_expit
 
+from .._numerics.namespace import cast, namespace, special
 from .base import Curvature, Loss, Ramp, inside
 
 __all__ = ["Hinge", "Logistic", "MarginLoss", "SquaredHinge"]
@@ -37,7 +37,7 @@ class MarginLoss(Loss):
 
     def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
         low = -self.lipschitz if np.isfinite(self.lipschitz) else None
-        return Y * np.clip(Y * G, low, 0.0)
+        return Y * namespace(G).clip(Y * G, low, 0.0)
 
 
 class Hinge(MarginLoss):
@@ -52,20 +52,17 @@ class Hinge(MarginLoss):
     """
 
     def _h(self, s: np.ndarray) -> np.ndarray:
-        return np.maximum(1.0 - s, 0.0)
+        return namespace(s).clip(1.0 - s, 0.0, None)
 
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
-        return np.clip((s - 1.0) / t, -1.0, 0.0) if t > 0.0 else -(s < 1.0).astype(s.dtype)
-
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
-        return ((s >= 1.0 - t) & (s <= 1.0)) / t if t > 0.0 else np.zeros_like(s)
+    def _slope(self, s: np.ndarray) -> np.ndarray:
+        return -cast(s < 1.0, s.dtype)
 
     @property
     def ramps(self) -> tuple[Ramp, ...]:
         return (Ramp(1.0, -1.0, 0.0),)
 
     def _h_conjugate(self, a: np.ndarray) -> np.ndarray:
-        return inside(np.maximum(a, -1.0 - a), a)
+        return inside(namespace(a).maximum(a, -1.0 - a), a)
 
     @property
     def lipschitz(self) -> float:
@@ -86,13 +83,13 @@ class SquaredHinge(MarginLoss):
     smooth = True
 
     def _h(self, s: np.ndarray) -> np.ndarray:
-        return np.maximum(1.0 - s, 0.0) ** 2
+        return namespace(s).clip(1.0 - s, 0.0, None) ** 2
 
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
-        return 2.0 * np.minimum(s - 1.0, 0.0) / (1.0 + 2.0 * t)
+    def _slope(self, s: np.ndarray) -> np.ndarray:
+        return 2.0 * namespace(s).clip(s - 1.0, None, 0.0)
 
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
-        return 2.0 * (s <= 1.0) / (1.0 + 2.0 * t)
+    def _bend(self, s: np.ndarray) -> np.ndarray:
+        return 2.0 * cast(s <= 1.0, s.dtype)
 
     def _h_conjugate(self, a: np.ndarray) -> np.ndarray:
         return inside(a, a * (1.0 + 0.25 * a))
@@ -116,39 +113,21 @@ class Logistic(MarginLoss):
     smooth = True
 
     def _h(self, s: np.ndarray) -> np.ndarray:
-        return -log_expit(s)
+        xp = namespace(s)
+        return xp.clip(-s, 0.0, None) + xp.log1p(xp.exp(-xp.abs(s)))
 
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
-        return -expit(-_logistic_prox(s, t))
+    def _slope(self, s: np.ndarray) -> np.ndarray:
+        return -special(s).expit(-s)
 
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
-        q = _logistic_prox(s, t)
-        bend = expit(q) * expit(-q)
-        return bend / (1.0 + t * bend)
+    def _bend(self, s: np.ndarray) -> np.ndarray:
+        expit = special(s).expit
+        return expit(s) * expit(-s)
 
     def _h_conjugate(self, a: np.ndarray) -> np.ndarray:
-        chance = np.clip(-a, 0.0, 1.0)
-        return inside(np.maximum(a, -1.0 - a), -entr(chance) - entr(1.0 - chance))
+        xp, entr = namespace(a), special(a).entr
+        chance = xp.clip(-a, 0.0, 1.0)
+        return inside(xp.maximum(a, -1.0 - a), -entr(chance) - entr(1.0 - chance))
 
     @property
     def lipschitz(self) -> float:
         return 1.0
-
-
-def _logistic_prox(s: np.ndarray, t: float) -> np.ndarray:
-    """Solve q - t expit(-q) = s. The left side is concave-convex about 0: Newton in a bracket."""
-    if t == 0.0:
-        return s
-    low, high = s, s + t
-    q = s + t * expit(-s) / (1.0 + t * expit(s) * expit(-s))
-    for k in range(120):
-        # every third step halves the bracket: Newton's method alone may run in circles
-        inside = (q > low) & (q < high) & (k % 3 != 2)
-        q = np.where(inside, q, 0.5 * (low + high))
-        excess = q - t * expit(-q) - s
-        low, high = np.where(excess < 0.0, q, low), np.where(excess > 0.0, q, high)
-        move = excess / (1.0 + t * expit(q) * expit(-q))
-        q = q - move
-        if np.all(np.abs(move) <= 4e-16 * (1.0 + np.abs(q))):
-            break
-    return np.clip(q, s, s + t)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.namespace import constant, namespace, row_dots
 from .base import Curvature, Loss, Ramp, inside
 
 __all__ = ["Pinball"]
@@ -61,31 +62,28 @@ class Pinball(Loss):
 
     @property
     def ramps(self) -> tuple[Ramp, ...]:
-        tau = np.asarray(self.tau, dtype=np.float64)
-        return (Ramp(0.0, -tau, 1.0 - tau),)
+        return (Ramp(0.0, *self._slopes(np.empty(0))),)
+
+    def _slopes(self, like: np.ndarray) -> tuple[Any, Any]:
+        """Return the slopes below and above 0, one for each output."""
+        tau = constant(self.tau, like)
+        return -tau, 1.0 - tau
 
     def _h(self, s: np.ndarray) -> np.ndarray:
-        ((_, low, high),) = self.ramps
-        return np.maximum(high * s, low * s)
+        low, high = self._slopes(s)
+        return namespace(s).maximum(high * s, low * s)
 
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
-        ((_, low, high),) = self.ramps
-        if t > 0.0:
-            return np.clip(s / t, low, high)
-        return np.where(s > 0.0, high, np.where(s < 0.0, low, 0.0))
-
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
-        ((_, low, high),) = self.ramps
-        return ((s >= t * low) & (s <= t * high)) / t if t > 0.0 else np.zeros_like(s)
+    def _slope(self, s: np.ndarray) -> np.ndarray:
+        (low, high), xp = self._slopes(s), namespace(s)
+        return xp.where(s > 0.0, high, xp.where(s < 0.0, low, 0.0))
 
     def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        ((_, low, high),) = self.ramps
-        outside = np.maximum(G - high, low - G).max(axis=1)
-        return inside(outside, np.einsum("ij,ij->i", G, Y))
+        (low, high), xp = self._slopes(G), namespace(G)
+        return inside(xp.amax(xp.maximum(G - high, low - G), axis=1), row_dots(G, Y))
 
     def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        ((_, low, high),) = self.ramps
-        return np.clip(G, low, high)
+        low, high = self._slopes(G)
+        return namespace(G).clip(G, low, high)
 
     @property
     def lipschitz(self) -> float:

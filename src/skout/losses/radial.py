@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from .._numerics.namespace import cast, namespace, row_dots
 from .._numerics.validation import check_number
 from .base import Curvature, Loss, Ramp, inside
 
@@ -20,7 +21,7 @@ class RadialLoss(Loss):
 
     def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
         R = F - Y
-        return _ratio(np.einsum("ij,ij->i", R, dF), _norm(R))
+        return _ratio(row_dots(R, dF), _norm(R))
 
     def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
         R = F - Y
@@ -32,31 +33,37 @@ class RadialLoss(Loss):
         R = F - Y
         if R.shape[1] == 1:
             return Curvature(bend[:, None])
-        r = _norm(R)
-        across = np.where(r > 0.0, _ratio(slope, r), bend)
-        diagonal = np.broadcast_to(across[:, None], R.shape)
-        return Curvature(diagonal, bend - across, _ratio(R.T, r).T)
+        xp, r = namespace(R), _norm(R)
+        across = xp.where(r > 0.0, _ratio(slope, r), bend)
+        diagonal = xp.broadcast_to(across[:, None], R.shape)
+        return Curvature(diagonal, bend - across, _ratio(R, r[:, None]))
 
     @abstractmethod
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray: ...
 
     def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return np.einsum("ij,ij->i", G, Y) + self._h_conjugate(_norm(G))
+        return row_dots(G, Y) + self._h_conjugate(_norm(G))
 
     def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
         if np.isinf(self.lipschitz):
             return G
-        norm = _norm(G)
-        return G * (self.lipschitz / np.maximum(norm, self.lipschitz))[:, None]
+        norm = namespace(G).clip(_norm(G), self.lipschitz, None)
+        return G * (self.lipschitz / norm)[:, None]
 
 
 def _norm(R: np.ndarray) -> np.ndarray:
-    return np.abs(R[:, 0]) if R.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", R, R))
+    xp = namespace(R)
+    return xp.abs(R[:, 0]) if R.shape[1] == 1 else xp.sqrt(row_dots(R, R))
 
 
 def _ratio(a: np.ndarray, r: np.ndarray) -> np.ndarray:
     """Return a / r, and 0 where r = 0."""
-    return np.divide(a, r, out=np.zeros_like(a), where=r > 0.0)
+    xp, positive = namespace(r), r > 0.0
+    return xp.where(positive, a, 0.0) / xp.where(positive, r, 1.0)
+
+
+def _excess(r: np.ndarray, epsilon: float) -> np.ndarray:
+    return namespace(r).clip(r - epsilon, 0.0, None)
 
 
 class Squared(RadialLoss):
@@ -75,11 +82,11 @@ class Squared(RadialLoss):
     def _h(self, r: np.ndarray) -> np.ndarray:
         return 0.5 * r * r
 
-    def _slope(self, r: np.ndarray, t: float) -> np.ndarray:
-        return r / (1.0 + t)
+    def _slope(self, r: np.ndarray) -> np.ndarray:
+        return r
 
-    def _bend(self, r: np.ndarray, t: float) -> np.ndarray:
-        return np.full_like(r, 1.0 / (1.0 + t))
+    def _bend(self, r: np.ndarray) -> np.ndarray:
+        return namespace(r).ones_like(r)
 
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return 0.5 * s * s
@@ -114,14 +121,14 @@ class Huber(RadialLoss):
         check_number(self.kappa, "kappa", strict=True)
 
     def _h(self, r: np.ndarray) -> np.ndarray:
-        q = np.minimum(r, self.kappa)
+        q = namespace(r).clip(r, None, self.kappa)
         return q * (r - 0.5 * q)
 
-    def _slope(self, r: np.ndarray, t: float) -> np.ndarray:
-        return np.minimum(r / (1.0 + t), self.kappa)
+    def _slope(self, r: np.ndarray) -> np.ndarray:
+        return namespace(r).clip(r, None, self.kappa)
 
-    def _bend(self, r: np.ndarray, t: float) -> np.ndarray:
-        return (r <= self.kappa * (1.0 + t)) / (1.0 + t)
+    def _bend(self, r: np.ndarray) -> np.ndarray:
+        return cast(r <= self.kappa, r.dtype)
 
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return inside(s / self.kappa - 1.0, 0.5 * s * s)
@@ -158,15 +165,10 @@ class EpsilonInsensitive(RadialLoss):
         check_number(self.epsilon, "epsilon")
 
     def _h(self, r: np.ndarray) -> np.ndarray:
-        return np.maximum(r - self.epsilon, 0.0)
+        return _excess(r, self.epsilon)
 
-    def _slope(self, r: np.ndarray, t: float) -> np.ndarray:
-        excess = r - self.epsilon
-        return np.clip(excess / t, 0.0, 1.0) if t > 0.0 else (excess > 0.0).astype(r.dtype)
-
-    def _bend(self, r: np.ndarray, t: float) -> np.ndarray:
-        excess = r - self.epsilon
-        return ((excess >= 0.0) & (excess <= t)) / t if t > 0.0 else np.zeros_like(r)
+    def _slope(self, r: np.ndarray) -> np.ndarray:
+        return cast(r > self.epsilon, r.dtype)
 
     @property
     def ramps(self) -> tuple[Ramp, ...]:
@@ -206,13 +208,13 @@ class SquaredEpsilonInsensitive(RadialLoss):
         check_number(self.epsilon, "epsilon")
 
     def _h(self, r: np.ndarray) -> np.ndarray:
-        return np.maximum(r - self.epsilon, 0.0) ** 2
+        return _excess(r, self.epsilon) ** 2
 
-    def _slope(self, r: np.ndarray, t: float) -> np.ndarray:
-        return 2.0 * np.maximum(r - self.epsilon, 0.0) / (1.0 + 2.0 * t)
+    def _slope(self, r: np.ndarray) -> np.ndarray:
+        return 2.0 * _excess(r, self.epsilon)
 
-    def _bend(self, r: np.ndarray, t: float) -> np.ndarray:
-        return 2.0 * (r >= self.epsilon) / (1.0 + 2.0 * t)
+    def _bend(self, r: np.ndarray) -> np.ndarray:
+        return 2.0 * cast(r >= self.epsilon, r.dtype)
 
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return s * (self.epsilon + 0.25 * s)

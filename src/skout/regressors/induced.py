@@ -217,11 +217,11 @@ class _Induced(Loss):
     def _h(self, s: np.ndarray) -> np.ndarray:
         return self.base._h(s)
 
-    def _slope(self, s: np.ndarray, t: float) -> np.ndarray:
-        return self.base._slope(s, t)
+    def _slope(self, s: np.ndarray) -> np.ndarray:
+        return self.base._slope(s)
 
-    def _bend(self, s: np.ndarray, t: float) -> np.ndarray:
-        return self.base._bend(s, t)
+    def _bend(self, s: np.ndarray) -> np.ndarray:
+        return self.base._bend(s)
 
     @property
     def ramps(self) -> tuple[Ramp, ...]:
@@ -261,7 +261,7 @@ class _Induced(Loss):
     def _share(self, r: np.ndarray, rho: np.ndarray) -> np.ndarray:
         """Return h'(q)/q, and 0 where q is."""
         q = np.hypot(r, rho)
-        return np.divide(self.base._slope(q, 0.0), q, out=np.zeros_like(q), where=q > 0.0)
+        return np.divide(self.base._slope(q), q, out=np.zeros_like(q), where=q > 0.0)
 
     def _bracket(self, size: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of a short interval in which r h'(q)/q reaches `size`."""

@@ -195,7 +195,7 @@ class Device(Source):
         parts = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
             return parts
-        return [None if p is None else moved(p, lambda array: array.pin_memory()) for p in parts]
+        return [None if p is None else moved(p, lambda tensor: tensor.pin_memory()) for p in parts]
 
     def _streamed(self, slices: list[slice], beside: tuple) -> Iterator[tuple[slice, list[Any]]]:
         import torch
@@ -224,15 +224,15 @@ def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
     if lane is None:
         return [None if part is None else to_device(part, device) for part in parts]
     now = torch.cuda.current_stream(device)
+
+    def send(tensor: Any) -> Any:
+        there = tensor.to(device, non_blocking=True)
+        there.record_stream(now)  # which uses it, while the lane goes on
+        return there
+
     with torch.cuda.stream(lane):
-        sent = [
-            None if p is None else moved(p, lambda array: array.to(device, non_blocking=True))
-            for p in parts
-        ]
+        sent = [None if part is None else moved(part, send) for part in parts]
     now.wait_stream(lane)
-    for part in sent:
-        if part is not None:
-            moved(part, lambda array: (array.record_stream(now), array)[1])
     return sent
 
 
