@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ._arrays import n_rows, row_keys, take
+from ._arrays import Rows, n_rows, row_keys, row_slices, take
+from ._lazy import is_streamed
 from .chunks import on_cluster
 from .moments import Moments, Sample
 from .sources.blocks import Blocks
@@ -29,8 +32,10 @@ __all__ = ["Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
-# Rows at either end of the data that tell it from other data.
-_END_ROWS = 8
+# Rows of data in memory, or of a stream, that are looked at together.
+_READ_ROWS = 8192
+# Stretches of an array on disk that tell it from another, and their rows.
+_SAMPLES, _SAMPLE_ROWS = 32, 128
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
 
 Totals = list[Moments | None]
@@ -137,19 +142,60 @@ class Checkpoint:
 
 def _facts_of(sample: Sample, blocks: list[Any]) -> dict[str, Any]:
     """Return what tells these data, and how they are cut into blocks, from others."""
-    rows, n = sample.rows, n_rows(sample.rows)
-    ends = [slice(0, _END_ROWS)]
-    if not getattr(rows, "is_sequential", False):  # the end of which is a whole pass away
-        ends.append(slice(max(0, n - _END_ROWS), n))
-    keys = [row_keys(take(part, end)) for end in ends for part in (rows, sample.targets)]
+    rows, targets = sample.rows, sample.targets
+    found = _digests(rows, targets)
     return {
         "shape_of_X": f"{rows.shape} {getattr(rows, 'dtype', '')}",
-        "shape_of_y": f"{sample.targets.shape} {sample.targets.dtype}",
-        "first_and_last_rows": digest(*keys),
+        "shape_of_y": f"{targets.shape} {targets.dtype}",
+        "files_of_X": _stamps(rows),
+        "files_of_y": _stamps(targets),
+        "rows_of_X": found[0],
+        "rows_of_y": found[1],
         "weights": digest(sample.weights),
         "folds": digest(sample.groups),
         "blocks": f"{len(blocks)} of up to {_length(blocks[0].where) if blocks else 0} rows",
     }
+
+
+def _looked_at(rows: Any) -> list[slice]:
+    """Return the rows to compare: all, or of an array on disk some stretches."""
+    n = n_rows(rows)
+    if not is_streamed(rows) or rows.is_sequential:
+        return list(row_slices(n, _READ_ROWS))
+    starts = np.linspace(0, max(0, n - _SAMPLE_ROWS), _SAMPLES).astype(int)
+    return [slice(int(start), min(int(start) + _SAMPLE_ROWS, n)) for start in np.unique(starts)]
+
+
+def _digests(*columns: Any) -> list[str]:
+    """Return a digest of each column; they are read in turn, since they may be of one stream."""
+    found = [hashlib.sha256() for _ in columns]
+    for stretches in itertools.zip_longest(*map(_looked_at, columns)):
+        for column, some, total in zip(columns, stretches, found, strict=True):
+            if some is not None:
+                _update(total, take(column, some))
+    return [total.hexdigest()[:16] for total in found]
+
+
+def _stamps(rows: Any) -> str:
+    """Return size and time of the files that rows are read from, as far as they are known."""
+    source = getattr(rows, "source", None)
+    while hasattr(source, "source"):  # some rows of another
+        source = source.source
+    places = [getattr(part, "filename", None) for part in _with_parts(source)]
+    places.append(getattr(getattr(source, "store", None), "root", None))  # of zarr
+    return " ".join(_stamp(Path(os.fsdecode(place))) for place in places if place is not None)
+
+
+def _with_parts(source: Any) -> list[Any]:
+    """Return an array with what it is read from: an HDF5 file, or the arrays of a CSR matrix."""
+    return [source, *(getattr(source, name, None) for name in ("file", "data", "indices"))]
+
+
+def _stamp(path: Path) -> str:
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    known = [file.stat() for file in files if file.exists()]
+    size = sum(one.st_size for one in known)
+    return f"{size} bytes of {max((one.st_mtime_ns for one in known), default=0)}"
 
 
 def _length(some: Any) -> int:
@@ -160,9 +206,24 @@ def digest(*parts: Any) -> str:
     """Return a short name for arrays, or lists of keys, that others do not have."""
     found = hashlib.sha256()
     for part in parts:
-        is_array = isinstance(part, np.ndarray) and part.dtype.kind != "O"
-        found.update(np.ascontiguousarray(part).data if is_array else repr(part).encode())
+        _update(found, part)
     return found.hexdigest()[:16]
+
+
+def _update(found: Any, part: Any) -> None:
+    """Add an array, a sparse matrix, rows or a list of keys to a digest."""
+    if sparse.issparse(part):
+        part = part.tocsr()
+        for array in (np.diff(part.indptr), part.indices, part.data):
+            found.update(np.ascontiguousarray(array).data)
+    elif isinstance(part, np.ndarray) and part.dtype.kind != "O":
+        found.update(np.ascontiguousarray(part).data)
+    else:
+        found.update(_plain(row_keys(part) if isinstance(part, Rows) else _listed(part)).encode())
+
+
+def _listed(part: Any) -> Any:
+    return part.tolist() if isinstance(part, np.ndarray) else part
 
 
 def _plain(fact: Any) -> str:
