@@ -178,7 +178,7 @@ def _digests(*columns: Any) -> list[str]:
 
 def _stamps(rows: Any) -> str:
     """Return size and time of the files that rows are read from, as far as they are known."""
-    source = getattr(rows, "source", None)
+    source: Any = getattr(rows, "source", None)
     while hasattr(source, "source"):  # some rows of another
         source = source.source
     places = [getattr(part, "filename", None) for part in _with_parts(source)]

@@ -22,9 +22,7 @@ TRAIN, TEST = 1, 2
 _MAX_GROUPS = 64
 
 
-def splits_of(
-    cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = False
-) -> Splits:
+def splits_of(cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = False) -> Splits:
     """Return the training and test rows of each split of n rows.
 
     A number of folds deals the rows at random, since files are often sorted; a splitter, or splits,
@@ -65,9 +63,7 @@ def check_some(splits: list[Any], cv: Any) -> None:
         )
 
 
-def groups_of_splits(
-    splits: Splits, n: int
-) -> tuple[np.ndarray | None, list[np.ndarray]]:
+def groups_of_splits(splits: Splits, n: int) -> tuple[np.ndarray | None, list[np.ndarray]]:
     """Group the rows that play the same part in every split.
 
     Returns
