@@ -14,9 +14,9 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, memory_limits
 from skout._numerics.linalg import partial_whitening
+from skout.basis.moments import Sample
 from skout.basis.whitening import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
-from skout.basis.moments import Sample
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
 
 KERNELS = [

@@ -7,10 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import skout
-from skout import KernelRidge, checkpoint
+from skout import KernelRidge
 from skout.kernels import Gaussian
+from skout.regressors import checkpoint
 from skout.sketches import SubSample
 from skout.sources import Blocks
 
@@ -81,8 +83,8 @@ def test_blocks_resume(tmp_path):
     def make(limit=None):
         passes.append(0)
         for start in range(0, 2000, 50):
-            # the second pass, which is that of the moments, is the one that dies
-            if limit is not None and len(passes) > 2 and start > limit:
+            # the fourth pass dies: after the head, the sample and the digest, the moments
+            if limit is not None and len(passes) > 3 and start > limit:
                 raise Stopped
             yield X[start : start + 50], Y[start : start + 50]
 
@@ -122,9 +124,11 @@ def changed(array, row):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ((changed(X, 0), Y), "first and last rows"),
-        ((changed(X, -1), Y), "first and last rows"),
-        ((X, changed(Y, -1)), "first and last rows"),
+        ((changed(X, 0), Y), "rows of X"),
+        ((changed(X, -1), Y), "rows of X"),
+        ((X, changed(Y, -1)), "rows of y"),
+        ((X, changed(Y, 700)), "rows of y"),
+        ((X, np.clip(Y, None, 6.0)), "rows of y"),
         ((X[:-1], Y[:-1]), "landmarks|shape of X"),
         ((X, Y[:, :1]), "shape of y"),
         ((X, Y, W), "weights"),
@@ -134,14 +138,95 @@ def test_other_data_are_refused(tmp_path, data, says):
     path = tmp_path / "fit.npz"
     interrupted(path)
     with skout.memory_limits(block_rows=100), pytest.raises(ValueError, match=says):
-        model(path).fit(*data)
+        model(path).fit(Source(data[0]), *data[1:])
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Return what fits until the first file is written, and dies."""
+    keep = checkpoint.Checkpoint.advance
+
+    def dies(self, done, totals):
+        keep(self, done, totals)
+        raise Stopped
+
+    def fit(model, *data):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint.Checkpoint, "advance", dies)
+            with pytest.raises(Stopped):
+                model.fit(*data)
+
+    return fit
+
+
+def refused(model, says, *data):
+    with pytest.raises(ValueError, match=says):
+        model.fit(*data)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_every_row_in_memory_counts(tmp_path, kind, stopped):
+    path = tmp_path / "fit.npz"
+    stopped(model(path), kind(X), Y)
+    landmarks = model(None).fit(X, Y).landmarks_
+    row = next(i for i in range(1000, 2000) if not (X[i] == landmarks).all(axis=1).any())
+    refused(model(path), "rows of X", kind(changed(X, row)), Y)
+    outliers = np.flatnonzero(Y[8:-8, 1] > 6.0) + 8
+    assert len(outliers)
+    refused(model(path), "rows of y", kind(X), np.clip(Y, None, 6.0))
+    resumed = model(path).fit(kind(X), Y)
+    np.testing.assert_array_equal(resumed.coef_, model(None).fit(kind(X), Y).coef_)
+
+
+def test_every_string_counts(tmp_path, stopped):
+    path, words = tmp_path / "fit.npz", [f"{x:.9f}" for x in X[:, 0]]
+    stopped(model(path, kernel="ngram"), words, Y)
+    refused(model(path, kernel="ngram"), "rows of X", [*words[:-1], "another"], Y)
+    model(path, kernel="ngram").fit(words, Y)
+
+
+def test_every_block_counts(tmp_path, stopped):
+    path = tmp_path / "fit.npz"
+
+    def blocks(y):
+        return Blocks([(X[a : a + 200], y[a : a + 200]) for a in range(0, 2000, 200)], n=2000)
+
+    stopped(model(path), blocks(Y))
+    refused(model(path), "rows of y", blocks(np.clip(Y, None, 6.0)))
+    model(path).fit(blocks(Y))
+
+
+def stored(path, array):
+    rows = np.memmap(path, dtype=float, mode="w+", shape=array.shape)
+    rows[:] = array
+    rows.flush()
+    return np.memmap(path, dtype=float, mode="r", shape=array.shape)
+
+
+def test_files_that_were_written_anew_are_refused(tmp_path, stopped):
+    path, places = tmp_path / "fit.npz", [tmp_path / "X", tmp_path / "y"]
+    rows, y = (stored(place, array) for place, array in zip(places, (X, Y), strict=True))
+    stopped(model(path), rows, y)
+    before = places[1].stat().st_mtime_ns
+    os.utime(places[1], ns=(0, before + 1))
+    refused(model(path), "files of y is 32000 bytes", rows, y)
+    os.utime(places[1], ns=(0, before))
+    model(path).fit(rows, y)
+
+
+def test_a_sample_of_an_array_on_disk_counts(tmp_path, stopped):
+    """Of a source without a file, stretches all over it are compared."""
+    path = tmp_path / "fit.npz"
+    stopped(model(path), Source(X), Source(Y))
+    refused(model(path), "rows of y", Source(X), Source(np.clip(Y, None, 6.0)))
+    model(path).fit(Source(X), Source(Y))
 
 
 def test_other_blocks_are_refused(tmp_path):
     path = tmp_path / "fit.npz"
     interrupted(path)
     with skout.memory_limits(block_rows=200), pytest.raises(ValueError, match="blocks is 20 of up to 100"):
-        model(path).fit(X, Y)
+        model(path).fit(Source(X), Y)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
@@ -184,8 +269,9 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 import skout
-from skout import KernelRidge, checkpoint
+from skout import KernelRidge
 from skout.kernels import Gaussian
+from skout.regressors import checkpoint
 from skout.sketches import SubSample
 from skout.sources import Blocks
 
@@ -200,7 +286,7 @@ def make():
     global passes
     passes += 1
     for start in range(0, 2000, 100):
-        if kill == "yes" and passes == 3 and start == 1500:  # head, sample, moments
+        if kill == "yes" and passes == 4 and start == 1500:  # head, sample, digest, moments
             os.kill(os.getpid(), signal.SIGKILL)
         yield X[start : start + 100], y[start : start + 100]
 
@@ -236,5 +322,5 @@ def test_many_equal_outputs(tmp_path):
     many = np.sign(X) @ np.sign(RNG.standard_normal((3, 80)))
     interrupted(path, y=many)
     with skout.memory_limits(block_rows=100):
-        resumed, whole = model(path).fit(X, many), model(None).fit(X, many)
+        resumed, whole = model(path).fit(Source(X), many), model(None).fit(X, many)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)

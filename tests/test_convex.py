@@ -17,10 +17,10 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import skout.solvers.newton as newton
 from skout import KernelBasis, memory_limits
-from skout.solvers.design import Design
 from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
+from skout.solvers.design import Design
 from skout.solvers.problem import balanced
 
 

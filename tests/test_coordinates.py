@@ -10,8 +10,8 @@ from scipy import sparse
 
 import skout.coordinates as module
 from skout import KernelBasis, memory_limits
-from skout.solvers.design import Design
 from skout.sketches import GaussianSketch, PSparsified, SubSample
+from skout.solvers.design import Design
 
 N, P, D = 50, 8, 3
 SKETCHES = [None, SubSample(P), GaussianSketch(P), PSparsified(P, p=0.2)]

@@ -25,8 +25,8 @@ from scipy import sparse
 from skout import datasets
 from skout.datasets import SOURCES, Dataset, files, loaders, parsers
 from skout.datasets.arff import read_arff
-from skout.datasets.molecules import same_formula
 from skout.datasets.catalogue import File
+from skout.datasets.molecules import same_formula
 
 FOLDER = os.environ.get("SKOUT_DATA")
 needs_data = pytest.mark.skipif(

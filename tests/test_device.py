@@ -18,9 +18,9 @@ from skout._numerics.linalg import (
     ridge_solve,
     triangular_inverse,
 )
+from skout.basis.features import LandmarkFeatures
 from skout.decoding.search import top_k
 from skout.device import OnDevice, device_top_k, on_device
-from skout.basis.features import LandmarkFeatures
 from skout.kernels import (
     F1,
     KERNELS,

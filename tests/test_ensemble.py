@@ -20,11 +20,11 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from skout import CandidateSets, KernelBasis, StructuredPredictor, memory_limits, iokr, sisokr
+from skout import CandidateSets, KernelBasis, StructuredPredictor, iokr, memory_limits, sisokr
 from skout.decoding.ensembles import _average_ranks
-from skout.predictors.ensemble import Ensemble
 from skout.kernels import Gaussian, Linear, NGram
 from skout.metrics import mean_reciprocal_rank
+from skout.predictors.ensemble import Ensemble
 from skout.sketches import GaussianSketch, SubSample
 
 COMBINE = ["mean", "max", "rank"]

@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skout import KernelRidge, memory_limits, gram
+from skout import KernelRidge, gram, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
-from skout.kernels import Gaussian, Linear
 from skout.basis.moments import Moments, Sample, accumulate, sum_moments
+from skout.kernels import Gaussian, Linear
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]

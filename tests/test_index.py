@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 
-from skout import KernelBasis, memory_limits, iokr
+from skout import KernelBasis, iokr, memory_limits
 from skout.decoding import CandidateDecoder, FaissIndex, index_recall, search
 from skout.decoding.search import count_better, top_k, within
 from skout.kernels import Gaussian, Linear

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, memory_limits, iokr
+from skout import KernelBasis, KernelRidge, StructuredPredictor, iokr, memory_limits
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Gaussian, Linear, Tanimoto
 from skout.metrics import example_f1

@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
-from skout import KernelMachine, KernelRidge, memory_limits, graph_task_matrix
-from skout.solvers.design import Design
+from skout import KernelMachine, KernelRidge, graph_task_matrix, memory_limits
 from skout.kernels import Gaussian, Tanimoto
 from skout.losses import (
     EpsilonInsensitive,
@@ -24,6 +23,7 @@ from skout.losses import (
 )
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers import Problem, solve_convex
+from skout.solvers.design import Design
 
 GAMMA = 0.7
 LOSSES = {
@@ -846,3 +846,19 @@ def test_bad_data(sketch):
         machine(sketch).predict(X)
     with pytest.raises(ValueError, match="2 features, but KernelMachine is expecting 3"):
         machine(sketch).fit(X, Y).predict(X_te[:, :2])
+
+
+def test_the_gap_is_that_of_what_predict_gives():
+    """With a penalty far below rounding, predictions are not those that the solver saw."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (200, 3))
+    y = np.sin(X[:, 0])
+    model = KernelMachine(Gaussian(0.01), None, EpsilonInsensitive(1e-3), 1e-12, tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"rounding errors.*alpha=1e-12 is too small"):
+        model.fit(X, y)
+    loss = np.maximum(np.abs(model.predict(X) - y) - 1e-3, 0.0).mean()
+    objective = loss + 0.5e-12 * np.sum(model.coef_**2)
+    assert_allclose(model.objective_, objective, rtol=1e-6)
+    assert model.duality_gap_ > 1e-3
+    better = model.set_params(alpha=1e-5).fit(X, y)
+    assert better.duality_gap_ <= 1e-6

@@ -371,7 +371,9 @@ def test_folds_without_weight(sketch):
     with pytest.raises(ValueError, match="no split whose training rows and test rows both have"):
         ridge(sketch, ALPHAS, cv=halves).fit(X, Y, sample_weight=w)
     thirds = [(np.arange(20), np.arange(20, 40)), (np.arange(20), np.arange(40, 60))]
-    model = ridge(sketch, ALPHAS, cv=thirds).fit(X, Y, sample_weight=np.repeat([1.0, 0.0], [40, 20]))
+    model = ridge(sketch, ALPHAS, cv=thirds).fit(
+        X, Y, sample_weight=np.repeat([1.0, 0.0], [40, 20])
+    )
     assert model.cv_results_["fold_mse"].shape == (1, 4)
 
 

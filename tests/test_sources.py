@@ -17,10 +17,9 @@ from sklearn.model_selection import KFold
 import skout
 from skout import KernelClassifier, KernelMachine, KernelRidge, StructuredPredictor, iokr, sisokr
 from skout import outputs as outputs_module
-from skout.rows.stream import Reservoir, Stream
-from skout.solvers.design import Design
-from skout.kernels import Gaussian, NGram
 from skout.decoding.outputs import DistinctOutputs
+from skout.kernels import Gaussian, NGram
+from skout.rows.stream import Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import Blocks, blocks, open_csr, open_parquet, save_csr
 

@@ -21,8 +21,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skout import KernelBasis, iokr
 from skout.decoding import trails
-from skout.decoding.strings import StringDecoder
 from skout.decoding.euler import Graph, euler_path, nearest_trail
+from skout.decoding.strings import StringDecoder
 from skout.kernels import Gaussian, Normalized
 from skout.kernels import strings as strings_module
 from skout.kernels.strings import NGram, string_of

@@ -18,8 +18,8 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
-    memory_limits,
     iokr,
+    memory_limits,
     sisokr,
 )
 from skout.kernels import Gaussian, NGram

@@ -1,5 +1,5 @@
 """Kernel + sketch -> coordinates; kernel blocks, and moments: the engine."""
 
-from . import KernelBasis
+from .basis import KernelBasis
 
 __all__ = ["KernelBasis"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,13 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._estimators import PartsByName
-from .._numerics.linalg import square_root
+from .._numerics.arrays import take
+from .._numerics.linalg import EPS, square_root
 from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..losses import Loss, as_loss
-from ..rows import RowMap, Source, encoded, encoded_targets, encoded_weights, on_device, unpacked
+from ..rows import (
+    Memory,
+    RowMap,
+    Source,
+    encoded,
+    encoded_targets,
+    encoded_weights,
+    on_device,
+    unpacked,
+)
 from ..sketches import as_sketch
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
@@ -31,6 +42,9 @@ __all__ = ["KernelMachineBase"]
 
 # Targets below this leave the solver, which smooths losses, without digits.
 _SMALLEST = 1e-130
+# Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
+# measured on.
+_PROBED, _PREDICTED = 64, 8192
 
 
 class KernelMachineBase(PartsByName):
@@ -124,10 +138,13 @@ class KernelMachineBase(PartsByName):
         self.__dict__.pop("_matrix", None)
         self.coef_ = problem.mix(solution.theta)
         self.intercept_ = solution.intercept
-        self.objective_ = solution.primal
-        self.duality_gap_ = solution.gap
         self.n_iter_ = solution.n_iter
         self._warn_if_stopped(solution, rows.precision)
+        predicted = self._as_predicted(problem, solution, rows)
+        self.objective_ = predicted.primal
+        self.duality_gap_ = predicted.gap
+        if solution.gap <= self.tol < predicted.gap:
+            self._warn_of_rounding(predicted)
 
     def _fit_basis(self, rows: Source, weights: np.ndarray | None) -> None:
         """Fit the basis on the rows of positive weight, as if there were no others."""
@@ -181,6 +198,40 @@ class KernelMachineBase(PartsByName):
             "fold_loss": table,
         }
         return alphas[int(np.argmin(mean))]
+
+    def _as_predicted(self, problem: Problem, solution: Solution, rows: Source) -> Solution:
+        """Return the solution with the objective that predictions have, which round in their way.
+
+        f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
+        where the largest rounding errors of that product are below the tolerance.
+        """
+        matrix, features = self._matrix, self.basis_._features
+        some = take(self.basis_.landmarks_, slice(0, _PROBED))
+        rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
+        F = problem.predict(solution.theta, solution.intercept)
+        slope = problem.loss.lipschitz  # at a kink the gradient says nothing
+        if math.isinf(slope):
+            slope = float(problem.weights @ np.abs(problem.loss.gradient(F, problem.Y)).sum(axis=1))
+        if rounding * (slope + rounding) <= self.tol * solution.primal:
+            return solution
+        used = np.flatnonzero(problem.weights)
+        used = used[:: math.ceil(len(used) / _PREDICTED)]
+        Y_used = problem.Y[used]
+        prediction = Projection(features, matrix, self.intercept_)
+        some_rows = Memory(rows.take(used))
+        F_used = some_rows.map(prediction, Y_used.shape[1:], np.float64, n_jobs=self.n_jobs)
+        values = [problem.loss.value(own, Y_used) for own in (F_used, F[used])]
+        more = np.average(values[0] - values[1], weights=problem.weights[used])
+        return replace(solution, primal=solution.primal + float(more))
+
+    def _warn_of_rounding(self, solution: Solution) -> None:
+        warnings.warn(
+            f"The predictions of {type(self).__name__} carry rounding errors, by which their "
+            f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
+            f"alpha={self.alpha_:g} is too small for this kernel. Raise alpha or tol.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
     def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
         if solution.gap <= self.tol:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,19 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import row_keys
+from .._numerics.arrays import Rows, row_keys
 from ..basis.moments import Moments
 from ..basis.passes import Sample
-from ..rows import Blocks, Progress, is_lazy
+from ..rows import Blocks, Progress, Source, is_lazy
 
 __all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
-# Rows at either end of the data that tell it from other data.
-_END_ROWS = 8
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
 
 Totals = list[Moments | None]
@@ -83,9 +83,10 @@ class Checkpoint(Progress):
         self.add_facts(**_facts_of(sample))
         self.n_groups = sample.n_groups
 
-    def begin(self, n_blocks: int) -> tuple[int, Totals | None]:
+    def begin(self, blocks: list[slice]) -> tuple[int, Totals | None]:
         """Return how many of the blocks are done, and the moments of each group so far."""
-        self.add_facts(blocks=n_blocks)
+        longest = blocks[0].stop - blocks[0].start if blocks else 0
+        self.add_facts(blocks=f"{len(blocks)} of up to {longest} rows")
         if self._stored is None:
             return 0, None
         stored, self._stored = self._stored, None
@@ -148,10 +149,10 @@ class Bar(Progress):
         self.verbose, self.inner = verbose, checkpoint or Progress()
         self._bar: Any = None
 
-    def begin(self, n_blocks: int) -> tuple[int, Any]:
-        done, total = self.inner.begin(n_blocks)
+    def begin(self, blocks: list[slice]) -> tuple[int, Any]:
+        done, total = self.inner.begin(blocks)
         self._bar = tqdm(
-            total=n_blocks, initial=done, desc="moments", unit="block", disable=not self.verbose
+            total=len(blocks), initial=done, desc="moments", unit="block", disable=not self.verbose
         )
         return done, total
 
@@ -164,27 +165,52 @@ class Bar(Progress):
 
 def _facts_of(sample: Sample) -> dict[str, Any]:
     """Return what tells these data from others."""
-    rows, n = sample.rows, len(sample.rows)
-    ends = [slice(0, _END_ROWS)]
-    if not getattr(rows, "in_order", False):  # the end of which is a whole pass away
-        ends.append(slice(max(0, n - _END_ROWS), n))
-    keys = [row_keys(part.take(end)) for end in ends for part in (rows, sample.targets)]
+    rows, targets = sample.rows, sample.targets
+    found = _digests(rows, targets)
     return {
         "shape_of_X": f"{rows.shape} {rows.dtype}",
-        "shape_of_y": f"{sample.targets.shape} {sample.targets.dtype}",
-        "first_and_last_rows": digest(*keys),
+        "shape_of_y": f"{targets.shape} {targets.dtype}",
+        "files_of_X": rows.stamp(),
+        "files_of_y": targets.stamp(),
+        "rows_of_X": found[0],
+        "rows_of_y": found[1],
         "weights": digest(sample.weights),
         "folds": digest(sample.groups),
     }
+
+
+def _digests(*columns: Source) -> list[str]:
+    """Return a digest of each column; they are read in turn, since they may be of one stream."""
+    found = [hashlib.sha256() for _ in columns]
+    for stretches in itertools.zip_longest(*(column.compared() for column in columns)):
+        for column, some, total in zip(columns, stretches, found, strict=True):
+            if some is not None:
+                _update(total, column.take(some))
+    return [total.hexdigest()[:16] for total in found]
 
 
 def digest(*parts: Any) -> str:
     """Return a short name for arrays, or lists of keys, that others do not have."""
     found = hashlib.sha256()
     for part in parts:
-        is_array = isinstance(part, np.ndarray) and part.dtype.kind != "O"
-        found.update(np.ascontiguousarray(part).data if is_array else repr(part).encode())
+        _update(found, part)
     return found.hexdigest()[:16]
+
+
+def _update(found: Any, part: Any) -> None:
+    """Add an array, a sparse matrix, rows or a list of keys to a digest."""
+    if sparse.issparse(part):
+        part = part.tocsr()
+        for array in (np.diff(part.indptr), part.indices, part.data):
+            found.update(np.ascontiguousarray(array).data)
+    elif isinstance(part, np.ndarray) and part.dtype.kind != "O":
+        found.update(np.ascontiguousarray(part).data)
+    else:
+        found.update(_plain(row_keys(part) if isinstance(part, Rows) else _listed(part)).encode())
+
+
+def _listed(part: Any) -> Any:
+    return part.tolist() if isinstance(part, np.ndarray) else part
 
 
 def _plain(fact: Any) -> str:

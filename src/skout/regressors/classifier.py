@@ -59,6 +59,11 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     kernel_, basis_, coef_, intercept_, alpha_, objective_, duality_gap_, n_iter_, cv_results_
         As in `KernelMachine`.
 
+    Notes
+    -----
+    Time grows linearly with rows and with classes: a Newton step takes n p^2 operations for each
+    class, p the rank of the sketch, and there are about ten steps.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

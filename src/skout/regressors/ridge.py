@@ -90,7 +90,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     checkpoint : path, optional
         A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
         fit with the same data and parameters goes on from there and ends with the same result; it
-        needs a random_state that is an int. The file is deleted when the fit is done.
+        needs a random_state that is an int. Other data are refused: all rows in memory and in
+        `Blocks` are compared, which those are read once more for, and of arrays on disk a sample,
+        with size and time of their files. The file is deleted when the fit is done.
 
     Attributes
     ----------

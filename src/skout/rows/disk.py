@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ __all__ = ["Disk", "is_array_like", "pick"]
 _READ_ROWS = 8192
 # Positions that lie within this many rows are read as one slice, where a source has no chunks.
 _WINDOW = 256
+# Stretches that tell an array from another, and their rows.
+_SAMPLES, _SAMPLE_ROWS = 32, 128
 
 
 class Disk(Local):
@@ -44,6 +48,27 @@ class Disk(Local):
 
     def take(self, index: Any) -> Any:
         return pick(self.array, index)
+
+    def compared(self) -> list[slice]:
+        n = len(self)
+        if self.in_order:
+            return super().compared()
+        starts = np.linspace(0, max(0, n - _SAMPLE_ROWS), _SAMPLES).astype(int)
+        return [slice(int(a), min(int(a) + _SAMPLE_ROWS, n)) for a in np.unique(starts)]
+
+    def stamp(self) -> str:
+        parts = (getattr(self.array, name, None) for name in ("file", "data", "indices"))
+        places = [getattr(part, "filename", None) for part in (self.array, *parts)]
+        places.append(getattr(getattr(self.array, "store", None), "root", None))  # of zarr
+        return " ".join(_stamp(Path(os.fsdecode(place))) for place in places if place is not None)
+
+
+def _stamp(path: Path) -> str:
+    """Return size and time of a file, or of all in a folder."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    known = [file.stat() for file in files if file.exists()]
+    size = sum(one.st_size for one in known)
+    return f"{size} bytes of {max((one.st_mtime_ns for one in known), default=0)}"
 
 
 def is_array_like(objects: Any) -> bool:

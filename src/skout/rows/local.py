@@ -65,7 +65,7 @@ class Local(Source):
         columns = (self, *beside)
         progress = Progress() if progress is None else progress
         blocks = self._blocks(reduction)
-        done, total = progress.begin(len(blocks))
+        done, total = progress.begin(blocks)
 
         def read(some: slice) -> list[Any]:
             return [None if column is None else take(column, some) for column in columns]
@@ -155,6 +155,9 @@ class _Over(Local):
         self.reads_ahead, self.in_order = base.reads_ahead, base.in_order
         self.rereadable = base.rereadable
 
+    def stamp(self) -> str:
+        return self.base.stamp()
+
 
 class Encoded(_Over):
     """Rows that a function makes of blocks of others, when they are asked for.
@@ -185,6 +188,9 @@ class Encoded(_Over):
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
         return self.base.numbers(index)
+
+    def compared(self) -> list[slice]:
+        return self.base.compared()
 
     def _made(self, block: Any, index: Any) -> Any:
         try:

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import float_dtype, unique
+from .._numerics.arrays import float_dtype, row_slices, unique
+from .limits import limits
 
 __all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
 
@@ -74,7 +75,7 @@ class Reduction(ABC):
 class Progress:
     """Is told how far a pass is; one that keeps what it is told can resume a pass."""
 
-    def begin(self, n_blocks: int) -> tuple[int, Any]:
+    def begin(self, blocks: list[slice]) -> tuple[int, Any]:
         """Return how many blocks are done already, and the sum over them."""
         return 0, None
 
@@ -310,6 +311,14 @@ class Source(ABC):
         They are held where they fit the memory that `memory_limits` allows: here, or by the
         workers of a cluster; those of rows that can only be read in order in a file.
         """
+
+    def compared(self) -> list[slice]:
+        """Return the rows by which these data are told from others: all, or a sample of a file."""
+        return list(row_slices(len(self), limits().block_rows))
+
+    def stamp(self) -> str:
+        """Return size and time of the files that rows are read from, as far as they are known."""
+        return ""
 
     def check_sketch(self, sketch: Any) -> None:
         """Raise where a sketch wants what these rows cannot give."""
