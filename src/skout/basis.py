@@ -23,6 +23,7 @@ from ._linalg import (
     triangular_inverse,
     triangular_product,
 )
+from ._prepared import prepared
 from ._validation import check_choice, check_number, check_rng, check_rows
 from .accuracy import Plan, accuracy_plan
 from .chunks import Chunks, on_cluster
@@ -260,7 +261,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return project(self._features(), rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
     def _features(self) -> LandmarkFeatures:
-        return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+        parts = (self.kernel_, self.landmarks_, self.weights_)
+        return prepared(self, "features", parts, LandmarkFeatures)
 
     def combine(self, values: Any) -> np.ndarray:
         """Return the sums over landmarks that the basis functions are, of `values` instead.

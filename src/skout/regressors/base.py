@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from .._arrays import float_dtype, n_rows
 from .._lazy import in_memory, subset
 from .._linalg import square_root
+from .._prepared import prepared
 from .._validation import (
     check_alphas,
     check_choice,
@@ -181,7 +182,8 @@ class KernelMachineBase(BaseEstimator):
         if on_cluster(X):
             return lazily(self, "_decision", X, self.coef_.shape[1:], like=self.basis_.landmarks_)
         rows = check_rows(self, self.kernel_, X, reset=False)
-        matrix = self.basis_.on_features(self.coef_)
+        parts = (self.coef_, self.basis_.components_)
+        matrix = prepared(self, "matrix", parts, lambda coef, _: self.basis_.on_features(coef))
         F = project(self.basis_._features(), rows, matrix, n_jobs=self.n_jobs)
         return (F + self.intercept_).astype(float_dtype(rows), copy=False)
 

@@ -18,6 +18,7 @@ from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory
 from .._linalg import check_definite, large_matrices_on
 from .._threads import map_blocks
+from .._prepared import prepared
 from .._validation import (
     as_columns,
     check_alphas,
@@ -45,6 +46,10 @@ __all__ = ["KernelRidge"]
 _ORIGIN_ROWS = 8192
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
+
+
+def _in_float64(kernel: Any, landmarks: Any) -> LandmarkFeatures:
+    return LandmarkFeatures(kernel, astype(landmarks, np.float64))
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -320,7 +325,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return F[:, 0] if self._is_vector else F
         if not hasattr(self, "basis_"):
             # coefficients of a float64 fit, which may be large, want float64 kernel values
-            features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
+            features = prepared(self, "features", (self.kernel_, self.landmarks_), _in_float64)
             F = project(features, rows, self._matrix, n_jobs=self.n_jobs, dtype=np.float64)
         else:
             F = project(self.basis_._features(), rows, self._matrix, n_jobs=self.n_jobs)
