@@ -222,8 +222,11 @@ def take(objects: Any, index: Any) -> Any:
         return {name: take(column, index) for name, column in objects.items()}
     if hasattr(objects, "iloc"):
         return objects.iloc[index]
-    if sparse.issparse(objects) and objects.format in _NO_ROWS:
-        return objects.tocsr()[index]
+    if sparse.issparse(objects):
+        if objects.format in _NO_ROWS:
+            objects = objects.tocsr()
+        everything = isinstance(index, slice) and index == slice(0, objects.shape[0])
+        return objects if everything else objects[index]  # unlike arrays, they copy for a slice
     if hasattr(objects, "shape"):
         return objects[index]
     if isinstance(index, slice):

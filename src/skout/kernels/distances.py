@@ -24,7 +24,9 @@ def block_buffer(A: Any, m: int, out: Any) -> Any:
 def squared_norms(A: Any) -> Any:
     """Return ||a||^2 of each row, in the dtype of A."""
     if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+        row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+        squares = A.data.astype(np.float64) ** 2
+        return np.bincount(row, squares, minlength=A.shape[0]).astype(A.dtype)
     return row_dots(A, A)
 
 

@@ -50,6 +50,7 @@ _ORIGIN_ROWS = 8192
 _ONCE_ROWS = 8192
 
 
+
 def _has_sketch(model: KernelRidge) -> bool:
     if model.sketch is None:
         raise AttributeError(
