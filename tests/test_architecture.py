@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 # From the ground up; a module imports from lower layers. "__init__" is skout as users see it.
 LAYERS = [
     [
-        *("_arrays", "_definite", "_inputs", "_lazy", "_linalg", "_streams", "_threads"),
+        *("_arrays", "_definite", "_files", "_inputs", "_lazy", "_linalg", "_streams", "_threads"),
         "_validation",
     ],
     ["kernels", "sketches", "losses", "metrics", "molecules", "sources"],

@@ -6,12 +6,9 @@ a whole, so that there is always a complete one; and read without executing anyt
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import tempfile
 import time
 import zipfile
 from numbers import Integral
@@ -21,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import n_rows, row_keys, take
+from ._files import replacing, warn_unwritten
 from .chunks import on_cluster
 from .moments import Moments, Sample
 from .sources.blocks import Blocks
@@ -56,7 +54,7 @@ class Checkpoint:
 
     def __init__(self, path: Any, **facts: Any) -> None:
         self.path = Path(path)
-        if not self.path.parent.is_dir():
+        if not self.path.parent.is_dir() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
         self.facts: dict[str, str] = {}
         self._stored = self._load() if self.path.exists() else None
@@ -104,22 +102,17 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the file: the fit is done."""
-        self.path.unlink(missing_ok=True)
+        """Delete the file: the fit is done. A link to it stays."""
+        self.path.resolve().unlink(missing_ok=True)
 
     def _write(self, **arrays: np.ndarray) -> None:
         """Replace the file as a whole, so that a crash leaves this one or the one before."""
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        with (
+            warn_unwritten(self.path),
+            replacing(self.path) as part,
+            open(part, "wb") as file,
+        ):
+            np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def _load(self) -> dict[str, np.ndarray]:
         try:
