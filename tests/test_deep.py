@@ -282,7 +282,9 @@ def test_junk_checkpoints_are_explained(kind, tmp_path):
     junk(kind, path)
     before = path.read_bytes()
     net = NeuralRegressor(Small, training=quick(), checkpoint=path, device="cpu")
-    message = r"checkpoint '.*net\.pt' is not a checkpoint that can be read \(.*\)\. Give another path"
+    message = (
+        r"checkpoint '.*net\.pt' is not a checkpoint that can be read \(.*\)\. Give another path"
+    )
     with pytest.raises(ValueError, match=message) as found:
         net.fit(X, Z)
     assert "weights_only" not in str(found.value)
@@ -487,9 +489,13 @@ def test_dsokr_takes_binary_inputs():
 
 def test_rows_that_a_module_cannot_take_are_described():
     X, Z = problem(60)
-    with pytest.raises(ValueError, match=r"first rows, X of shape \(2, 5\) and float32: .*Embedding"):
+    with pytest.raises(
+        ValueError, match=r"first rows, X of shape \(2, 5\) and float32: .*Embedding"
+    ):
         fitted(lambda n: nn.Embedding(10, n), X, Z)
-    with pytest.raises(ValueError, match=r"X of shape \(2, 5\) and int64: .*a torch tensor is given"):
+    with pytest.raises(
+        ValueError, match=r"X of shape \(2, 5\) and int64: .*a torch tensor is given"
+    ):
         fitted(Small, torch.ones((60, 5), dtype=torch.int64), Z)
 
 

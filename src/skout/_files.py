@@ -32,9 +32,7 @@ _UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _ZEROS = 2**20
 
 
-def check_place(
-    path: str | os.PathLike[str], name: str = "path", *, streams: bool = True
-) -> None:
+def check_place(path: str | os.PathLike[str], name: str = "path", *, streams: bool = True) -> None:
     """Raise, before any work, if a file cannot be written there.
 
     Parameters
