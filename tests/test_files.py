@@ -72,7 +72,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     place = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(place))  # names of sockets are short
-        with pytest.raises(OSError, match="no file: give another path.*socket"):
+        with pytest.raises(OSError, match=r"no file: give another path.*socket"):
             skout.save(Gaussian(), place)
     assert stat.S_ISSOCK(place.stat().st_mode)
 
@@ -82,7 +82,7 @@ def test_pools_are_not_mapped_to_pipes(tmp_path):
     os.mkfifo(pipe)
     Y = np.eye(3)
     decoder = skout.decoding.CandidateDecoder().fit(skout.KernelBasis("linear").fit(Y), Y)
-    with pytest.raises(ValueError, match="path must be a file. Got .*pipe', a pipe or a device"):
+    with pytest.raises(ValueError, match=r"path must be a file\. Got .*pipe', a pipe or a device"):
         decoder.embed(Y, pipe)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

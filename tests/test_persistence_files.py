@@ -466,7 +466,7 @@ def test_full_disk_leaves_the_old_file(when, saved, tmp_path, monkeypatch):
 
     if when == "write":
         monkeypatch.setattr(
-            files, "open", lambda path, mode: Full(open(path, mode, 0)), raising=False
+            files, "open", lambda path, mode: Full(io.FileIO(path, mode)), raising=False
         )
     else:
         monkeypatch.setattr(os, when, full)
@@ -481,7 +481,7 @@ def test_full_disk_leaves_the_old_file(when, saved, tmp_path, monkeypatch):
 def test_full_disk_of_the_system(saved, tmp_path, monkeypatch):
     path = tmp_path / "model.skout"
     path.write_bytes(saved)
-    monkeypatch.setattr(files, "open", lambda _, mode: open("/dev/full", mode), raising=False)
+    monkeypatch.setattr(files, "open", lambda _, mode: io.FileIO("/dev/full", mode), raising=False)
     with pytest.raises(OSError, match="No space left"):
         skout.save(Gaussian(), path)
     assert list(tmp_path.iterdir()) == [path]

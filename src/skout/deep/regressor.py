@@ -67,10 +67,10 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     -----
     Inputs are arrays, CSR matrices, tensors, lists of strings (for modules with `tokenize`), dicts
     of these (keyword arguments of the module) or a torch Dataset. Arrays become float32; those of
-    integers become int64 where the module has an `nn.Embedding`; a tensor stays as it is. Several cards, or machines: call
-    `torch.distributed.init_process_group` in a script that torchrun starts, and fit in each process
-    on the same data; a batch is shared by all of them. The same `random_state` gives the
-    same network on one device; PyTorch promises no more than that.
+    integers become int64 where the module has an `nn.Embedding`; a tensor stays as it is. Several
+    cards, or machines: call `torch.distributed.init_process_group` in a script that torchrun
+    starts, and fit in each process on the same data; a batch is shared by all of them. The same
+    `random_state` gives the same network on one device; PyTorch promises no more than that.
 
     Examples
     --------

@@ -12,8 +12,17 @@ from scipy import sparse
 from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
-from .. import conformal, decoding, ensemble, kernels, losses, molecules, predictor, regressors
-from .. import sketches
+from .. import (
+    conformal,
+    decoding,
+    ensemble,
+    kernels,
+    losses,
+    molecules,
+    predictor,
+    regressors,
+    sketches,
+)
 from .._arrays import Joint, Ragged, n_rows, take
 from .._linalg import PartlyWhitened
 from ..basis import KernelBasis

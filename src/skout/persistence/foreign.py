@@ -87,8 +87,8 @@ def _archive_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
     if unknown:
         raise TypeError(
             f"{what}, with parts that are not trusted in a file: {', '.join(unknown)}. They could "
-            "not be loaded again, so nothing is saved. Use an estimator without them: a type such as "
-            "np.float64 for a numpy.dtype, or fit this step outside the model."
+            "not be loaded again, so nothing is saved. Use an estimator without them: a type such "
+            "as np.float64 for a numpy.dtype, or fit this step outside the model."
         )
     array = writer.value(np.frombuffer(data, dtype=np.uint8), path)
     return {"kind": "sklearn", "class": name_of(type(item)), "archive": array}
