@@ -24,7 +24,6 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from tqdm import tqdm
 
 from skout import KernelClassifier, KernelMachine, KernelRidge
-from skout.solvers.design import Design
 from skout.kernels import Gaussian
 from skout.losses import (
     EpsilonInsensitive,
@@ -37,6 +36,7 @@ from skout.losses import (
 )
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
+from skout.solvers.design import Design
 
 GAMMA, ALPHA, SEED, D = 0.05, 1e-5, 0, 10
 EPSILON, TAU, KAPPA = 0.1, 0.9, 0.3

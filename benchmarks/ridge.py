@@ -24,8 +24,8 @@ from tqdm import tqdm
 
 from skout import KernelRidge
 from skout.basis.features import project
-from skout.kernels import Gaussian
 from skout.basis.moments import Sample
+from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
 
 GAMMA, ALPHA, SEED = 0.01, 1e-5, 0

@@ -22,9 +22,9 @@ from measure import measure, print_table, write_record
 from skout import KernelBasis
 from skout._numerics.arrays import row_slices
 from skout._numerics.threads import map_blocks
+from skout.basis.features import LandmarkFeatures
 from skout.datasets import load_qm9
 from skout.decoding import StringDecoder
-from skout.basis.features import LandmarkFeatures
 from skout.kernels import NGram
 from skout.sketches import SubSample
 

@@ -27,8 +27,8 @@ from common import FIGURES, clock, mean_sd
 from pieces import Plan, Results, alone, run_script
 
 from skout import KernelBasis, iokr
-from skout.datasets import make_low_rank_regression
 from skout.basis.moments import Moments
+from skout.datasets import make_low_rank_regression
 from skout.sketches import PSparsified
 from skout.solvers import ridge
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skout.solvers.design import Design
 from skout.datasets import make_robust_regression
 from skout.losses import EpsilonInsensitive, Huber
 from skout.metrics import relative_mse
 from skout.solvers import Problem, Solution, solve_convex
+from skout.solvers.design import Design
 
 
 @dataclass

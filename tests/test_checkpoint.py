@@ -225,7 +225,10 @@ def test_a_sample_of_an_array_on_disk_counts(tmp_path, stopped):
 def test_other_blocks_are_refused(tmp_path):
     path = tmp_path / "fit.npz"
     interrupted(path)
-    with skout.memory_limits(block_rows=200), pytest.raises(ValueError, match="blocks is 20 of up to 100"):
+    with (
+        skout.memory_limits(block_rows=200),
+        pytest.raises(ValueError, match="blocks is 20 of up to 100"),
+    ):
         model(path).fit(Source(X), Y)
 
 
@@ -324,3 +327,53 @@ def test_many_equal_outputs(tmp_path):
     with skout.memory_limits(block_rows=100):
         resumed, whole = model(path).fit(Source(X), many), model(None).fit(X, many)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+
+
+FULL = """
+import resource, sys, warnings
+import numpy as np
+from skout import KernelRidge, block_budget, checkpoint
+from skout.sketches import SubSample
+
+checkpoint._EVERY = 0.0
+X = np.random.default_rng(0).standard_normal((1000, 3))
+model = KernelRidge("gaussian", SubSample(40), random_state=0, checkpoint=sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+with warnings.catch_warnings(record=True) as found, block_budget(rows=100):
+    warnings.simplefilter("always")
+    model.fit(X, X[:, 0])
+    coef = model.coef_
+    same = model.set_params(checkpoint=None).fit(X, X[:, 0]).coef_
+print(*{str(one.message) for one in found}, np.array_equal(coef, same))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits")
+def test_a_fit_goes_on_where_the_disk_is_full(tmp_path):
+    line = [sys.executable, "-c", FULL, str(tmp_path / "fit.npz")]
+    run = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(
+        f"checkpoint '{tmp_path}/fit.npz' could not be written ([Errno 27] File too large: "
+    )
+    assert run.stdout.endswith(" True\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_a_checkpoint_stays(tmp_path):
+    target, link = tmp_path / "fit.npz", tmp_path / "link"
+    link.symlink_to(target)
+    interrupted(link)
+    assert link.is_symlink()
+    assert target.is_file()
+    with skout.block_budget(rows=100):
+        model(link).fit(X, Y)
+    assert link.is_symlink()
+    assert not target.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_checkpoint_is_no_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="checkpoint must be a file"):
+        model(tmp_path / "pipe").fit(X, Y)

@@ -306,9 +306,75 @@ def test_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatch):
     for ours, theirs in zip(resumed.module_.parameters(), whole.module_.parameters(), strict=True):
         assert_array_equal(ours.detach().numpy(), theirs.detach().numpy())
     assert resumed.best_epoch_ == whole.best_epoch_
-    assert not list(tmp_path.glob("*.part"))
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "whole.pt"]
     with pytest.raises(ValueError, match="of another network, other settings or other data"):
         regressor(path).fit(X, Z + 1.0)
+
+
+def junk(kind, path):
+    if kind == "another archive":
+        with path.open("wb") as file:
+            np.savez(file, a=np.ones(3))
+    elif kind == "other tensors":
+        torch.save({"weights": torch.ones(2)}, path)
+    elif kind == "a tensor":
+        torch.save(torch.ones(2), path)
+    elif kind == "an object":
+        torch.save(Small(3), path)
+    else:
+        path.write_bytes({"empty": b"", "text": b"epoch 3", "pickle": pickle.dumps(Stop)}[kind])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["empty", "text", "pickle", "another archive", "other tensors", "a tensor", "an object"],
+)
+def test_junk_checkpoints_are_explained(kind, tmp_path):
+    X, Z = problem(60)
+    path = tmp_path / "net.pt"
+    junk(kind, path)
+    before = path.read_bytes()
+    net = NeuralRegressor(Small, training=quick(), checkpoint=path, device="cpu")
+    message = (
+        r"checkpoint '.*net\.pt' is not a checkpoint that can be read \(.*\)\. Give another path"
+    )
+    with pytest.raises(ValueError, match=message) as found:
+        net.fit(X, Z)
+    assert "weights_only" not in str(found.value)
+    assert path.read_bytes() == before
+
+
+def test_place_of_the_checkpoint_is_checked_first(tmp_path):
+    X, Z = problem(60)
+    net = NeuralRegressor(Small, training=quick(), device="cpu")
+    with pytest.raises(FileNotFoundError, match="checkpoint: there is no folder"):
+        net.set_params(checkpoint=tmp_path / "none" / "net.pt").fit(X, Z)
+    with pytest.raises(IsADirectoryError, match="checkpoint must be a file"):
+        net.set_params(checkpoint=tmp_path).fit(X, Z)
+
+
+FULL = """
+import resource, sys, warnings
+import numpy as np
+from skout.deep import MLP, NeuralRegressor, Training
+
+X = np.random.default_rng(0).standard_normal((60, 5))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+model = NeuralRegressor(MLP, training=Training(2), checkpoint=sys.argv[1], device="cpu")
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    model.fit(X, X[:, :2])
+print(len(model.history_), *{str(one.message) for one in found})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits")
+def test_training_goes_on_where_the_disk_is_full(tmp_path):
+    line = [sys.executable, "-c", FULL, str(tmp_path / "net.pt")]
+    run = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(f"2 checkpoint '{tmp_path}/net.pt' could not be written (")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_schedule():
@@ -445,6 +511,58 @@ def test_integers_stay_integers():
         return nn.Sequential(nn.Embedding(10, 8), nn.Flatten(), nn.LazyLinear(n_outputs))
 
     assert fitted(embedding, X, X[:, :2].astype(float)).predict(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "uint16", "int64", "float64"])
+def test_integers_are_quantities_to_other_modules(dtype):
+    X, Z = problem(60)
+    X = (3.0 * np.abs(X)).astype(dtype)
+    model, same = fitted(Small, X, Z), fitted(Small, X.astype(np.float32), Z)
+    assert_array_equal(model.predict(X), same.predict(X.astype(np.float32)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
+def test_small_integers_are_positions_to_an_embedding(dtype):
+    X = np.random.default_rng(0).integers(0, 10, (60, 4)).astype(dtype)
+
+    def embedding(n_outputs):
+        return nn.Sequential(nn.Embedding(10, 8), nn.Flatten(), nn.LazyLinear(n_outputs))
+
+    model, same = (fitted(embedding, rows, X[:, :2] / 9.0) for rows in (X, X.astype(np.int64)))
+    assert_array_equal(model.predict(X), same.predict(X.astype(np.int64)))
+
+
+def test_dsokr_takes_binary_inputs():
+    X, Z = problem(60)
+    Y = (Z > 0).astype(int)
+    net = dsokr(Small, "tanimoto", training=quick(), device="cpu", random_state=0)
+    for dtype in (bool, np.uint8, np.int64):
+        assert net.fit((X > 0).astype(dtype), Y).predict((X > 0).astype(dtype)).shape == Y.shape
+
+
+def test_rows_that_a_module_cannot_take_are_described():
+    X, Z = problem(60)
+    with pytest.raises(
+        ValueError, match=r"first rows, X of shape \(2, 5\) and float32: .*Embedding"
+    ):
+        fitted(lambda n: nn.Embedding(10, n), X, Z)
+    with pytest.raises(
+        ValueError, match=r"X of shape \(2, 5\) and int64: .*a torch tensor is given"
+    ):
+        fitted(Small, torch.ones((60, 5), dtype=torch.int64), Z)
+
+
+def test_prediction_needs_no_optimizer():
+    X, Z = problem(60)
+    made = []
+
+    def optimizer(parameters, **options):
+        made.append(1)
+        return torch.optim.SGD(parameters, **options)
+
+    model = fitted(Small, X, Z, training=quick(optimizer=optimizer))
+    model.predict(X)
+    assert made == [1]
 
 
 def test_a_single_output():

@@ -79,7 +79,11 @@ def test_kernels_decoders_and_networks_with_parts():
 @pytest.mark.parametrize(
     ("model", "params", "message"),
     [
-        (KernelRidge(), {"sketch__size": 3}, "sketch is None, which has no parameters. Give sketch"),
+        (
+            KernelRidge(),
+            {"sketch__size": 3},
+            "sketch is None, which has no parameters. Give sketch",
+        ),
         (KernelRidge("gausian"), {"kernel__gamma": 3}, "kernel is 'gausian', which has no"),
         (KernelRidge(), {"kernel__gama": 3}, "Invalid parameter 'gama' for estimator Gaussian"),
         (KernelRidge(), {"nothing__size": 3}, "Invalid parameter 'nothing'"),

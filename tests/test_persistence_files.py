@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge
 import skout
 from skout import persistence
 from skout.kernels import Gaussian
-from skout.persistence import FileError, describe
+from skout.persistence import FileError, describe, files
 from skout.persistence.files import read_file, write_file
 
 FILES = Path(__file__).parent / "files"
@@ -465,8 +465,9 @@ def test_full_disk_leaves_the_old_file(when, saved, tmp_path, monkeypatch):
             return full() if self.tell() + len(data) > 1500 else super().write(data)
 
     if when == "write":
-        opened = os.fdopen
-        monkeypatch.setattr(os, "fdopen", lambda number, mode: Full(opened(number, mode, 0)))
+        monkeypatch.setattr(
+            files, "open", lambda path, mode: Full(io.FileIO(path, mode)), raising=False
+        )
     else:
         monkeypatch.setattr(os, when, full)
     with pytest.raises(OSError, match="No space left"):
@@ -480,13 +481,7 @@ def test_full_disk_leaves_the_old_file(when, saved, tmp_path, monkeypatch):
 def test_full_disk_of_the_system(saved, tmp_path, monkeypatch):
     path = tmp_path / "model.skout"
     path.write_bytes(saved)
-    opened = os.fdopen
-
-    def on_full_disk(number, mode):
-        os.close(number)
-        return opened(os.open("/dev/full", os.O_WRONLY), mode)
-
-    monkeypatch.setattr(os, "fdopen", on_full_disk)
+    monkeypatch.setattr(files, "open", lambda _, mode: io.FileIO("/dev/full", mode), raising=False)
     with pytest.raises(OSError, match="No space left"):
         skout.save(Gaussian(), path)
     assert list(tmp_path.iterdir()) == [path]

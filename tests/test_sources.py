@@ -157,7 +157,9 @@ def test_machine(alpha, n, stored):
 
 def test_coordinates_of_blocks_go_to_a_file():
     basis = skout.KernelBasis("gaussian", SubSample(30), random_state=0).fit(X)
-    rows = skout._numerics.validation.check_rows(basis, basis.kernel_, cut(X, Y).open(0).X, reset=False)
+    rows = skout._numerics.validation.check_rows(
+        basis, basis.kernel_, cut(X, Y).open(0).X, reset=False
+    )
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         filed = Coordinates.of_basis(basis, rows)
         assert isinstance(filed._Z, np.memmap)

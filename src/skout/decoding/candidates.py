@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
+from .._numerics.files import check_place, replacing
 from .._numerics.inputs import named
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
@@ -26,7 +26,7 @@ from ..rows import Memory, Source, encoded, source
 from .base import Decoder
 from .index import as_index
 from .outputs import PendingOutputs, plain_outputs
-from .pools import EmbeddedPool, as_sets, check_found, check_sets, with_copies
+from .pools import EmbeddedPool, as_sets, check_found, check_sets, new_map, with_copies
 from .recognise import are_lists, check_kinds, comparable, kinds
 from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import (
@@ -203,6 +203,8 @@ class CandidateDecoder(Decoder):
         pool : EmbeddedPool
         """
         check_is_fitted(self)
+        if path is not None:
+            check_place(path, streams=False)
         if candidates is None:
             return self._own_pool()
         if isinstance(candidates, EmbeddedPool):
@@ -259,21 +261,22 @@ class CandidateDecoder(Decoder):
         self, rows: Source, coordinates: np.ndarray | None = None, path: Any = None
     ) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
-        n, p = len(rows), self.basis_.rank_
-        shape = (n, p + 1)
-        # an earlier pool may still read a file of that name, so it is replaced, not overwritten
-        made = None if path is None else Path(path).with_name(f".{Path(path).name}.part")
-        out = np.empty(shape) if made is None else open_memmap(made, "w+", np.float64, shape)
+        shape = (len(rows), self.basis_.rank_ + 1)
+        if path is None:
+            return self._fill(np.empty(shape), rows, coordinates)
+        with replacing(path) as part:  # an earlier pool may still read a file of that name
+            self._fill(new_map(part, shape), rows, coordinates)
+        return open_memmap(path, "r")
+
+    def _fill(self, out: np.ndarray, rows: Source, coordinates: np.ndarray | None) -> np.ndarray:
+        p = self.basis_.rank_
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
-        for some in row_slices(n, _DIAGONAL):
+        for some in row_slices(len(out), _DIAGONAL):
             out[some, p] = -self.basis_.kernel_.diag(rows.take(some))
-        if made is None:
-            return out
-        del out  # which is written with its last reference
-        return open_memmap(made.replace(path), "r")
+        return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""

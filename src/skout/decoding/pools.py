@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from .._numerics.arrays import n_rows, take
+from .._numerics.files import reserve
 from .search import Found
 from .sets import CandidateSets
 
-__all__ = ["EmbeddedPool", "as_sets", "check_found", "check_sets", "with_copies"]
+__all__ = ["EmbeddedPool", "as_sets", "check_found", "check_sets", "new_map", "with_copies"]
 
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
@@ -82,6 +85,16 @@ class EmbeddedPool:
 
     def __len__(self) -> int:
         return len(self.objects) if self.is_per_query else n_rows(self.objects)
+
+
+def new_map(path: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a new .npy file of float64 as a memory map, which has its room on the disk."""
+    dtype = np.dtype(np.float64)
+    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    with open(path, "wb") as file:
+        npy.write_array_header_1_0(file, header)
+        reserve(file, file.tell() + math.prod(shape) * dtype.itemsize)
+    return npy.open_memmap(path, "r+")
 
 
 def as_sets(found: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:

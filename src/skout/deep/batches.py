@@ -45,6 +45,7 @@ def as_source(X: Any, module: Any, device: torch.device) -> Source:
     X : array, CSR matrix, tensor, dict of these, list of str, or torch Dataset
         Strings need a module with `tokenize`; the items of a Dataset are what the module takes.
     module : nn.Module
+        Arrays of integers become int64 where it has an embedding; other numbers become float32.
     device : torch.device
     """
     if isinstance(X, Mapping):
@@ -53,7 +54,7 @@ def as_source(X: Any, module: Any, device: torch.device) -> Source:
         return _Tokens(X, module, device)
     if isinstance(X, torch.utils.data.Dataset):
         return _Items(X, device)
-    return _Array(X, device)
+    return _Array(X, module, device)
 
 
 def call(module: Any, batch: Any) -> Tensor:
@@ -72,11 +73,11 @@ def _are_strings(X: Any) -> bool:
 class _Array(Source):
     """A matrix, or an array of any number of axes, of numbers."""
 
-    def __init__(self, X: Any, device: torch.device) -> None:
+    def __init__(self, X: Any, module: Any, device: torch.device) -> None:
         if sparse.issparse(X):
             self._rows: Any = X.tocsr()
         else:
-            self._rows = X if isinstance(X, Tensor) else _tensor(X)
+            self._rows = X if isinstance(X, Tensor) else _tensor(X, _takes_integers(module))
             if self._rows.numel() <= _RESIDENT:
                 self._rows = self._rows.to(device)
         self._device = device
@@ -93,8 +94,16 @@ class _Array(Source):
         return self._rows[index.to(self._rows.device)].to(self._device)
 
 
-def _tensor(X: Any) -> Tensor:
-    """Return numbers as a tensor: floats in float32, integers as they are."""
+def _takes_integers(module: Any) -> bool:
+    """Whether integers are positions in a table of this module, not quantities."""
+    tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    return isinstance(module, torch.nn.Module) and any(
+        isinstance(part, tables) for part in module.modules()
+    )
+
+
+def _tensor(X: Any, keep_integers: bool) -> Tensor:
+    """Return numbers as a tensor: float32, or int64 for integers that are to be kept."""
     with numbers_in(X, "X"):
         array = np.asarray(X)
     if array.dtype.kind not in "fiub":
@@ -102,7 +111,9 @@ def _tensor(X: Any) -> Tensor:
             "X must be numbers, a list of strings for a module that has `tokenize`, a dict of "
             f"these or a torch Dataset. Got {type(X).__name__} of {array.dtype}."
         )
-    if array.dtype.kind == "f":
+    if keep_integers and array.dtype.kind in "iu":
+        array = array.astype(np.int64, copy=False)
+    else:
         array = array.astype(np.float32, copy=False)
         if not np.isfinite(array).all():
             raise ValueError("X has NaN or infinity, or numbers too large for float32.")

@@ -17,12 +17,13 @@ from torch import nn
 
 from .._estimators import PartsByName, all_at_once
 from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.files import check_place
 from .._numerics.inputs import numbers_in
 from .._numerics.validation import check_number, check_rng
 from ..losses import Squared, as_loss
 from .batches import as_source, call
 from .criteria import KernelLoss
-from .training import Batches, Trainer, Training
+from .training import Batches, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
 
@@ -66,10 +67,11 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     Notes
     -----
     Inputs are arrays, CSR matrices, tensors, lists of strings (for modules with `tokenize`), dicts
-    of these (keyword arguments of the module) or a torch Dataset. Several cards, or machines: call
-    `torch.distributed.init_process_group` in a script that torchrun starts, and fit in each process
-    on the same data; a batch is shared by all of them. The same `random_state` gives the
-    same network on one device; PyTorch promises no more than that.
+    of these (keyword arguments of the module) or a torch Dataset. Arrays become float32; those of
+    integers become int64 where the module has an `nn.Embedding`; a tensor stays as it is. Several
+    cards, or machines: call `torch.distributed.init_process_group` in a script that torchrun
+    starts, and fit in each process on the same data; a batch is shared by all of them. The same
+    `random_state` gives the same network on one device; PyTorch promises no more than that.
 
     Examples
     --------
@@ -174,10 +176,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         check_is_fitted(self, "module_")
         training = Training() if self.training is None else self.training
-        criterion = KernelLoss(self.loss)
-        trainer = Trainer(self.module_, criterion, training, 1, 0, self._device)
         source = as_source(X, self.module_, self._device)
-        F = trainer.predict(source).numpy().astype(np.float64)
+        F = predictions(self.module_, source, training, self._device).numpy().astype(np.float64)
         return F[:, 0] if self._is_vector else F
 
     def _targets(self, X: Any, y: Any) -> np.ndarray:
@@ -246,7 +246,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             torch.manual_seed(0)
             index = torch.arange(min(2, len(data)))
             inputs, *_ = data.batch(index, index.to(self._device))
-            out = call(self.module_, inputs)
+            out = _first_call(self.module_, inputs)
         expected = (min(2, len(data)), n_outputs)
         if not isinstance(out, torch.Tensor) or tuple(out.shape) != expected:
             got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
@@ -263,6 +263,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         if self.checkpoint is None:
             return None
         path = Path(self.checkpoint)
+        check_place(path, "checkpoint")
         shapes = [(name, tuple(p.shape)) for name, p in self.module_.state_dict().items()]
         settings = (sorted(trainer.training.get_params().items(), key=str), str(self.loss), seed)
         code = hashlib.blake2b(repr((shapes, settings, targets.shape)).encode(), digest_size=16)
@@ -278,6 +279,26 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         tags.input_tags.string = True
         tags.non_deterministic = True
         return tags
+
+
+def _first_call(module: nn.Module, inputs: Any) -> Any:
+    """Call a module; where it cannot take its inputs, say what they were."""
+    try:
+        return call(module, inputs)
+    except (RuntimeError, IndexError) as error:
+        given = inputs if isinstance(inputs, dict) else {"X": inputs}
+        shown = ", ".join(f"{name} of {_shown(part)}" for name, part in given.items())
+        raise ValueError(
+            f"module cannot take its first rows, {shown}: {error}. Numbers of arrays are float32, "
+            "or int64 where they are integers and the module has an nn.Embedding; a torch tensor "
+            "is given to the module as it is."
+        ) from error
+
+
+def _shown(part: Any) -> str:
+    if isinstance(part, torch.Tensor):
+        return f"shape {tuple(part.shape)} and {str(part.dtype).removeprefix('torch.')}"
+    return type(part).__name__
 
 
 def _device(name: str) -> torch.device:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,11 +18,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
+from .._numerics.files import replacing, warn_unwritten
 from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
 from .criteria import KernelLoss
 
-__all__ = ["Batches", "Trainer", "Training"]
+__all__ = ["Batches", "Trainer", "Training", "predictions"]
 
 # (predictions, targets) -> a number, smaller is better
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -34,6 +34,8 @@ _OPTIMIZERS = {
     "sgd": torch.optim.SGD,
 }
 _PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# What a checkpoint has.
+_STATE = {"about", "epoch", "history", "best", "module", "optimizer", "scheduler", "scaler"}
 # Rows of a batch where only predictions are wanted, in multiples of a training batch.
 _PREDICTED = 4
 # Batches whose rows are sorted by length together: short ones then are padded less.
@@ -149,6 +151,35 @@ class Batches:
         return inputs, self.targets[on_device], residual, weights
 
 
+def _autocast(device: torch.device, training: Training) -> Any:
+    dtype = _PRECISIONS[training.precision]
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
+
+
+@torch.inference_mode()
+def predictions(
+    module: nn.Module, source: Source, training: Training, device: torch.device
+) -> Tensor:
+    """Return the predictions of all rows, without dropout, on the CPU.
+
+    Parameters
+    ----------
+    module : nn.Module
+        On its device; it is in the mode of evaluation afterwards.
+    source : Source
+    training : Training
+        The size of batches and the precision are used.
+    device : torch.device
+    """
+    module.eval()
+    parts = []
+    with _autocast(device, training):
+        for index in torch.arange(len(source)).split(_PREDICTED * int(training.batch_size)):
+            inputs = source.batch(index, index.to(device))
+            parts.append(call(module, inputs).float().cpu())
+    return torch.cat(parts)
+
+
 def _shuffled(
     n: int, size: int, lengths: Tensor | None, generator: torch.Generator
 ) -> list[Tensor]:
@@ -253,7 +284,7 @@ class Trainer:
         share, index, on_device = self._share(data, index, on_device)
         inputs, targets, residual, weights = data.batch(index, on_device)
         self.optimizer.zero_grad(set_to_none=True)
-        with self._autocast():
+        with _autocast(self.device, self.training):
             prediction = call(self.runner, inputs)
         loss = self.criterion(prediction, targets, residual, weights)
         if share is not None:
@@ -290,10 +321,6 @@ class Trainer:
         if self.training.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
 
-    def _autocast(self) -> Any:
-        dtype = _PRECISIONS[self.training.precision]
-        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
-
     @contextmanager
     def _random(self, epoch: int) -> Iterator[None]:
         """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
@@ -302,23 +329,11 @@ class Trainer:
             torch.manual_seed(self.seed + 104729 * (epoch + 1) + self.rank)
             yield
 
-    @torch.inference_mode()
-    def predict(self, source: Source) -> Tensor:
-        """Return the predictions of all rows, without dropout, on the CPU."""
-        self.module.eval()
-        size = _PREDICTED * int(self.training.batch_size)
-        parts = []
-        with self._autocast():
-            for index in torch.arange(len(source)).split(size):
-                inputs = source.batch(index, index.to(self.device))
-                parts.append(call(self.module, inputs).float().cpu())
-        return torch.cat(parts)
-
     def validate(
         self, data: Batches, metric: Callable[[np.ndarray, np.ndarray], float] | None
     ) -> float:
         """Return the metric of the predictions of a validation part; default the mean loss."""
-        F = self.predict(data.source)
+        F = predictions(self.module, data.source, self.training, self.device)
         if metric is not None:
             return float(metric(F.numpy(), data.targets.cpu().numpy()))
         residual = None if data.residual is None else data.residual.cpu()
@@ -352,16 +367,12 @@ class Trainer:
             "scheduler": {"last_epoch": self.scheduler.last_epoch},
             "scaler": self.scaler.state_dict(),
         }
-        partial = path.with_name(path.name + ".part")
-        with open(partial, "wb") as file:
+        with warn_unwritten(path), replacing(path) as part, open(part, "wb") as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
 
     def load(self, path: Path, about: str) -> None:
         """Go on from a checkpoint, of which only tensors and numbers are read."""
-        state = torch.load(path, map_location=self.device, weights_only=True)
+        state = _read_checkpoint(path, self.device)
         if state["about"] != about:
             raise ValueError(
                 f"The checkpoint {path} is of another network, other settings or other data. "
@@ -403,3 +414,19 @@ class Trainer:
         if patience is None or self.best is None:
             return False
         return self.epoch - int(self.best["epoch"]) >= patience
+
+
+def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
+    """Return what a checkpoint has, if it is one."""
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+        missing = _STATE - state.keys() if isinstance(state, dict) else _STATE
+        why = f"it has no {', '.join(sorted(missing))}" if missing else None
+    except Exception as error:  # PyTorch has many for files that are not its own, with bad advice
+        why = type(error).__name__
+    if why is not None:
+        raise ValueError(
+            f"checkpoint {str(path)!r} is not a checkpoint that can be read ({why}). "
+            "Give another path, or delete the file to begin anew."
+        )
+    return state

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.files import check_place
 from .classes import name_of
 from .description import parts_of
-from .files import FileError, check_place, parse_json, read_file, write_file
+from .files import FileError, parse_json, read_file, write_file
 from .values import Reader, Writer
 
 __all__ = ["FileError", "describe", "load", "save"]

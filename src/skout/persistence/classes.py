@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
-from .. import decoding, kernels, losses, predictor, predictors, regressors, sketches
+from .. import decoding, kernels, losses, molecules, predictor, predictors, regressors, sketches
 from .._numerics.arrays import Joint, Ragged, n_rows, take
 from .._numerics.linalg import PartlyWhitened
 from ..basis import KernelBasis
@@ -29,13 +30,21 @@ from .files import FileError
 
 __all__ = [
     "CLASSES",
+    "FUNCTIONS",
     "TYPES",
     "function_name",
     "name_of",
     "new_parameters",
+    "own_function",
     "restored",
     "saved_state",
 ]
+
+# scikit-learn's scores of features.
+_SCORES = (
+    *("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression"),
+    "r_regression",
+)
 
 
 def name_of(kind: type) -> str:
@@ -73,6 +82,11 @@ def function_name(item: Any, path: str) -> str:
     return name
 
 
+def _is_number_type(kind: Any) -> bool:
+    """Whether this is a type of NumPy's scalars, such as np.float32 or np.number."""
+    return isinstance(kind, type) and issubclass(kind, np.generic)
+
+
 def _public_classes() -> list[type]:
     """Return the classes that skout's modules export; what they add is found here at once."""
     modules = (decoding, kernels, losses, predictor, predictors, regressors, sketches)
@@ -97,7 +111,22 @@ TYPES |= {
     name_of(kind): kind
     for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 }
-TYPES |= {name_of(kind): kind for kind in (type(None), np.ndarray)}
+TYPES |= {name_of(kind): kind for kind in (type(None), np.ndarray, object)}
+TYPES |= {name_of(kind): kind for kind in vars(np).values() if _is_number_type(kind)}
+
+#: The only functions that a file may name: they make numbers of numbers or of SMILES. All others
+#: are given at load.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "skout.molecules.fingerprints": molecules.fingerprints,
+    **{f"sklearn.feature_selection.{name}": getattr(feature_selection, name) for name in _SCORES},
+    **{f"numpy.{name}": one for name, one in vars(np).items() if isinstance(one, np.ufunc)},
+}
+_FUNCTION_NAMES = {id(function): name for name, function in FUNCTIONS.items()}
+
+
+def own_function(item: Any) -> str | None:
+    """Return the name of a function that a file may name, None for anything else."""
+    return _FUNCTION_NAMES.get(id(item))
 
 
 def saved_state(item: Any, candidates: bool) -> dict[str, Any]:

@@ -56,10 +56,13 @@ class _Walk:
             return list(node["state"].items())
         if kind == "dict":
             return [(_shortened(key), value) for key, value in node["items"]]
-        if kind in ("list", "tuple"):
+        if kind in ("list", "tuple", "imputer"):
             refs = [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
             return refs
-        fields = ("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values")
+        fields = (
+            *("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values"),
+            "fields",
+        )
         return [(name, node[name]) for name in fields if name in node]
 
 
@@ -77,10 +80,12 @@ def _what(node: dict[str, Any]) -> str:
         return str(node["class"]).rpartition(".")[2]
     if kind == "network":
         return f"network {node['class'] or node['given']}"
-    if kind in ("given", "type", "dtype"):
+    if kind in ("given", "function", "type", "dtype"):
         return f"{kind} {node['name']}"
     if kind == "tree":
         return f"tree on {node['n_features']} features"
+    if kind == "spline":
+        return "spline"
     if kind == "generator":
         return "random generator"
     if "shape" in node:

@@ -26,6 +26,10 @@ _DISTANCES = {
     *("hamming", "l1", "l2", "manhattan", "minkowski", "sqeuclidean"),
 }
 _MOST_JOBS = 1024  # joblib would start a file's million threads
+_SELECTORS = (
+    *("GenericUnivariateSelect", "RFE", "RFECV", "SelectFdr", "SelectFpr", "SelectFromModel"),
+    *("SelectFwe", "SelectKBest", "SelectPercentile", "SequentialFeatureSelector"),
+)
 _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 #: What may not come in an archive of skops, which does not check it: compiled code, read blindly.
 UNCHECKED = (
@@ -41,20 +45,29 @@ def _finishers() -> dict[str, tuple[type, Callable[[Any], None]]]:
     from sklearn import (
         compose,
         ensemble,
+        feature_selection,
         gaussian_process,
         model_selection,
         multioutput,
         neighbors,
         neural_network,
         pipeline,
+        preprocessing,
         svm,
         tree,
     )
+    from sklearn.feature_extraction import text
     from sklearn.gaussian_process import kernels
+    from sklearn.impute import MissingIndicator, SimpleImputer
+    from sklearn.impute._iterative import IterativeImputer  # public after an import of experimental
     from sklearn.neural_network import _stochastic_optimizers as optimizers
 
     plain: list[type] = [
         *(compose.TransformedTargetRegressor, pipeline.Pipeline, neural_network.MLPRegressor),
+        *(compose.ColumnTransformer, compose.make_column_selector, pipeline.FeatureUnion),
+        *(SimpleImputer, IterativeImputer, MissingIndicator, text.HashingVectorizer),
+        *(preprocessing.FunctionTransformer, preprocessing.SplineTransformer),
+        *(getattr(feature_selection, name) for name in _SELECTORS),
         *(multioutput.MultiOutputRegressor, multioutput.RegressorChain),
         *(ensemble.AdaBoostRegressor, ensemble.BaggingRegressor),
         *(optimizers.AdamOptimizer, optimizers.SGDOptimizer),
@@ -75,29 +88,38 @@ def _finishers() -> dict[str, tuple[type, Callable[[Any], None]]]:
         neighbors.RadiusNeighborsRegressor: _grow_neighbours,
         svm.SVR: _check_svm,
         svm.NuSVR: _check_svm,
+        preprocessing.KBinsDiscretizer: _finish_bins,
+        text.CountVectorizer: _check_vocabulary,
+        text.TfidfVectorizer: _check_vocabulary,
     }
     return {name_of(kind): (kind, finish) for kind, finish in found.items()}
 
 
 # Made at load from the other attributes, so not taken from a file.
 _MADE = {"_tree", "_loss"}
+# What is stored of an attribute instead of it.
+_STORED: dict[str, Callable[[Any], Any]] = {"_encoder": lambda encoder: encoder.dtype}
 
 
 def node(writer: Any, item: Any, path: str) -> dict[str, Any] | None:
-    """Return the node of a tree or of an estimator of the list here, None for anything else."""
+    """Return the node of an estimator of the list here or a part of one, else None."""
     name = name_of(type(item))
-    if name == "sklearn.tree._tree.Tree":
-        return _tree_node(writer, item, path)
+    if name in _PARTS:
+        return _PARTS[name](writer, item, path)
     kind, finish = _finishers().get(name, (None, None))
     if kind is not type(item) or finish is None:
         return None
-    state = {key: value for key, value in vars(item).items() if key not in _MADE}
+    state = {
+        key: _STORED[key](value) if key in _STORED else value
+        for key, value in vars(item).items()
+        if key not in _MADE
+    }
     try:
         _made_again(kind, state, finish)  # else it could not be loaded
     except (FileError, AttributeError) as error:
         why = str(error).removeprefix("The file has ")
         raise TypeError(
-            f"{path} is scikit-learn's {kind.__name__}, and is not saved: {why}"
+            f"{path or 'model'} is scikit-learn's {kind.__name__}, and is not saved: {why}"
         ) from error
     return writer.object(name, state, path)
 
@@ -308,4 +330,79 @@ def _check_svm(item: Any) -> None:
     _require(known, f"a support vector machine that is not dense with one of {_SVM_KERNELS}")
 
 
-READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {"tree": _read_tree}
+# Parts of preprocessors ---------------------------------------------------------------------------
+
+
+def _check_vocabulary(item: Any) -> None:
+    """Raise unless words have the columns 0, 1, ...: SciPy does not look whether they are there."""
+    if "vocabulary_" not in vars(item):
+        return
+    words = item.vocabulary_
+    numbers = list(words.values()) if isinstance(words, dict) else [None]
+    fits = all(isinstance(one, int | np.integer) for one in numbers)
+    _require(
+        fits and np.array_equal(np.sort(np.array(numbers, dtype=int)), np.arange(len(numbers))),
+        "a vocabulary whose words are not numbered from 0",
+    )
+
+
+def _finish_bins(item: Any) -> None:
+    """Make the encoder of bins as `fit` does; the file has its dtype only."""
+    if "_encoder" not in vars(item):
+        return
+    from sklearn.preprocessing import OneHotEncoder
+
+    edges = item.bin_edges_
+    _require(
+        isinstance(edges, np.ndarray) and all(isinstance(one, np.ndarray) for one in edges),
+        "bins whose edges are no arrays",
+    )
+    sizes = [len(one) - 1 for one in edges]
+    fits = isinstance(item._encoder, type | np.dtype) and np.array_equal(item.n_bins_, sizes)
+    _require(fits, "bins that are not as many as their edges say")
+    item._encoder = OneHotEncoder(
+        categories=[np.arange(size) for size in sizes],
+        sparse_output=item.encode == "onehot",
+        dtype=item._encoder,
+    ).fit(np.zeros((1, len(sizes))))
+
+
+def _spline_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
+    fields = {name: getattr(item, name) for name in ("t", "c", "k", "extrapolate", "axis")}
+    return {"kind": "spline", "fields": writer.value(fields, path)}
+
+
+def _read_spline(reader: Any, spec: dict[str, Any]) -> Any:
+    """Return a BSpline, which checks what it is made of."""
+    from scipy.interpolate import BSpline
+
+    return BSpline(**reader.value(spec["fields"]))
+
+
+def _triplet_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
+    return {"kind": "imputer", "items": [writer.value(one, path) for one in item]}
+
+
+def _read_triplet(reader: Any, spec: dict[str, Any]) -> Any:
+    """Return what an IterativeImputer has for a column: its number, those used, an estimator."""
+    from sklearn.impute._iterative import _ImputerTriplet
+
+    return _ImputerTriplet(*reader.values(spec["items"]))
+
+
+# Of the classes of parts, by their names.
+_PARTS: dict[str, Callable[[Any, Any, str], dict[str, Any]]] = {
+    "sklearn.tree._tree.Tree": _tree_node,
+    "scipy.interpolate._bsplines.BSpline": _spline_node,
+    "sklearn.impute._iterative._ImputerTriplet": _triplet_node,
+    # the columns that are left, of scikit-learn 1.6, with a warning for those who look at them
+    "sklearn.compose._column_transformer._RemainderColsList": lambda writer, item, path: (
+        writer.node(list(item.data), path)
+    ),
+}
+
+READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "tree": _read_tree,
+    "spline": _read_spline,
+    "imputer": _read_triplet,
+}

@@ -15,15 +15,14 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["DTYPES", "FileError", "check_place", "parse_json", "read_file", "write_file"]
+from .._numerics.files import replacing
+
+__all__ = ["DTYPES", "FileError", "parse_json", "read_file", "write_file"]
 
 #: The names that safetensors has for dtypes.
 DTYPES: dict[str, np.dtype] = {
@@ -75,7 +74,7 @@ def write_file(
     parts: list[Any] = [len(text).to_bytes(8, "little"), text]
     parts += [arrays[name].reshape(-1).view(np.uint8) for name in order]
     digest = hashlib.sha256()
-    with _replacing(path) as out:
+    with replacing(path) as place, open(place, "wb") as out:
         for part in parts:
             digest.update(part)
             out.write(part)
@@ -84,49 +83,6 @@ def write_file(
 
 def _entry(dtype: str, shape: tuple[int, ...], start: int, end: int) -> dict[str, Any]:
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
-
-
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise, before any work, if a file cannot be written there."""
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"path: there is no folder {folder!r}.")
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"path must be a file. Got the folder {os.fspath(path)!r} instead.")
-
-
-@contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a new file beside `path` that takes its place when all is on the disk."""
-    target = os.path.realpath(path)  # a link stays one
-    folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".skout-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        with suppress(OSError):  # there may be no old file
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    """Bring the new name to the disk, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # Reading ------------------------------------------------------------------------------------------

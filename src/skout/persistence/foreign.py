@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.model_selection._search import BaseSearchCV
 
 from . import estimators, networks
-from .classes import function_name, name_of
+from .classes import FUNCTIONS, function_name, name_of, own_function
 from .files import FileError, parse_json
 
 __all__ = ["READERS", "node", "own_type", "restored"]
@@ -38,9 +39,18 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any]:
     found = networks.node(writer, item, path)
     if found is not None:
         return found
+    name = own_function(item)
+    if name is not None:
+        return {"kind": "function", "name": name}
+    if isinstance(item, BaseSearchCV):
+        raise TypeError(
+            f"{path or 'model'} is {type(item).__name__}, a search, which is not saved. Save the "
+            "model that it found: its attribute best_estimator_, after fit."
+        )
     package = type(item).__module__.partition(".")[0]
-    if package == "sklearn":
-        return estimators.node(writer, item, path) or _archive_node(writer, item, path)
+    found = estimators.node(writer, item, path)
+    if found is not None or package == "sklearn":
+        return found or _archive_node(writer, item, path)
     if callable(item) and not isinstance(item, BaseEstimator):
         return writer.given(function_name(item, path), item, path)
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
@@ -57,11 +67,17 @@ def _read_given(reader: Any, spec: dict[str, Any]) -> Any:
     return reader.given[spec["name"]]
 
 
+def _read_function(reader: Any, spec: dict[str, Any]) -> Any:
+    if spec["name"] not in FUNCTIONS:
+        raise FileError(f"The file names the function {spec['name']!r}, which is not allowed.")
+    return FUNCTIONS[spec["name"]]
+
+
 # scikit-learn -------------------------------------------------------------------------------------
 
 
 def _archive_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
-    what = f"{path} is scikit-learn's {type(item).__name__}"
+    what = f"{path or 'model'} is scikit-learn's {type(item).__name__}"
     skops = _skops(f"{what}, and to save it")
     try:
         data = skops.dumps(item)
@@ -71,7 +87,8 @@ def _archive_node(writer: Any, item: Any, path: str) -> dict[str, Any]:
     if unknown:
         raise TypeError(
             f"{what}, with parts that are not trusted in a file: {', '.join(unknown)}. They could "
-            "not be loaded again, so nothing is saved. Use an estimator without them."
+            "not be loaded again, so nothing is saved. Use an estimator without them: a type such "
+            "as np.float64 for a numpy.dtype, or fit this step outside the model."
         )
     array = writer.value(np.frombuffer(data, dtype=np.uint8), path)
     return {"kind": "sklearn", "class": name_of(type(item)), "archive": array}
@@ -106,9 +123,12 @@ def _checked_names(data: bytes) -> list[str]:
         if not all(one.filename.endswith((".npy", "schema.json")) for one in members):
             raise FileError("The file has an archive with parts that are neither arrays nor JSON.")
         parts = list(_parts(parse_json(archive.read("schema.json"))))
-    # skops reads an array once for each number that it goes by, and always where it has none
+    # skops reads an array once for each number that it goes by, and always where it has none; the
+    # words of a vocabulary may be "file", too, but the name of a member is a text
     reads = {
-        (one["file"], one.get("__id__") or -1 - i) for i, one in enumerate(parts) if "file" in one
+        (one["file"], one.get("__id__") or -1 - i)
+        for i, one in enumerate(parts)
+        if isinstance(one.get("file"), str)
     }
     if len(reads) > len({file for file, _ in reads}):
         raise FileError("The file has an archive in which two arrays are the same member.")
@@ -137,6 +157,7 @@ def _skops(purpose: str) -> Any:
 
 READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "given": _read_given,
+    "function": _read_function,
     "sklearn": _read_archive,
     **estimators.READERS,
     **networks.READERS,

@@ -19,7 +19,7 @@ __all__ = ["too_nested"]
 # Items that a container may have, all levels together: so many, and this multiple of all that
 # the file has; and levels, through which hashes go down in a stack.
 _ITEMS, _COPIES, _LEVELS = 10_000_000, 32, 1000
-_CONTAINERS = ("list", "tuple", "set", "frozenset", "objects")
+_CONTAINERS = ("list", "tuple", "set", "frozenset", "objects", "imputer")
 
 
 def too_nested(nodes: Any, arrays: Mapping[str, np.ndarray]) -> str | None:

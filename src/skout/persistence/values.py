@@ -104,13 +104,14 @@ class Writer:
             raise TypeError(f"{path} is nested more than {_MAX_DEPTH} levels deep.")
         self._known[id(item)] = item, None
         self._depth += 1
-        node = self._node(item, path)
+        node = self.node(item, path)
         self._depth -= 1
         number = self.add(node)["ref"]
         self._known[id(item)] = item, number
         return number
 
-    def _node(self, item: Any, path: str) -> dict[str, Any]:
+    def node(self, item: Any, path: str) -> dict[str, Any]:
+        """Return the JSON of an object that others may refer to."""
         kind = type(item)
         if kind in _CONTAINERS:
             items = [self.value(one, f"{path}[{i}]") for i, one in enumerate(item)]
@@ -125,6 +126,9 @@ class Writer:
             return {"kind": "dict", "items": pairs}
         if isinstance(item, np.ndarray) and not isinstance(item, np.ma.MaskedArray):
             return self._array(item, path)
+        if kind is slice:
+            items = [self.value(one, path) for one in (item.start, item.stop, item.step)]
+            return {"kind": "slice", "items": items}
         if isinstance(item, np.dtype):
             return {"kind": "dtype", "name": _dtype_name(item, path)}
         if kind.__name__ in _SPARSE and sparse.issparse(item):
@@ -347,6 +351,13 @@ def _read_objects(reader: Reader, node: dict[str, Any]) -> np.ndarray:
     return flat.reshape(shape)
 
 
+def _read_slice(reader: Reader, node: dict[str, Any]) -> slice:
+    start, stop, step = reader.values(node["items"])
+    if not all(one is None or isinstance(one, int | str) for one in (start, stop, step)):
+        raise FileError("The file has a slice between what are neither positions nor names.")
+    return slice(start, stop, step)
+
+
 def _read_sparse(reader: Reader, node: dict[str, Any]) -> Any:
     parts = tuple(reader.value(node[name]) for name in ("data", "indices", "indptr"))
     if not all(isinstance(part, np.ndarray) for part in parts):
@@ -377,13 +388,16 @@ def _read_object(reader: Reader, node: dict[str, Any]) -> Any:
 
 
 def _grown(name: str, state: dict[str, Any]) -> int:
-    """Return the bytes of the index that an object builds for its rows."""
+    """Return the bytes that an object takes to build what it has for its rows, bins or words."""
     if name == name_of(FaissIndex):
         return getattr(state.get("embedding_"), "nbytes", 0)
     n, *width = getattr(state.get("_fit_X"), "shape", (0,))  # of scikit-learn's neighbours
     leaf = state.get("leaf_size")
     n_leaves = n // max(leaf, 1) + 1 if isinstance(leaf, int) else n
-    return 16 * n + 32 * n_leaves * sum(width)
+    edges, words = state.get("bin_edges_", ()), state.get("vocabulary_", ())
+    bins = sum(getattr(one, "nbytes", 0) for one in edges) if isinstance(edges, np.ndarray) else 0
+    n_words = len(words) if isinstance(words, dict) else 0
+    return 16 * n + 32 * n_leaves * sum(width) + 2 * bins + 8 * n_words
 
 
 def _read_type(reader: Reader, node: dict[str, Any]) -> type:
@@ -405,6 +419,7 @@ _READERS: dict[str, Callable[[Reader, dict[str, Any]], Any]] = {
     "dict": _read_dict,
     "array": Reader.array,
     "objects": _read_objects,
+    "slice": _read_slice,
     "dtype": _read_dtype,
     **dict.fromkeys(_SPARSE, _read_sparse),
     "generator": _read_generator,

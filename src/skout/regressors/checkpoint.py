@@ -6,13 +6,10 @@ a whole, so that there is always a complete one; and read without executing anyt
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
-import os
 import re
-import tempfile
 import time
 import zipfile
 from numbers import Integral
@@ -24,6 +21,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import Rows, row_keys
+from .._numerics.files import replacing, warn_unwritten
 from ..basis.moments import Moments
 from ..basis.passes import Sample
 from ..rows import Blocks, Progress, Source, is_lazy
@@ -57,7 +55,7 @@ class Checkpoint(Progress):
 
     def __init__(self, path: Any, **facts: Any) -> None:
         self.path = Path(path)
-        if not self.path.parent.is_dir():
+        if not self.path.parent.is_dir() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"checkpoint must be a file in a folder that exists. Got {path!r}.")
         self.facts: dict[str, str] = {}
         self._stored = self._load() if self.path.exists() else None
@@ -111,22 +109,17 @@ class Checkpoint(Progress):
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the file: the fit is done."""
-        self.path.unlink(missing_ok=True)
+        """Delete the file: the fit is done. A link to it stays."""
+        self.path.resolve().unlink(missing_ok=True)
 
     def _write(self, **arrays: np.ndarray) -> None:
         """Replace the file as a whole, so that a crash leaves this one or the one before."""
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        with (
+            warn_unwritten(self.path),
+            replacing(self.path) as part,
+            open(part, "wb") as file,
+        ):
+            np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def _load(self) -> dict[str, np.ndarray]:
         try:

@@ -50,7 +50,6 @@ _ORIGIN_ROWS = 8192
 _ONCE_ROWS = 8192
 
 
-
 def _has_sketch(model: KernelRidge) -> bool:
     if model.sketch is None:
         raise AttributeError(

@@ -1,0 +1,223 @@
+"""How files are written: aside, and then in the place of the old one in a single step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["check_place", "replacing", "reserve", "warn_unwritten"]
+
+_TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
+# Seconds after its last change in which a temporary file is left alone, whoever wrote it.
+_YOUNG = 60.0
+# What a full disk, a quota and a limit on the size of files say.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What file systems say that cannot reserve room.
+_UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+_ZEROS = 2**20
+
+
+def check_place(path: str | os.PathLike[str], name: str = "path", *, streams: bool = True) -> None:
+    """Raise, before any work, if a file cannot be written there.
+
+    Parameters
+    ----------
+    path : path
+    name : str, default "path"
+        Of the argument, for the message.
+    streams : bool, default True
+        Whether a pipe or a device, which is written into, will do.
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{name}: there is no folder {folder!r}.")
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            f"{name} must be a file. Got the folder {os.fspath(path)!r} instead."
+        )
+    if _is_stream(path) and not streams:
+        raise ValueError(f"{name} must be a file. Got {os.fspath(path)!r}, a pipe or a device.")
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield where to write a file, which takes the place of `path` when the block ends.
+
+    The file at `path` is the old or the new one at any time, and the old one after an error. A
+    symbolic link stays: the file that it points to is replaced. A pipe, a terminal or a device
+    such as /dev/null is never replaced: `path` itself is yielded, to write into.
+
+    Parameters
+    ----------
+    path : path
+
+    Yields
+    ------
+    part : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skout._numerics.files import replacing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "notes.txt"
+    ...     with replacing(path) as part:
+    ...         _ = part.write_text("all of it")
+    ...     path.read_text()
+    'all of it'
+    """
+    with _errors_name(path):
+        if _is_stream(path):
+            yield Path(path)
+            return
+        target = Path(os.path.realpath(path))
+        _remove_leftovers(target.parent)
+        part = target.with_name(f".skout-{secrets.token_hex(8)}.tmp")
+        with _held(part):
+            try:
+                yield part
+                _sync(part, os.O_RDWR)
+                with suppress(OSError):  # there may be no old file
+                    shutil.copymode(target, part)
+                os.replace(part, target)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+        with suppress(OSError):  # not every system can bring names to the disk
+            _sync(target.parent, os.O_RDONLY)
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Take the room for a file on the disk, so that a memory map of it finds it there.
+
+    Where the disk is full, writing to a memory map ends the process; this raises an OSError.
+
+    Parameters
+    ----------
+    file : binary file, open for writing
+        At its end.
+    size : int
+        Bytes that the file will have.
+    """
+    file.flush()
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    except AttributeError:  # a system without it
+        pass
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+    for start in range(file.tell(), size, _ZEROS):
+        file.write(bytes(min(_ZEROS, size - start)))
+    file.flush()
+
+
+@contextmanager
+def warn_unwritten(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make a warning of an error in writing a checkpoint, without which a fit can go on.
+
+    Parameters
+    ----------
+    path : path
+        Of the checkpoint, for the message.
+    """
+    try:
+        yield
+    except OSError as error:
+        warnings.warn(
+            f"checkpoint {os.fspath(path)!r} could not be written ({error}). The fit goes on; "
+            "make room, or it cannot be resumed from here.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether this is to be written into, since it is there and no file; raise where it cannot."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # there is nothing, or it says so when it is opened
+        return False
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        return True
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "It is there and is no file: give another path", str(path))
+    return False
+
+
+@contextmanager
+def _errors_name(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the path into the error of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+@contextmanager
+def _held(part: Path) -> Iterator[None]:
+    """Make a file, and lock it while it is written: its lock goes with the process."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(part, flags, 0o666)
+    try:
+        if fcntl is None:  # a file that is open cannot take the place of another there
+            os.close(descriptor)
+        else:
+            with suppress(OSError):  # not every file system has locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if fcntl is not None:
+            os.close(descriptor)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files of processes that were killed."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:  # a folder may be closed to readers
+        found = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for entry in found:
+            _remove_leftover(entry)
+
+
+def _remove_leftover(entry: os.DirEntry[str]) -> None:
+    """Delete a temporary file, unless it is young or some process is writing it."""
+    with suppress(OSError):
+        age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+        if age < _YOUNG or not entry.is_file(follow_symlinks=False):
+            return
+        descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an OSError while it is written
+            os.unlink(entry.path)
+        finally:
+            os.close(descriptor)
+
+
+def _sync(path: Path, flags: int) -> None:
+    """Bring a file, or the names of a folder, to the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
