@@ -63,7 +63,7 @@ def _add_fit(app: "typer.Typer") -> None:
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
         decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
         standardize: Annotated[
-            Flag, Option(help="Centre and scale the inputs; default yes, but for kernels of sets.")
+            Flag, Option(help='Centre and scale inputs; default yes, but not for "gaussian:0.5".')
         ] = None,
         missing: Annotated[
             Text, Option(help='Missing input numbers: "error" (default), or "mean" fills them.')

@@ -34,6 +34,8 @@ _ON_GRAPHS = (
     *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
     "neighborhood_subgraph",
 )
+# Kernels that change with the scale of single columns, and take any numbers.
+_OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
 # Of inputs, where no kernel is given.
 _ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
 _OUTPUT_KERNELS = {
@@ -107,11 +109,16 @@ class Settings:
 
     @property
     def standardizes(self) -> bool:
-        """Whether to scale columns of numbers: if not said, for kernels that depend on scales."""
+        """Whether to scale columns of numbers.
+
+        If not said: for kernels that depend on scales, but not for one whose width is given as a
+        number, which is meant for the inputs as they are.
+        """
         if self.standardize is not None:
             return self.standardize
         kernel = parse(self.input_kernel or _ON_NUMBERS, KERNELS, "kernel", "--input-kernel")
-        return isinstance(kernel, Gaussian | Laplacian | Matern | Linear | Polynomial)
+        has_width = isinstance(getattr(kernel, "gamma", None), int | float)
+        return isinstance(kernel, _OF_SCALES) and not has_width
 
 
 def merge(flags: dict[str, Any], config: Path | None) -> Settings:
