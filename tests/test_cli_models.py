@@ -509,7 +509,7 @@ def test_numbers_are_not_ranked(tables, tmp_path, call):
     assert (code, "there is nothing to rank" in err) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "rank", "evaluate"])
+@pytest.mark.parametrize("command", ["fit", "predict", "rank", "embed", "evaluate"])
 def test_help_has_an_example_and_usage_errors_are_two(command, call):
     code, out, _ = call(command, "--help")
     assert code == 0

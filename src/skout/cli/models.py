@@ -14,6 +14,9 @@ __all__ = ["add_models"]
 Text = str | None
 Flag = bool | None
 
+_INPUTS = "Input columns; default all other numbers, or the one of text."
+_STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
+_MISSING = 'Missing input numbers: "error" (default), or "mean" fills them.'
 _CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
 _SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
 
@@ -42,9 +45,7 @@ def _add_fit(app: "typer.Typer") -> None:
             Text,
             Option(help="What they hold: label-set, ranking, string, smiles, numbers (default)."),
         ] = None,
-        inputs: Annotated[
-            Text, Option(help="Input columns; default all other numbers, or the one of text.")
-        ] = None,
+        inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
         input_kernel: Annotated[
             Text, Option(help='"gaussian:0.5", "ngram:4" ...: name:parameters.')
@@ -62,12 +63,8 @@ def _add_fit(app: "typer.Typer") -> None:
         ] = None,
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
         decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
-        standardize: Annotated[
-            Flag, Option(help='Centre and scale inputs; default yes, but not for "gaussian:0.5".')
-        ] = None,
-        missing: Annotated[
-            Text, Option(help='Missing input numbers: "error" (default), or "mean" fills them.')
-        ] = None,
+        standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
+        missing: Annotated[Text, Option(help=_MISSING)] = None,
         separators: Annotated[
             Text, Option(help="Characters between labels of a cell, default ;|")
         ] = None,

@@ -78,12 +78,13 @@ class Saved:
                 f"which holds a {type(pool).__name__}."
             )
         try:
-            return self.model.embed(pool)  # type: ignore[no-any-return]
+            self.model.embed(pool)
         except ValueError as error:
             raise ValueError(
                 f"{path} was embedded by another model, whose coordinates mean something else: "
                 "make it again by `skout embed` with this model."
             ) from error
+        return pool
 
 
 def _shown(outputs: Outputs, part: Part, i: int) -> str:
