@@ -1,10 +1,12 @@
 """The command line on a CSV of a million rows: memory must not grow with the rows; and on bibtex.
 
-    python benchmarks/cli.py [--quick] [--part rows bibtex]
+    python benchmarks/cli.py [--quick] [--part rows columns bibtex]
 
 rows    `skout fit`, `rank`, `predict` and `evaluate` as processes of their own, on files of 100,000
         and 1,000,000 rows with 8 numbers and a set of labels. Their anonymous memory is sampled
         from /proc, so this needs Linux. `--memory 10` makes `fit` stream both files.
+columns `skout fit` and `predict` on 60 rows of up to 100,000 columns: processor seconds, and the
+        slope of their logarithm in that of the columns, which should be 1.
 bibtex  Exported to CSV, fitted and ranked by the command line: the F1 of the first candidates must
         be that of the same model in Python. It needs the folder SKOUT_DATA.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,6 +38,7 @@ from skout.sketches import PSparsified, SubSample
 SEED, D, LABELS, MEMORY = 0, 8, 6, 10
 # Rows that are made and written at a time.
 WRITTEN = 100_000
+PARTS = ["rows", "columns", "bibtex"]
 SKOUT = [sys.executable, "-c", "from skout.cli import main; main()"]
 BIBTEX = {"gamma": 0.00926, "alpha": 3e-5, "landmarks": 300, "output_features": 100}
 
@@ -114,6 +118,49 @@ def with_growth(small: list[dict[str, Any]], large: list[dict[str, Any]]) -> lis
     return [*small, *large]
 
 
+# Many columns -------------------------------------------------------------------------------------
+
+
+def wide_file(d: int) -> dict[str, float]:
+    """Return the processor seconds of each command on 60 rows of d columns."""
+    with tempfile.TemporaryDirectory() as name:
+        data, model = Path(name) / "wide.csv", Path(name) / "model.skout"
+        X = np.random.default_rng(SEED).standard_normal((60, d)).round(3)
+        with open(data, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*(f"x{j}" for j in range(d)), "y"])
+            writer.writerows([*row, row[0]] for row in X.tolist())
+        found = {}
+        for command, words in (
+            ("fit", [data, "--target", "y", "-o", model]),
+            ("predict", [model, data, "-o", Path(name) / "out.csv"]),
+        ):
+            before = user_seconds()
+            run(command, *words)
+            found[command] = user_seconds() - before
+    return found
+
+
+def user_seconds() -> float:
+    """Return the processor seconds of all commands so far, which other work does not change."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+
+
+def wide_files(sizes: list[int]) -> list[dict[str, Any]]:
+    """Return seconds without those of a start, and the slope from each size to the next."""
+    start = wide_file(10)
+    rows: list[dict[str, Any]] = []
+    for d in tqdm(sizes, desc="columns"):
+        for command, seconds in wide_file(d).items():
+            row = {"what": f"{command}, columns", "columns": d, "seconds": seconds - start[command]}
+            before = next((r for r in reversed(rows) if r["what"] == row["what"]), None)
+            if before:
+                ratio = row["seconds"] / before["seconds"]
+                row["slope"] = float(np.log(ratio) / np.log(d / before["columns"]))
+            rows.append(row)
+    return rows
+
+
 # bibtex -------------------------------------------------------------------------------------------
 
 
@@ -171,7 +218,7 @@ def first_candidates(path: Path, n_labels: int) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
-    parser.add_argument("--part", nargs="+", default=["rows", "bibtex"])
+    parser.add_argument("--part", nargs="+", default=PARTS)
     options = parser.parse_args()
     n = 20_000 if options.quick else 1_000_000
     results: list[dict[str, Any]] = []
@@ -183,7 +230,11 @@ def main() -> None:
         head = ["what", "n", "seconds", "peak_megabytes", "more_megabytes", "file_megabytes"]
         print_table(rows, [*head, "model_megabytes", "example_f1"])
         results += rows
-    if not options.quick and set(options.part) == {"rows", "bibtex"}:
+    if "columns" in options.part:
+        wide = wide_files([2500, 10_000] if options.quick else [6250, 25_000, 100_000])
+        print_table(wide, ["what", "columns", "seconds", "slope"])
+        results += wide
+    if not options.quick and set(options.part) == set(PARTS):
         settings = {"seed": SEED, "columns": D, "memory": MEMORY, "bibtex": BIBTEX}
         print("record:", write_record("cli", settings, results))
 

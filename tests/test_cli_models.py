@@ -92,6 +92,7 @@ def read_csv(path):
 
 
 SKETCHED = ["--input-sketch", "subsample:40", "--output-sketch", "p-sparsified:20"]
+SKETCHED += ["--no-standardize"]
 
 
 def api(output_kernel, Y, **options):
@@ -117,7 +118,7 @@ def tags(bits):
 
 WORDS, MOLECULES = COLUMNS["word"], COLUMNS["mol"]
 KINDS = {
-    "joined labels": ("label-set", "tags", "tanimoto", BITS, [], tags),
+    "joined labels": ("label-set", "tags", "f1", BITS, [], tags),
     "every label set": ("label-set", "tags", "f1", BITS, ["--decoder", "label_sets"], tags),
     "joined order": ("ranking", "order", "kendall", RANKS, [], letters),
     "string": ("string", "word", Normalized(NGram(3, short="keep")), WORDS, [], list),
@@ -149,7 +150,7 @@ def test_a_model_is_that_of_python(name, memory, tables, tmp_path, call):
 def test_columns_of_bits_and_of_ranks_come_back_as_such(tables, tmp_path, call):
     model = tmp_path / "model.skout"
     for pattern, kind, kernel, Y, first in (
-        ("label_*", "label-set", "tanimoto", BITS, 0),
+        ("label_*", "label-set", "f1", BITS, 0),
         ("rank_?", "ranking", "kendall", RANKS, 1),
     ):
         words = ["--target", pattern, "--output", kind, "--inputs", "x*", *SKETCHED, "-o", model]
@@ -173,7 +174,7 @@ def test_metrics_are_those_of_python(tables, tmp_path, call):
         assert found["rows"] == N - N_TRAIN
         return found["metrics"]
 
-    guess = api("tanimoto", BITS).predict(X[test])
+    guess = api("f1", BITS).predict(X[test])
     assert evaluated("tags", "label-set") == pytest.approx(
         {
             "example_f1": example_f1(BITS[test], guess),
@@ -249,7 +250,7 @@ def test_rank_writes_a_row_a_query_and_rank(labels_model, tables, tmp_path, call
         "",
     )
     candidates = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]])
-    indices, scores = api("tanimoto", BITS).rank(X[N_TRAIN:], candidates, k=3)
+    indices, scores = api("f1", BITS).rank(X[N_TRAIN:], candidates, k=3)
     found = [json.loads(line) for line in out.read_text().splitlines()]
     names = np.array(["t0", "t1;t2", "", "t0;t1;t2"])
     assert [row["candidate"] for row in found] == names[indices].ravel().tolist()
@@ -262,7 +263,7 @@ def test_rank_without_candidates_takes_training_outputs(labels_model, tables, ca
     code, out, _ = call("rank", labels_model, tables / "test.csv", "-k", "1000")
     assert code == 0
     found = list(csv.DictReader(io.StringIO(out)))
-    expected = api("tanimoto", BITS)
+    expected = api("f1", BITS)
     indices, _ = expected.rank(X[N_TRAIN:], k=len(expected.decoder_.pool_))
     names = np.array(tags(expected.decoder_.pool_))
     assert [row["candidate"] for row in found] == names[indices].ravel().tolist()
@@ -275,7 +276,7 @@ def test_unknown_labels_are_misses_but_no_candidates(labels_model, tables, tmp_p
     code, out, _ = call("evaluate", labels_model, test, "--json")
     assert code == 0
     truth = np.hstack([BITS[N_TRAIN:], np.ones((N - N_TRAIN, 1), int)])
-    guess = np.asarray(api("tanimoto", BITS).predict(X[N_TRAIN:]))
+    guess = np.asarray(api("f1", BITS).predict(X[N_TRAIN:]))
     guess = np.hstack([guess, np.zeros((len(guess), 1), int)])
     found = json.loads(out)["metrics"]
     assert found["example_f1"] == pytest.approx(example_f1(truth, guess))
@@ -398,11 +399,16 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n1,2\n3\n", FIT, "row 2 (line 3) has 1 cells, and the header 2"),
         ("x,y\n" + "1,2\n" * 300 + "1,2,3\n", FIT, "row 301 (line 302) has 3 cells"),
         ("", FIT, "data.csv is empty."),
-        ("x,y\n", [*FIT, "--inputs", "x"], "'y' is text"),
+        ("x,y\n", [*FIT, "--inputs", "x"], "has columns, but no rows"),
         ("x,y\n", [*FIT, "--inputs", "x", "--output", "numbers"], "has columns, but no rows"),
         ("x,x,y\n1,2,3\n", FIT, "two columns 'x'"),
-        ("x,y\n\x00,1\n", FIT, "data.csv"),
-        ("x,y\na,1\n", FIT, "no columns of numbers for inputs"),
+        ("x,y\n\x00,1\n", FIT, "at least two rows"),
+        (
+            "x,z,y\na,b,1\n",
+            FIT,
+            "no columns of numbers for inputs: give --inputs. It has text: x, z",
+        ),
+        ("id,y\n1,1\n", FIT, "no columns of numbers for inputs"),
         ("x,w,y\n1,a,1\n", [*FIT, "--inputs", "x,w"], "--inputs: 'w' is text"),
         ("x,y\n1,2\n", [*FIT, "--inputs", "x,y"], "'y' is in --inputs and in --target"),
         ("x,y\n1,2\n", [*FIT, "--input-kernel", "gausssian"], "Did you mean 'gaussian'?"),
@@ -503,7 +509,7 @@ def test_numbers_are_not_ranked(tables, tmp_path, call):
     assert (code, "there is nothing to rank" in err) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "rank", "evaluate"])
+@pytest.mark.parametrize("command", ["fit", "predict", "rank", "embed", "evaluate"])
 def test_help_has_an_example_and_usage_errors_are_two(command, call):
     code, out, _ = call(command, "--help")
     assert code == 0

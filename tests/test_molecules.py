@@ -175,8 +175,24 @@ def test_bad_arguments(arguments, error, message):
 
 
 def test_unknown_way_out():
-    with pytest.raises(ValueError, match=r"on_error must be one of 'raise', 'none'\. Got 'skip'"):
-        parse_smiles(SMILES, on_error="skip")
+    message = r"on_error must be one of 'raise', 'skip', 'none'\. Got 'drop'"
+    with pytest.raises(ValueError, match=message):
+        parse_smiles(SMILES, on_error="drop")
+    with pytest.raises(ValueError, match=r"on_error must be one of 'raise', 'skip'\. Got 'none'"):
+        fingerprints(SMILES, on_error="none")
+
+
+@pytest.mark.parametrize("at_once", [2, 100])
+def test_skipped_smiles_are_named_and_counted(at_once, monkeypatch):
+    monkeypatch.setattr(molecules, "_AT_ONCE", at_once)
+    message = r"7 of 9 SMILES are invalid and skipped: 'C1CC' at position 1, .* and 2 more\."
+    with pytest.warns(UserWarning, match=message):
+        assert len(parse_smiles(INVALID, on_error="skip")) == 2
+    with pytest.warns(UserWarning, match=message):
+        rows = fingerprints(INVALID, on_error="skip")
+    assert_array_equal(rows.unpack(), fingerprints(["CCO", "CC"]).unpack())
+    with pytest.raises(ValueError, match="1 of 1 SMILES are invalid"):
+        fingerprints(["?"], on_error="skip")
 
 
 def test_without_rdkit(monkeypatch):

@@ -31,14 +31,15 @@ def parse_smiles(smiles: Iterable[Any], *, on_error: str = "raise") -> list[Any]
     ----------
     smiles : list or array of str
         RDKit molecules among them stay as they are.
-    on_error : "raise" or "none", default "raise"
+    on_error : "raise", "skip" or "none", default "raise"
         What to do about invalid SMILES: look at all, then raise one error that says how many there
-        are and shows the first ones, or have None in their places.
+        are and shows the first ones; leave them out with a warning that says the same; or have
+        None in their places.
 
     Returns
     -------
     molecules : list of rdkit.Chem.Mol
-        As many as SMILES.
+        As many as SMILES, but for those that are skipped.
 
     Raises
     ------
@@ -54,12 +55,13 @@ def parse_smiles(smiles: Iterable[Any], *, on_error: str = "raise") -> list[Any]
     >>> [mol is not None for mol in parse_smiles(["CCO", "C1CC"], on_error="none")]
     [True, False]
     """
-    check_choice(on_error, "on_error", ("raise", "none"))
+    check_choice(on_error, "on_error", ("raise", "skip", "none"))
     items = _as_list(smiles)
     found = _parse(items)
-    if on_error == "raise":
-        refuse([i for i, molecule in enumerate(found) if molecule is None], items)
-    return found
+    if on_error == "none":
+        return found
+    refuse([i for i, molecule in enumerate(found) if molecule is None], items, on_error)
+    return [molecule for molecule in found if molecule is not None]
 
 
 def fingerprints(
@@ -69,6 +71,7 @@ def fingerprints(
     n_bits: int = 2048,
     radius: int = 2,
     counts: bool = False,
+    on_error: str = "raise",
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> Any:
@@ -87,6 +90,9 @@ def fingerprints(
         Of "morgan": 2 makes what is known as ECFP4.
     counts : bool, default False
         Whether to count how often each feature occurs. "maccs" has no counts.
+    on_error : "raise" or "skip", default "raise"
+        What to do about invalid SMILES: raise an error, or leave them out, so that there are fewer
+        rows than SMILES. Both say how many there are and show the first ones.
     n_jobs : int, optional
         Threads; None means one.
     verbose : bool, default False
@@ -99,8 +105,7 @@ def fingerprints(
     Raises
     ------
     ValueError
-        If SMILES are invalid: how many of all, and the first ones with their positions. To leave
-        them out, see `parse_smiles`.
+        If SMILES are invalid, or if none is left when these are skipped.
 
     Examples
     --------
@@ -112,6 +117,7 @@ def fingerprints(
            [0.33, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
+    check_choice(on_error, "on_error", ("raise", "skip"))
     names = list(kind) if isinstance(kind, list | tuple) else [str(kind)]
     makers = _makers(names, n_bits, radius, counts, effective_n_jobs(n_jobs or 1))
     items = _as_list(smiles)
@@ -122,10 +128,12 @@ def fingerprints(
         for some in row_slices(len(items), _AT_ONCE):
             found = _parse(items[some])
             invalid += [some.start + i for i, mol in enumerate(found) if mol is None]
-            if not invalid:  # else parse the rest, to tell of all of them
-                parts.append(_side_by_side([make(found) for make in makers]))
+            valid = [mol for mol in found if mol is not None]
+            # an error needs no rows; the rest is parsed to tell of all that are invalid
+            if valid and (on_error == "skip" or not invalid):
+                parts.append(_side_by_side([make(valid) for make in makers]))
             bar.update(len(found))
-    refuse(invalid, items)
+    refuse(invalid, items, "raise" if len(invalid) == len(items) else on_error)
     return stack(parts)
 
 

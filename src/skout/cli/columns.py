@@ -6,13 +6,13 @@ metadata of the model's file.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ..kernels.smiles import molecules
 from .tables import Part, Table
 
 __all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Spread", "Texts"]
@@ -28,11 +28,14 @@ class Inputs:
     is_text : bool
     standardize : bool
         Whether numbers are centred and scaled by `means` and `scales`, which `learn` gathers.
+    missing : "error" or "mean"
+        What becomes of missing numbers.
     """
 
     columns: list[str]
     is_text: bool = False
     standardize: bool = False
+    missing: str = "error"
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
 
@@ -46,8 +49,22 @@ class Inputs:
         """The columns to be read as text."""
         return self.columns if self.is_text else []
 
+    @property
+    def gaps(self) -> list[str]:
+        """The columns that may have missing numbers."""
+        return self.numbers if self.missing == "mean" else []
+
+    @property
+    def learns(self) -> bool:
+        """Whether `learn` must be called."""
+        return self.standardize or self.missing == "mean"
+
     def learn(self, spread: "Spread") -> None:
         """Keep the means and scales of the training rows."""
+        empty = np.flatnonzero(spread.n == 0)
+        if len(empty):
+            name = self.columns[empty[0]]
+            raise ValueError(f"Column {name!r} has no value at all: leave it out with --drop.")
         self.means = spread.mean.tolist()
         self.scales = np.where(spread.variance > 0.0, np.sqrt(spread.variance), 1.0).tolist()
 
@@ -56,23 +73,33 @@ class Inputs:
         if self.is_text:
             return _filled(table, part, self.columns[0])
         X = part.numbers[:, : len(self.columns)]
+        if self.missing == "mean":
+            X = np.where(np.isnan(X), self.means, X)
         return (X - self.means) / self.scales if self.standardize else X
 
 
 class Spread:
-    """Means and variances of columns that come in blocks, accurate also far from zero."""
+    """Means and variances of columns that come in blocks, accurate also far from zero.
+
+    Attributes
+    ----------
+    n : ndarray of int
+        How many numbers each column has; missing ones are left out.
+    mean : ndarray
+    """
 
     def __init__(self) -> None:
-        self.n = 0
-        self.mean = self._squares = np.zeros(0)
+        self.n = np.zeros(1, dtype=int)
+        self.mean = self._squares = np.zeros(1)
 
     def add(self, X: np.ndarray) -> None:
-        """Show it a block of rows."""
-        own, squares = X.mean(axis=0), ((X - X.mean(axis=0)) ** 2).sum(axis=0)
-        if self.n == 0:
-            self.n, self.mean, self._squares = len(X), own, squares
-            return
-        n, share = self.n + len(X), len(X) / (self.n + len(X))
+        """Show it a block of rows, NaN where a number is missing."""
+        filled = ~np.isnan(X)
+        own_n = filled.sum(axis=0)
+        own = np.where(filled, X, 0.0).sum(axis=0) / np.maximum(own_n, 1)
+        squares = (np.where(filled, X - own, 0.0) ** 2).sum(axis=0)
+        n = self.n + own_n
+        share = own_n / np.maximum(n, 1)
         self._squares = self._squares + squares + (own - self.mean) ** 2 * (self.n * share)
         self.mean = self.mean + (own - self.mean) * share
         self.n = n
@@ -80,7 +107,7 @@ class Spread:
     @property
     def variance(self) -> np.ndarray:
         """That of all rows so far."""
-        return self._squares / self.n
+        return self._squares / np.maximum(self.n, 1)
 
 
 class Outputs(ABC):
@@ -114,6 +141,10 @@ class Outputs(ABC):
     def candidates(self, table: Table, part: Part) -> Any:
         """Return the objects of some rows, which the model must be able to predict."""
         return self.read(table, part)
+
+    def unfit(self, part: Part) -> list[int]:
+        """Return the rows, from 0 in this part, whose objects can be no candidates."""
+        return []
 
     @abstractmethod
     def cells(self, objects: Any) -> dict[str, list[Any]]:
@@ -171,13 +202,19 @@ class LabelSets(Outputs):
         return found
 
     def candidates(self, table: Table, part: Part) -> Any:
-        Y = self.read(table, part)
-        if Y.shape[1] > len(self.labels):
-            row = part.start + int(np.flatnonzero(Y[:, len(self.labels) :].getnnz(axis=1))[0])
+        unknown = self.unfit(part) if self.is_text else []
+        if unknown:
             raise ValueError(
-                f"{table.path}: row {row} has a label that the model was not trained with."
+                f"{table.path}: row {part.start + unknown[0]} has a label that the model was not "
+                "trained with. --skip-invalid leaves such candidates out."
             )
-        return Y
+        return self.read(table, part)
+
+    def unfit(self, part: Part) -> list[int]:
+        if not self.is_text:
+            return np.flatnonzero(_no_bits(self._numbers(part)).any(axis=1)).tolist()
+        known = set(self.labels)
+        return [i for i, row in enumerate(self._sets(part)) if not known.issuperset(row)]
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         rows = sparse.csr_matrix(objects)
@@ -216,29 +253,37 @@ class Rankings(Outputs):
             self.first = int(self._numbers(part)[0].min())
 
     def read(self, table: Table, part: Part) -> np.ndarray:
+        wrong = self.unfit(part)
+        if wrong:
+            self._refuse(table, part, wrong[0])
         if not self.is_text:
             ranks = self._numbers(part)
-            low = ranks.min(axis=1, keepdims=True)
-            proper = np.sort(ranks, axis=1) == low + np.arange(ranks.shape[1])
-            self._refuse(table, part, ~proper.all(axis=1), [str(row) for row in ranks])
-            return ranks - low  # those of candidates may count from another number
-        cells = part.texts[self.columns[0]]
-        orders = [_order(cell) for cell in cells]
-        wrong = np.array([sorted(order) != self.items for order in orders])
-        self._refuse(table, part, wrong, cells)
+            return ranks - ranks.min(axis=1, keepdims=True)  # those of candidates may count anew
+        orders = self._orders(part)
         number = {item: j for j, item in enumerate(self.items)}
         ranks = np.empty((len(orders), len(self.items)))
         for row, order in zip(ranks, orders, strict=True):
             row[[number[item] for item in order]] = np.arange(len(order))
         return ranks
 
-    def _refuse(self, table: Table, part: Part, wrong: np.ndarray, shown: Sequence[str]) -> None:
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"{table.path}: row {part.start + i} has {shown[i]!r}, which is no ranking of the "
-                f"{len(self.items)} items {', '.join(self.items)}, each once."
-            )
+    def unfit(self, part: Part) -> list[int]:
+        if self.is_text:
+            orders = self._orders(part)
+            return [i for i, order in enumerate(orders) if sorted(order) != self.items]
+        ranks = self._numbers(part)
+        low = ranks.min(axis=1, keepdims=True)
+        proper = np.sort(ranks, axis=1) == low + np.arange(ranks.shape[1])
+        return np.flatnonzero(~proper.all(axis=1)).tolist()
+
+    def _orders(self, part: Part) -> list[list[str]]:
+        return [_order(cell) for cell in part.texts[self.columns[0]]]
+
+    def _refuse(self, table: Table, part: Part, i: int) -> None:
+        shown = part.texts[self.columns[0]][i] if self.is_text else str(self._numbers(part)[i])
+        raise ValueError(
+            f"{table.path}: row {part.start + i} has {shown!r}, which is no ranking of the "
+            f"{len(self.items)} items {', '.join(self.items)}, each once."
+        )
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         ranks = np.asarray(objects)
@@ -263,6 +308,12 @@ class Texts(Outputs):
 
     def read(self, table: Table, part: Part) -> list[str]:
         return _filled(table, part, self.columns[0])
+
+    def unfit(self, part: Part) -> list[int]:
+        cells = part.texts[self.columns[0]]
+        if self.kind == "smiles":
+            return [i for i, molecule in enumerate(molecules(cells)) if molecule is None]
+        return [i for i, cell in enumerate(cells) if not cell.strip()]
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         return {self.columns[0]: [str(word) for word in objects]}
@@ -307,7 +358,7 @@ def _filled(table: Table, part: Part, column: str) -> list[str]:
 
 
 def _checked_bits(table: Table, part: Part, values: np.ndarray, names: list[str]) -> np.ndarray:
-    wrong = np.argwhere((values != 0) & (values != 1))
+    wrong = np.argwhere(_no_bits(values))
     if len(wrong):
         i, j = wrong[0]
         raise ValueError(
@@ -315,3 +366,7 @@ def _checked_bits(table: Table, part: Part, values: np.ndarray, names: list[str]
             "must be 0 or 1, for a label that the row has not, or has."
         )
     return values
+
+
+def _no_bits(values: np.ndarray) -> np.ndarray:
+    return (values != 0) & (values != 1)

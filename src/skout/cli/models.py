@@ -1,4 +1,4 @@
-"""Commands that fit and use a model: `fit`, `predict`, `rank` and `evaluate`."""
+"""Commands that fit and use a model: `fit`, `predict`, `rank`, `embed` and `evaluate`."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,19 @@ __all__ = ["add_models"]
 Text = str | None
 Flag = bool | None
 
+_INPUTS = "Input columns; default all other numbers, or the one of text."
+_STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
+_MISSING = 'Missing input numbers: "error" (default), or "mean" fills them.'
+_CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
+_SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
+
 
 def add_models(app: "typer.Typer") -> None:
     """Add the commands to the application."""
     _add_fit(app)
     _add_predict(app)
     _add_rank(app)
+    _add_embed(app)
     _add_evaluate(app)
 
 
@@ -38,12 +45,12 @@ def _add_fit(app: "typer.Typer") -> None:
             Text,
             Option(help="What they hold: label-set, ranking, string, smiles, numbers (default)."),
         ] = None,
-        inputs: Annotated[Text, Option(help="Input columns; default all other numbers.")] = None,
+        inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
         input_kernel: Annotated[
             Text, Option(help='"gaussian:0.5", "ngram:4" ...: name:parameters.')
         ] = None,
-        output_kernel: Annotated[Text, Option(help='"tanimoto", "kendall" ...')] = None,
+        output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
         input_sketch: Annotated[
             Text, Option(help='"subsample:500" (rows that are kept), or "none": exact.')
         ] = None,
@@ -56,7 +63,8 @@ def _add_fit(app: "typer.Typer") -> None:
         ] = None,
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
         decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
-        standardize: Annotated[Flag, Option(help="Centre and scale the inputs.")] = None,
+        standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
+        missing: Annotated[Text, Option(help=_MISSING)] = None,
         separators: Annotated[
             Text, Option(help="Characters between labels of a cell, default ;|")
         ] = None,
@@ -78,7 +86,7 @@ def _add_fit(app: "typer.Typer") -> None:
 
         names = ("data", "out", "config", "as_json", "debug")
         settings = merge({k: v for k, v in given.items() if k not in names}, config)
-        check_place(out, "--out")
+        check_place(out, "--out", [data, config])
 
         from .fitting import fit_file
 
@@ -94,9 +102,8 @@ def _add_predict(app: "typer.Typer") -> None:
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
         data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
         out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
-        candidates: Annotated[
-            Path | None, Option(help="A table to choose from; default the training outputs.")
-        ] = None,
+        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
+        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
         form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
         debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
@@ -105,12 +112,12 @@ def _add_predict(app: "typer.Typer") -> None:
 
         Example: skout predict model.skout test.csv -o predictions.csv
         """
-        form = check_format(out, form)
+        form = check_format(out, form, [model, data, candidates])
         from .tables import open_table
         from .using import open_model, predict_table
 
         saved, table = open_model(model), open_table(data)
-        rows = predict_table(saved, table, saved.candidates(candidates), keep)
+        rows = predict_table(saved, table, saved.candidates(candidates, skip_invalid), keep)
         _tell(write_rows(rows, out, form), out)
 
 
@@ -122,9 +129,8 @@ def _add_rank(app: "typer.Typer") -> None:
     def rank(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
         data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
-        candidates: Annotated[
-            Path | None, Option(help="A table to choose from; default the training outputs.")
-        ] = None,
+        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
+        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
         out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
         form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
@@ -134,13 +140,36 @@ def _add_rank(app: "typer.Typer") -> None:
 
         Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
         """
-        form = check_format(out, form)
+        form = check_format(out, form, [model, data, candidates])
         from .tables import open_table
         from .using import open_model, rank_table
 
         saved, table = open_model(model), open_table(data)
-        rows = rank_table(saved, table, saved.candidates(candidates), k)
+        rows = rank_table(saved, table, saved.candidates(candidates, skip_invalid), k)
         _tell(write_rows(rows, out, form), out)
+
+
+def _add_embed(app: "typer.Typer") -> None:
+    """Add `skout embed`."""
+    from typer import Argument, Option
+
+    @app.command()
+    def embed(
+        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
+        data: Annotated[Path, Argument(help="A table of candidates: CSV, TSV, parquet or npz.")],
+        out: Annotated[Path, Option("--out", "-o", help="The file to give to --candidates.")],
+        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
+        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Prepare candidates once, so that `rank`, `predict` and `evaluate` begin at once.
+
+        Example: skout embed model.skout pool.csv -o pool.skpool
+        """
+        check_place(out, "--out", [model, data])
+        from .using import embed_file, open_model
+
+        _show(embed_file(open_model(model), data, out, skip_invalid), as_json)
 
 
 def _add_evaluate(app: "typer.Typer") -> None:
@@ -151,9 +180,8 @@ def _add_evaluate(app: "typer.Typer") -> None:
     def evaluate(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
         data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz, with the target.")],
-        candidates: Annotated[
-            Path | None, Option(help="A table to choose from; default the training outputs.")
-        ] = None,
+        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
+        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
         debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
     ) -> None:
@@ -165,7 +193,7 @@ def _add_evaluate(app: "typer.Typer") -> None:
         from .using import evaluate_table, open_model
 
         saved, table = open_model(model), open_table(data)
-        found = evaluate_table(saved, table, saved.candidates(candidates))
+        found = evaluate_table(saved, table, saved.candidates(candidates, skip_invalid))
         _show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
 
 

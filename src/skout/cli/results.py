@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,16 +18,31 @@ FORMATS = ("csv", "jsonl", "parquet")
 Columns = dict[str, list[Any]]
 
 
-def check_place(path: Path, option: str) -> None:
-    """Raise, before any work, if a file cannot be written there."""
+def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> None:
+    """Raise, before any work, if a file cannot be written there, or is one of those to read."""
     if not path.parent.is_dir():
         raise ValueError(f"{option}: there is no folder {str(path.parent)!r}.")
     if path.is_dir():
         raise ValueError(f"{option} must be a file. Got the folder {str(path)!r} instead.")
+    for other in read:
+        if other is not None and path.exists() and other.exists() and path.samefile(other):
+            raise ValueError(
+                f"{option} {str(path)!r} is {str(other)!r}, which is read: it would be lost. "
+                "Give another name."
+            )
 
 
-def check_format(out: str, given: str | None) -> str:
-    """Return the format of a file, before any work; `-` is standard output."""
+def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
+    """Return the format of a file, before any work; `-` is standard output.
+
+    Parameters
+    ----------
+    out : str
+    given : str, optional
+        The format, where the end of the name does not tell.
+    read : sequence of paths
+        Files that are read, which `out` must not be.
+    """
     if given is not None:
         check_choice(given, "--format", FORMATS)
     if out == "-":
@@ -35,7 +50,7 @@ def check_format(out: str, given: str | None) -> str:
             raise ValueError("--format parquet needs a file: -o FILE.parquet.")
         return given or "csv"
     path = Path(out)
-    check_place(path, "--out")
+    check_place(path, "--out", read)
     found = given or path.suffix.lower().removeprefix(".")
     if found not in FORMATS:
         raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
@@ -66,7 +81,14 @@ def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
 
 @contextmanager
 def _in_place_of(path: Path) -> Iterator[Path]:
-    """Yield where to write; the file takes its place once it is complete."""
+    """Yield where to write; the file takes its place once it is complete.
+
+    A link stays one, and what is no regular file (a pipe, a device) is written into.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = path.resolve()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part

@@ -9,7 +9,16 @@ from typing import Any
 from .. import KernelRidge, iokr
 from .._numerics.validation import check_alphas, check_choice, check_number, resolve
 from ..decoding import DECODERS
-from ..kernels import KERNELS, Mapped, Normalized
+from ..kernels import (
+    KERNELS,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Mapped,
+    Matern,
+    Normalized,
+    Polynomial,
+)
 from ..molecules import fingerprints
 from ..sketches import SKETCHES
 from .columns import OUTPUTS
@@ -25,10 +34,14 @@ _ON_GRAPHS = (
     *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
     "neighborhood_subgraph",
 )
+# Kernels that change with the scale of single columns, and take any numbers.
+_OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
+# Of inputs, where no kernel is given.
+_ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
 _OUTPUT_KERNELS = {
-    "label-set": "tanimoto",
+    "label-set": "f1",
     "ranking": "kendall",
-    "string": "ngram:3,short=keep",
+    "string": _ON_TEXT,
     "smiles": "tanimoto",
 }
 # Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
@@ -60,7 +73,8 @@ class Settings:
     alpha: Any = 1e-3
     intercept: bool | None = None
     decoder: str = "candidates"
-    standardize: bool = False
+    standardize: bool | None = None
+    missing: str = "error"
     separators: str = ";|"
     seed: int = 0
     memory: float = 256.0
@@ -81,6 +95,7 @@ class Settings:
         if self.output is not None:
             check_choice(self.output, "--output", tuple(OUTPUTS))
         check_choice(self.decoder, "--decoder", tuple(DECODERS))
+        check_choice(self.missing, "--missing", ("error", "mean"))
         for side in ("input", "output"):
             parse_sketch(getattr(self, f"{side}_sketch"), f"--{side}-sketch")
             kernel = getattr(self, f"{side}_kernel")
@@ -91,6 +106,19 @@ class Settings:
     def wants_text(self) -> bool:
         """Whether the input kernel is one of strings or graphs."""
         return _name(self.input_kernel or "") in (*_ON_STRINGS, *_ON_GRAPHS)
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether to scale columns of numbers.
+
+        If not said: for kernels that depend on scales, but not for one whose width is given as a
+        number, which is meant for the inputs as they are.
+        """
+        if self.standardize is not None:
+            return self.standardize
+        kernel = parse(self.input_kernel or _ON_NUMBERS, KERNELS, "kernel", "--input-kernel")
+        has_width = isinstance(getattr(kernel, "gamma", None), int | float)
+        return isinstance(kernel, _OF_SCALES) and not has_width
 
 
 def merge(flags: dict[str, Any], config: Path | None) -> Settings:
@@ -130,7 +158,7 @@ def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
     is_text : bool
         Whether inputs are strings.
     """
-    spec = settings.input_kernel or ("ngram:3,short=keep" if is_text else "gaussian")
+    spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
     inputs = _kernel(spec, "--input-kernel", is_text)
     sketch = parse_sketch(settings.input_sketch, "--input-sketch")
     alphas = check_alphas(settings.alpha)

@@ -18,16 +18,19 @@ from typing import Any
 
 import numpy as np
 
+from .kinds import MISSING, as_number, as_numbers
 from .results import load_pyarrow
 
-__all__ = ["Part", "Table", "open_table", "select"]
+__all__ = ["Part", "Table", "is_table", "listed", "open_table", "select"]
 
-# Rows that are looked at to tell numbers from text.
-_HEAD_ROWS = 200
-# Rows and cells that are read at a time; a cell of text takes about 60 bytes.
-_PART_ROWS, _PART_CELLS = 8192, 2**19
-# Bytes of a CSV file that pyarrow reads at a time; a row must fit.
-_PART_BYTES = 2**20
+# Most rows and cells that are read at a time, and the least rows, since a model has some work for
+# each part; a cell of text takes about 60 bytes.
+_PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
+# Bytes of a CSV file that pyarrow reads at a time. It works by the column, so that a part should
+# have some rows; where these take more than the most bytes, the standard library reads by the row.
+_PART_BYTES, _MOST_BYTES, _FEW_ROWS = 2**20, 2**24, 256
+# What pyarrow takes for a missing number.
+_NULLS = [word for one in MISSING for word in {one, one.upper(), one.title()}]
 # Names of columns that a message shows.
 _SHOWN = 12
 
@@ -53,6 +56,11 @@ class Part:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def take(self, keep: Sequence[int]) -> "Part":
+        """Return some of its rows, as if they followed each other."""
+        texts = {name: [cells[i] for i in keep] for name, cells in self.texts.items()}
+        return Part(self.start, self.numbers[list(keep)], texts)
+
     @property
     def nbytes(self) -> int:
         """About how much memory it takes."""
@@ -65,29 +73,35 @@ class Table(ABC):
 
     path: Path
     names: list[str]
-    #: Columns that are numbers, as far as one can tell before all is read.
-    numeric: set[str]
+    #: "number", "date" or "text" for each column, where the file says so; else cells tell.
+    types: dict[str, str] | None = None
 
-    def parts(self, numbers: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Part]:
-        """Yield the rows of some columns; missing numbers are an error.
+    def parts(
+        self, numbers: Sequence[str], texts: Sequence[str] = (), gaps: Sequence[str] = ()
+    ) -> Iterator[Part]:
+        """Yield the rows of some columns.
 
         Parameters
         ----------
         numbers, texts : sequences of str
             Names of columns: those to be read as numbers, and as text.
+        gaps : sequence of str
+            Columns whose missing numbers are NaN; in all others they are an error.
         """
-        missing = [name for name in (*numbers, *texts) if name not in self.names]
+        known, may_miss = set(self.names), set(gaps)
+        missing = [name for name in (*numbers, *texts) if name not in known]
         if missing:
             more = f" (nor {len(missing) - 1} others)" if len(missing) > 1 else ""
             raise ValueError(
-                f"{self.path} has no column {missing[0]!r}{more}. It has: {_listed(self.names)}."
+                f"{self.path} has no column {missing[0]!r}{more}. It has: {listed(self.names)}."
             )
         width = max(1, len(numbers) + len(texts))
-        rows = max(1, min(_PART_ROWS, _PART_CELLS // width))
+        rows = max(_LEAST_ROWS, min(_PART_ROWS, _PART_CELLS // width))
+        allowed = np.array([name in may_miss for name in numbers], dtype=bool)
         found = False
         for part in self._parts(list(numbers), list(texts), rows):
             found = True
-            self._check_finite(part, numbers)
+            self._check_finite(part, numbers, allowed)
             yield part
         if not found:
             raise ValueError(f"{self.path} has columns, but no rows.")
@@ -96,8 +110,11 @@ class Table(ABC):
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
         """Yield parts of so many rows."""
 
-    def _check_finite(self, part: Part, numbers: Sequence[str]) -> None:
-        wrong = np.argwhere(~np.isfinite(part.numbers))
+    def _check_finite(self, part: Part, numbers: Sequence[str], may_miss: np.ndarray) -> None:
+        finite = np.isfinite(part.numbers)
+        if finite.all():
+            return
+        wrong = np.argwhere(~(finite | (np.isnan(part.numbers) & may_miss)))
         if len(wrong):
             i, j = wrong[0]
             value = part.numbers[i, j]
@@ -108,8 +125,23 @@ class Table(ABC):
         what = f"{value!r}, which is no finite number," if value else "no value"
         return ValueError(
             f"{self.path}: column {column!r} has {what} in row {row} (the first after the header "
-            "is 1). Fill it, or leave out the row, or the column with --drop."
+            "is 1). Fill it, or leave out the row, or the column with --drop; `skout fit --missing "
+            "mean` fills missing inputs."
         )
+
+    def _parsed(self, cells: Sequence[Sequence[str]], names: list[str], start: int) -> np.ndarray:
+        """Return cells as numbers."""
+        try:
+            values = as_numbers(list(chain.from_iterable(cells)))
+            return values.reshape(len(cells), len(names))
+        except ValueError:
+            for i, row in enumerate(cells):
+                for name, cell in zip(names, row, strict=True):
+                    try:
+                        as_number(cell)
+                    except ValueError:
+                        raise self.missing(name, start + i, cell.strip()) from None
+            raise
 
 
 class _Csv(Table):
@@ -119,12 +151,9 @@ class _Csv(Table):
         with self._errors(), open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             self.names = [name.strip() for name in next(reader, [])]
-            head = list(islice(self._rows(reader), _HEAD_ROWS))
+            first = next(self._rows(reader), [])
         _check_names(self.names, path)
-        columns = zip(*head, strict=True) if head else ((),) * len(self.names)
-        self.numeric = {
-            name for name, cells in zip(self.names, columns, strict=True) if _are_numbers(cells)
-        }
+        self._row_bytes = sum(map(len, first)) + len(first)
 
     def _errors(self) -> "_CsvErrors":
         return _CsvErrors(self.path)
@@ -161,15 +190,20 @@ class _Csv(Table):
         # it would skip empty cells that are lines, and take a header of two lines for a row
         if len(self.names) == 1 or any("\n" in name or "\r" in name for name in self.names):
             return 0, False
+        n_bytes = max(_PART_BYTES, _FEW_ROWS * self._row_bytes)
+        if n_bytes > _MOST_BYTES:
+            return 0, False
         wanted = list(dict.fromkeys([*numbers, *texts]))
         types = dict.fromkeys(numbers, pyarrow.float64()) | dict.fromkeys(texts, pyarrow.string())
         start = 1
         try:
             reader = arrow_csv.open_csv(
                 self.path,
-                arrow_csv.ReadOptions(column_names=self.names, skip_rows=1, block_size=_PART_BYTES),
+                arrow_csv.ReadOptions(column_names=self.names, skip_rows=1, block_size=n_bytes),
                 arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(column_types=types, include_columns=wanted),
+                arrow_csv.ConvertOptions(
+                    column_types=types, include_columns=wanted, null_values=_NULLS
+                ),
             )
             for batch in reader:
                 part = _of_batch(batch, numbers, texts, start)
@@ -184,31 +218,20 @@ class _Csv(Table):
         self, numbers: list[str], texts: list[str], rows: int, done: int
     ) -> Iterator[Part]:
         """Yield the rows after those that are done, read by the standard library."""
-        at = [self.names.index(name) for name in numbers]
+        place = {name: j for j, name in enumerate(self.names)}
+        at = [place[name] for name in numbers]
         # of one column, itemgetter would give the cell itself
         pick: Any = itemgetter(*at) if len(at) > 1 else lambda row: [row[j] for j in at]
-        columns = {name: self.names.index(name) for name in texts}
+        columns = {name: place[name] for name in texts}
         start = done + 1
         with self._errors(), open(self.path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             next(reader)
             lines = islice(self._rows(reader), done, None)
             while block := list(islice(lines, rows)):
-                matrix = self._matrix([pick(row) for row in block], numbers, start)
+                matrix = self._parsed([pick(row) for row in block], numbers, start)
                 yield Part(start, matrix, {n: [r[j] for r in block] for n, j in columns.items()})
                 start += len(block)
-
-    def _matrix(self, cells: list[Sequence[str]], names: list[str], start: int) -> np.ndarray:
-        shape = (len(cells), len(names))
-        try:
-            values = map(float, chain.from_iterable(cells))
-            return np.fromiter(values, np.float64, count=shape[0] * shape[1]).reshape(shape)
-        except ValueError:
-            for i, row in enumerate(cells):
-                for name, cell in zip(names, row, strict=True):
-                    if not _is_number(cell):
-                        raise self.missing(name, start + i, cell.strip()) from None
-            raise
 
 
 class _CsvErrors:
@@ -236,9 +259,14 @@ class _Parquet(Table):
             raise ValueError(f"{path} is no parquet file: {error}") from error
         self.names = list(schema.names)
         _check_names(self.names, path)
+        self.types = {field.name: self._kind(field.type) for field in schema}
+
+    def _kind(self, kind: Any) -> str:
         types = self._arrow.types
         tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-        self.numeric = {field.name for field in schema if any(test(field.type) for test in tests)}
+        if any(test(kind) for test in tests):
+            return "number"
+        return "date" if types.is_temporal(kind) else "text"
 
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
         start = 1
@@ -256,12 +284,9 @@ class _Parquet(Table):
                 start += len(matrix)
 
     def _floats(self, values: np.ndarray, name: str, start: int) -> np.ndarray:
-        try:
+        if self.types and self.types[name] == "number":
             return values.astype(np.float64)
-        except (TypeError, ValueError):
-            texts = [_text(value) for value in values]
-            bad = next(i for i, text in enumerate(texts) if not _is_number(text))
-            raise self.missing(name, start + bad, texts[bad]) from None
+        return self._parsed([[_text(value)] for value in values], [name], start)[:, 0]
 
 
 class _Npz(Table):
@@ -285,7 +310,8 @@ class _Npz(Table):
             raise ValueError(f"{path}: the arrays differ in their numbers of rows: {lengths}.")
         self.names = list(self._columns)
         _check_names(self.names, path)
-        self.numeric = {name for name, c in self._columns.items() if c.dtype.kind in "biuf"}
+        kinds = dict.fromkeys("biuf", "number") | dict.fromkeys("mM", "date")
+        self.types = {name: kinds.get(c.dtype.kind, "text") for name, c in self._columns.items()}
 
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
         n = len(self._columns[self.names[0]])
@@ -294,7 +320,7 @@ class _Npz(Table):
             matrix = np.empty((some.stop - start, len(numbers)))
             for j, name in enumerate(numbers):
                 values = self._columns[name][some]
-                if name not in self.numeric:
+                if values.dtype.kind not in "biuf":
                     raise self.missing(name, start + 1, str(values[0]))
                 matrix[:, j] = values
             columns = {name: [_text(c) for c in self._columns[name][some]] for name in texts}
@@ -315,6 +341,11 @@ def _numbered(key: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 _READERS: dict[str, type[Table]] = {".parquet": _Parquet, ".npz": _Npz}
 _READERS |= dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), _Csv)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the end of a name is that of a table."""
+    return path.suffix.lower() in _READERS
 
 
 def open_table(path: Path) -> Table:
@@ -339,24 +370,26 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
     >>> select("y,x*", ["x1", "x2", "y", "z"], "--inputs")
     ['y', 'x1', 'x2']
     """
-    if patterns in names:
+    known = set(names)
+    if patterns in known:
         return [patterns]
-    found: list[str] = []
+    found: dict[str, None] = {}  # a set in order
     for word in (word.strip() for word in patterns.split(",")):
-        matches = [name for name in names if name == word or fnmatchcase(name, word)]
+        matches = [word] if word in known else [n for n in names if fnmatchcase(n, word)]
         if not matches:
             near = difflib.get_close_matches(word, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"{option}: there is no column {word!r}.{hint} {_have(names)}")
-        found += [name for name in matches if name not in found]
-    return found
+        found.update(dict.fromkeys(matches))
+    return list(found)
 
 
 def _have(names: Sequence[str]) -> str:
-    return f"There are: {_listed(names)}."
+    return f"There are: {listed(names)}."
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -367,20 +400,6 @@ def _check_names(names: list[str], path: Path) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"{path} has two columns {twice!r}: each needs its own name.")
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _are_numbers(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers but for missing ones; a column of missing ones is not."""
-    filled = [cell for cell in cells if cell.strip()]
-    return bool(filled) and all(map(_is_number, filled))
 
 
 def _text(cell: Any) -> str:

@@ -1,5 +1,7 @@
-"""`skout predict`, `skout rank` and `skout evaluate`: what a model in a file says of a table."""
+"""`skout predict`, `rank`, `embed` and `evaluate`: what a model in a file says of a table."""
 
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import load
+from .. import load, save
 from .._numerics.arrays import n_rows, take
 from .._numerics.validation import check_number
+from ..decoding.pools import EmbeddedPool
 from ..metrics import (
     example_f1,
     hamming_loss,
@@ -21,11 +24,11 @@ from ..metrics import (
 from ..persistence import describe
 from ..rows.stream import join
 from .columns import OUTPUTS, Inputs, Outputs, Spread
-from .fitting import progress
+from .progress import progress
 from .settings import MODULES
-from .tables import Table, open_table, select
+from .tables import Part, Table, is_table, listed, open_table, select
 
-__all__ = ["Saved", "evaluate_table", "open_model", "predict_table", "rank_table"]
+__all__ = ["Saved", "embed_file", "evaluate_table", "open_model", "predict_table", "rank_table"]
 
 
 @dataclass(frozen=True)
@@ -36,17 +39,79 @@ class Saved:
     inputs: Inputs
     outputs: Outputs
 
-    def candidates(self, path: Path | None) -> Any:
-        """Return the candidates of a table, embedded; None for the training outputs."""
-        if self.outputs.kind == "numbers":
-            if path is None:
-                return None
-            raise ValueError("The model predicts numbers, which are not chosen from candidates.")
+    def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
+        """Return the candidates of a table or of `skout embed`; None for the training outputs."""
         if path is None:
             return None
-        table, outputs = open_table(path), self.outputs
-        parts = table.parts(outputs.numbers, outputs.texts)
-        return self.model.embed(join([outputs.candidates(table, part) for part in parts]))
+        if self.outputs.kind == "numbers":
+            raise ValueError("The model predicts numbers, which are not chosen from candidates.")
+        return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
+
+    def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
+        """Return the candidates of a table, embedded."""
+        table, outputs, skipped, n, found = open_table(path), self.outputs, [], 0, []
+        for part in progress(table.parts(outputs.numbers, outputs.texts), "candidates"):
+            n += len(part)
+            unfit = outputs.unfit(part) if skip_invalid else []
+            skipped += [_shown(outputs, part, i) for i in unfit]
+            if len(unfit) < len(part):
+                fit = np.delete(np.arange(len(part)), unfit).tolist()
+                found.append(outputs.candidates(table, part.take(fit) if unfit else part))
+        if skipped:
+            _tell_of(skipped, n, path)
+        try:
+            pool: EmbeddedPool = self.model.embed(join(found))
+        except ValueError as error:
+            if outputs.kind != "smiles":
+                raise
+            raise ValueError(f"{path}: {error} On the command line: --skip-invalid.") from error
+        return pool
+
+    def _embedded(self, path: Path) -> EmbeddedPool:
+        """Return what `skout embed` wrote, if it is of this model."""
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {str(path)!r}.")
+        pool = load(path, mmap=True)
+        if not isinstance(pool, EmbeddedPool):
+            raise ValueError(
+                f"--candidates must be a table, or what `skout embed` wrote. Got {str(path)!r}, "
+                f"which holds a {type(pool).__name__}."
+            )
+        try:
+            self.model.embed(pool)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} was embedded by another model, whose coordinates mean something else: "
+                "make it again by `skout embed` with this model."
+            ) from error
+        return pool
+
+
+def _shown(outputs: Outputs, part: Part, i: int) -> str:
+    cell = f"{part.texts[outputs.columns[0]][i]!r} in " if outputs.is_text else ""
+    return f"{cell}row {part.start + i}"
+
+
+def _tell_of(skipped: list[str], n: int, path: Path) -> None:
+    what = f"{len(skipped):,} of {n:,} candidates in {path} are invalid"
+    if len(skipped) == n:
+        raise ValueError(f"{what}: {listed(skipped)}. None is left.")
+    warnings.warn(f"{what} and skipped: {listed(skipped)}.", stacklevel=3)
+
+
+def embed_file(saved: Saved, data: Path, out: Path, skip_invalid: bool) -> dict[str, Any]:
+    """Embed the candidates of a table and save them; return what was done."""
+    if is_table(out):
+        raise ValueError(f"--out {str(out)!r} would be read as a table: end it in .skpool, say.")
+    start = time.perf_counter()
+    pool = saved.candidates(data, skip_invalid)
+    save(pool, out, metadata={"command_line": {"candidates": len(pool)}})
+    return {
+        "candidates": str(out),
+        "rows": len(pool),
+        "distinct": len(pool.first),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
 
 
 def open_model(path: Path) -> Saved:
@@ -79,11 +144,12 @@ def predict_table(
     """Yield columns of predictions, with some of the table's own before them."""
     inputs, outputs = saved.inputs, saved.outputs
     copied = select(keep, table.names, "--keep") if keep else []
-    clash = [name for name in copied if name in outputs.columns]
+    clash = [name for name in copied if name in set(outputs.columns)]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
     pool = {} if candidates is None else {"candidates": candidates}
-    for part in progress(table.parts(inputs.numbers, [*inputs.texts, *copied]), "predicting"):
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.gaps)
+    for part in progress(parts, "predicting"):
         found = saved.model.predict(inputs.read(table, part), **pool)
         yield {**{name: part.texts[name] for name in copied}, **outputs.cells(found)}
 
@@ -96,7 +162,7 @@ def rank_table(
     if saved.outputs.kind == "numbers":
         raise ValueError("The model predicts numbers: there is nothing to rank. Use predict.")
     inputs, model = saved.inputs, saved.model
-    for part in progress(table.parts(inputs.numbers, inputs.texts), "ranking"):
+    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.gaps), "ranking"):
         k = min(k, _n_candidates(model, candidates))
         indices, scores = model.rank(inputs.read(table, part), candidates, k=k)
         pool = model.decoder_.pool_ if candidates is None else candidates.objects
@@ -124,7 +190,7 @@ def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[s
     wanted = [*inputs.numbers, *outputs.numbers], [*inputs.texts, *outputs.texts]
     score = _NumberScore() if outputs.kind == "numbers" else _MeanScore(_metrics(saved))
     pool = {} if candidates is None else {"candidates": candidates}
-    for part in progress(table.parts(*wanted), "evaluating"):
+    for part in progress(table.parts(*wanted, inputs.gaps), "evaluating"):
         truth = outputs.read(table, part)
         found = saved.model.predict(inputs.read(table, part), **pool)
         score.add(truth, found)

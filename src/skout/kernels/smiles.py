@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,13 +51,17 @@ def _molecule(Chem: Any, smiles: str) -> Any:
         return None
 
 
-def refuse(invalid: list[int], items: list[Any]) -> None:
-    """Raise one error for all SMILES at the positions `invalid`."""
+def refuse(invalid: list[int], items: list[Any], on_error: str = "raise") -> None:
+    """Raise one error for all SMILES at the positions `invalid`, or warn that they are skipped."""
     if not invalid:
         return
     shown = ", ".join(f"{items[i]!r} at position {i}" for i in invalid[:_SHOWN])
     more = f" and {len(invalid) - _SHOWN} more" if len(invalid) > _SHOWN else ""
+    found = f"{len(invalid)} of {len(items)} SMILES are invalid"
+    if on_error == "skip":
+        warnings.warn(f"{found} and skipped: {shown}{more}.", stacklevel=3)
+        return
     raise ValueError(
-        f"{len(invalid)} of {len(items)} SMILES are invalid: {shown}{more}. Mend them or leave "
-        'them out: skout.molecules.parse_smiles(smiles, on_error="none") has None in their places.'
+        f"{found}: {shown}{more}. Mend them or leave them out: skout.molecules.parse_smiles has "
+        'on_error="skip", and on_error="none" to have None in their places.'
     )

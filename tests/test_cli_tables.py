@@ -1,0 +1,357 @@
+"""What the command line makes of tables: kinds of columns, missing cells, candidates, files."""
+
+import csv
+import json
+import os
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
+
+pytest.importorskip("typer.testing")
+
+import skout
+from skout import cli
+from skout.cli.kinds import Content, as_number, as_numbers
+from skout.cli.tables import open_table, select
+from skout.persistence import describe
+
+N = 60
+X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
+TAGS = [";".join(t for t, x in zip("ab", row, strict=True) if x > 0) for row in X]
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line: its exit code, and what it wrote to both streams."""
+
+    def run(*words):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            with pytest.raises(SystemExit) as end:
+                cli.main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+def write(path, **columns):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def with_cell(row, cell):
+    """The first column of X, with another cell in a row (from 1)."""
+    column = [str(x) for x in X[:, 0]]
+    column[row - 1] = cell
+    return column
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path / "t.csv", x0=X[:, 0], x1=X[:, 1], tags=TAGS)
+
+
+FIT = ["--target", "tags", "--output", "label-set"]
+
+
+@pytest.fixture
+def model(table, tmp_path, call):
+    path = tmp_path / "model.skout"
+    assert call("fit", table, *FIT, "-o", path)[0] == 0
+    return path
+
+
+def record(path):
+    return describe(path)["about"]["metadata"]["command_line"]
+
+
+# kinds of columns ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+@pytest.mark.parametrize("row", [2, 55])
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("NA", "column 'x0' has no value in row {}"),
+        ("?", "column 'x0' has no value in row {}"),
+        (" null ", "column 'x0' has no value in row {}"),
+        ("1,234.5", "column 'x0' has '1,234.5', which is no finite number, in row {}"),
+        ("10_2", "column 'x0' has '10_2', which is no finite number, in row {}"),
+        ("-inf", "column 'x0' has '-inf', which is no finite number, in row {}"),
+    ],
+)
+def test_one_odd_cell_is_an_error_wherever_it_is(
+    cell, message, row, has_pyarrow, tmp_path, call, monkeypatch
+):
+    if not has_pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = write(tmp_path / "t.csv", x0=with_cell(row, cell), x1=X[:, 1], tags=TAGS)
+    code, out, err = call("fit", path, *FIT, "-o", tmp_path / "m")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert message.format(row) in err
+
+
+@pytest.mark.parametrize("memory", ["100", "0"])
+def test_missing_numbers_become_means(memory, tmp_path, call):
+    holes = X.copy()
+    holes[[0, 7, 40], 0], holes[3, 1] = np.nan, np.nan
+    cells = [[str(x) if np.isfinite(x) else "NA" for x in column] for column in holes.T]
+    path = write(tmp_path / "t.csv", x0=cells[0], x1=cells[1], y=X[:, 0])
+    words = ["--target", "y", "--missing", "mean", "--memory", memory]
+    words += ["--input-sketch", "subsample:20", "-o", tmp_path / "m"]
+    assert call("fit", path, *words)[0] == 0
+    inputs = record(tmp_path / "m")["inputs"]
+    means = np.nanmean(holes, axis=0)
+    assert_allclose(inputs["means"], means)
+    assert_allclose(inputs["scales"], np.nanstd(holes, axis=0))
+    filled = SimpleImputer().fit_transform(holes)
+    model = skout.KernelRidge(
+        "gaussian", skout.sketches.SubSample(20), fit_intercept=True, random_state=0
+    ).fit((filled - means) / inputs["scales"], X[:, 0])
+    code, out, _ = call("predict", tmp_path / "m", path)
+    expected = model.predict((filled - means) / inputs["scales"])
+    assert_allclose([float(y) for y in out.split()[1:]], expected, rtol=1e-6, atol=1e-9)
+    code, _, err = call("fit", path, "--target", "x0", *words[2:])
+    assert (code, "column 'x0' has no value in row 1" in err) == (1, True)
+
+
+def test_columns_that_are_not_used_are_named(tmp_path, call):
+    columns = {"x0": X[:, 0], "question": [f"why {i}?" for i in range(N)]}
+    columns["day"] = [f"2024-05-{1 + i % 28:02}" for i in range(N)]
+    columns["code"] = [f"{i}_{i}" for i in range(N)]
+    columns["price"] = ["12.5" if i % 2 else "1,234.5" for i in range(N)]
+    columns["nothing"] = ["NA"] * N
+    path = write(tmp_path / "t.csv", id=range(N), **columns, tags=TAGS)
+    code, out, err = call("fit", path, *FIT, "-o", tmp_path / "m", "--json")
+    assert code == 0
+    assert err == (
+        "skout: not used: id (id), question (text), day (date), code (text), "
+        "price (text: '1,234.5' in row 1), nothing (empty)\n"
+    )
+    assert json.loads(out)["not_used"] == [name for name in ("id", *columns) if name != "x0"]
+    assert record(tmp_path / "m")["inputs"]["columns"] == ["x0"]
+    # what was asked for is not told again
+    assert call("fit", path, *FIT, "--inputs", "x0", "-o", tmp_path / "m")[2] == ""
+
+
+def test_an_id_is_no_model_of_its_own(tmp_path, call):
+    words = ["red apple", "green pear", "blue plum"]
+    path = write(
+        tmp_path / "t.csv",
+        id=range(N),
+        question=[words[i % 3] for i in range(N)],
+        tags=["abc"[i % 3] for i in range(N)],
+    )
+    code, _, err = call("fit", path, *FIT, "-o", tmp_path / "m")
+    assert (code, err) == (0, "skout: not used: id (id)\n")
+    assert record(tmp_path / "m")["inputs"]["columns"] == ["question"]
+    code, out, _ = call("evaluate", tmp_path / "m", path, "--json")
+    assert json.loads(out)["metrics"]["exact_matches"] == 1.0
+
+
+@pytest.mark.parametrize(("name", "step"), [("number", 1), ("customer_id", -1)])
+def test_inputs_that_look_like_ids_are_warned_about(name, step, tmp_path, call):
+    columns = {name: range(0, N * step, step), "x0": X[:, 0]}
+    path = write(tmp_path / "t.csv", **columns, tags=TAGS)
+    code, _, err = call("fit", path, *FIT, "-o", tmp_path / "m")
+    assert code == 0
+    assert err.count("\n") == 1
+    assert f"warning: the input {name!r} looks like an id" in err
+
+
+@given(st.lists(st.one_of(st.text(max_size=6), st.floats().map(str), st.from_regex(r"[\d_e.]+"))))
+def test_both_ways_to_read_numbers_agree(cells):
+    def one(cell):
+        try:
+            return as_number(cell)
+        except ValueError:
+            return None
+
+    expected = [one(cell) for cell in cells]
+    content = Content()
+    content.add(cells, 1)
+    n_missing = sum(e is not None and np.isnan(e) for e in expected)
+    words = expected.count(None)
+    assert (content.numbers, content.dates + content.words) == (
+        len(cells) - n_missing - words,
+        words,
+    )
+    if words:
+        with pytest.raises(ValueError, match="is no number"):
+            as_numbers(cells)
+    else:
+        assert_array_equal(as_numbers(cells), np.array(expected, dtype=float))
+
+
+# defaults -----------------------------------------------------------------------------------------
+
+
+def test_defaults_are_f1_and_scaled_inputs(tmp_path, call):
+    wide = X * [1.0, 1e4]
+    path = write(tmp_path / "t.csv", x0=wide[:, 0], x1=wide[:, 1], tags=TAGS)
+    assert call("fit", path, *FIT, "-o", tmp_path / "m")[0] == 0
+    loaded = skout.load(tmp_path / "m")
+    assert isinstance(loaded.output_basis_.kernel_, skout.kernels.F1)
+    inputs = record(tmp_path / "m")["inputs"]
+    scaler = StandardScaler().fit(wide)
+    assert inputs["standardize"]
+    assert_allclose([inputs["means"], inputs["scales"]], [scaler.mean_, scaler.scale_])
+    # a width that is given as a number is meant for the inputs as they are
+    for words in (["--input-kernel", "gaussian:0.5"], ["--no-standardize"]):
+        assert call("fit", path, *FIT, *words, "-o", tmp_path / "m")[0] == 0
+        assert not record(tmp_path / "m")["inputs"]["standardize"]
+
+
+# candidates ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def molecules_model(tmp_path, call):
+    pytest.importorskip("rdkit")
+    which = np.digitize(X[:, 0], [-0.3, 0.4])
+    molecules = [["CCO", "c1ccccc1", "CCN"][j] for j in which]
+    path = write(tmp_path / "train.csv", x0=X[:, 0], mol=molecules)
+    words = ["--target", "mol", "--output", "smiles", "-o", tmp_path / "mol.skout"]
+    assert call("fit", path, *words)[0] == 0
+    return tmp_path / "mol.skout"
+
+
+def test_invalid_candidates_are_skipped_and_named(molecules_model, tmp_path, call):
+    good = write(tmp_path / "good.csv", mol=["CCO", "CCN", "CCCl"])
+    bad = write(tmp_path / "bad.csv", mol=["CCO", "C1CC", "CCN", "?", "CCCl"])
+    data = tmp_path / "train.csv"
+    code, _, err = call("rank", molecules_model, data, "--candidates", bad, "-k", "2")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "2 of 5 SMILES are invalid: 'C1CC' at position 1" in err
+    assert "--skip-invalid" in err
+    words = ["--candidates", bad, "-k", "2", "--skip-invalid"]
+    code, out, err = call("rank", molecules_model, data, *words)
+    assert code == 0
+    assert "2 of 5 candidates in " in err
+    assert "skipped: 'C1CC' in row 2, '?' in row 4." in err
+    assert out == call("rank", molecules_model, data, "--candidates", good, "-k", "2")[1]
+    none = write(tmp_path / "none.csv", mol=["?", "C1CC"])
+    words = ["--candidates", none, "--skip-invalid"]
+    code, _, err = call("rank", molecules_model, data, *words)
+    assert (code, "None is left." in err) == (1, True)
+
+
+def test_candidates_with_unknown_labels_are_skipped(model, table, tmp_path, call):
+    pool = write(tmp_path / "pool.csv", tags=["a", "a;new", "b"])
+    words = ["--candidates", pool, "-k", "5", "--skip-invalid"]
+    code, out, err = call("rank", model, table, *words)
+    assert code == 0
+    assert "skipped: 'a;new' in row 2." in err
+    assert {row["candidate"] for row in csv.DictReader(out.splitlines())} == {"a", "b"}
+
+
+def test_embedded_candidates_rank_as_their_table(molecules_model, tmp_path, call):
+    table = write(tmp_path / "pool.csv", mol=["CCO", "C1CC", "CCN", "CCO", "CCCl"])
+    data, pool = tmp_path / "train.csv", tmp_path / "pool.skpool"
+    code, out, err = call("embed", molecules_model, table, "-o", pool, "--skip-invalid", "--json")
+    assert (code, "'C1CC' in row 2" in err) == (0, True)
+    found = json.loads(out)
+    assert (found["rows"], found["distinct"]) == (4, 3)
+    table.write_text(table.read_text().replace("C1CC\n", ""))
+    for command, words in (("rank", ["-k", "4"]), ("predict", []), ("evaluate", ["--json"])):
+        expected = call(command, molecules_model, data, "--candidates", table, *words)
+        assert expected[0] == 0
+        assert call(command, molecules_model, data, "--candidates", pool, *words) == expected
+
+
+def test_embedded_candidates_belong_to_one_model(model, table, tmp_path, call):
+    pool = tmp_path / "pool"
+    assert call("embed", model, table, "-o", pool)[0] == 0
+    assert call("rank", model, table, "--candidates", pool)[0] == 0
+    assert call("fit", table, *FIT, "--alpha", "0.1", "-o", model)[0] == 0
+    code, out, err = call("rank", model, table, "--candidates", pool)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "pool was embedded by another model" in err
+    code, _, err = call("rank", model, table, "--candidates", model)
+    assert (code, "which holds a StructuredPredictor" in err) == (1, True)
+    code, _, err = call("embed", model, table, "-o", tmp_path / "pool.csv")
+    assert (code, "would be read as a table" in err) == (1, True)
+
+
+# files --------------------------------------------------------------------------------------------
+
+
+def spellings(path):
+    """The same file by other names."""
+    link, hard = path.with_name("link.csv"), path.with_name("hard.csv")
+    link.symlink_to(path)
+    os.link(path, hard)
+    return [path, path.parent / "." / ".." / path.parent.name / path.name, link, hard]
+
+
+def test_a_file_that_is_read_is_not_overwritten(model, table, call):
+    before = table.read_bytes()
+    for out in spellings(table):
+        for words in (
+            ["fit", table, *FIT, "-o", out],
+            ["predict", model, table, "-o", out],
+            ["rank", model, table, "-o", out],
+            ["predict", model, table.with_name("none.csv"), "--candidates", table, "-o", out],
+            ["embed", model, table, "-o", out],
+        ):
+            code, _, err = call(*words)
+            assert (code, "which is read: it would be lost" in err) == (1, True)
+    assert table.read_bytes() == before
+    kept = model.read_bytes()
+    words = ["--format", "csv", "-o", model]
+    assert call("predict", model, table, *words)[0] == 1
+    assert call("embed", model, table, "-o", model)[0] == 1
+    assert model.read_bytes() == kept
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_results_go_into_a_pipe_and_through_a_link(model, table, tmp_path, call):
+    expected = call("predict", model, table)[1]
+    pipe, link, out = tmp_path / "pipe.csv", tmp_path / "link.csv", tmp_path / "out.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert call("predict", model, table, "-o", pipe)[0] == 0
+        assert os.read(reader, 10**6).decode() == expected
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    out.write_text("old")
+    link.symlink_to(out)
+    assert call("predict", model, table, "-o", link)[0] == 0
+    assert link.is_symlink()
+    assert out.read_text() == expected
+
+
+# many columns -------------------------------------------------------------------------------------
+
+
+def test_work_is_linear_in_columns(tmp_path):
+    """Seconds of this thread alone, for 8 times the columns."""
+
+    def seconds(d):
+        path = write(tmp_path / f"{d}.csv", **{f"x{j}": range(3) for j in range(d)})
+        start = time.thread_time()
+        table = open_table(path)
+        names = select("x*", table.names, "--inputs")
+        parts = list(table.parts(names))
+        assert parts[0].numbers.shape == (3, d)
+        return time.thread_time() - start
+
+    seconds(1000)
+    small = min(seconds(5000) for _ in range(3))
+    large = min(seconds(40_000) for _ in range(2))
+    assert large < 24 * small  # 8 is linear, 64 quadratic
