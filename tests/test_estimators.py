@@ -4,9 +4,8 @@ import copy
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -30,6 +29,9 @@ from skout import (
 from skout.kernels import Gaussian, Linear
 from skout.losses import EpsilonInsensitive, Huber, as_loss
 from skout.sketches import SKETCHES, PivotedCholesky, PSparsified, SubSample
+
+pd = extra("pandas")
+pl = extra("polars")
 
 
 @parametrize_with_checks(

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import oracles
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -29,6 +29,8 @@ from skout.metrics import (
     rrmse,
     targets,
 )
+
+pd = extra("pandas")
 
 CASES = {
     "linear": ("linear", oracles.linear),

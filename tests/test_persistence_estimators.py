@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-import skops.io
+from extras import extra
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn import gaussian_process as gp
@@ -34,6 +34,8 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 import skout
 from skout.persistence import FileError, describe, values
 from skout.persistence.files import read_file, write_file
+
+skops_io = extra("skops.io")
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -356,8 +358,8 @@ def with_archive(data, name, folder):
 
 
 def test_archives_bring_no_unchecked_machine(tmp_path):
-    data = skops.io.dumps(MACHINE)
-    assert skops.io.get_untrusted_types(data=data) == []  # so the check must be ours
+    data = skops_io.dumps(MACHINE)
+    assert skops_io.get_untrusted_types(data=data) == []  # so the check must be ours
     with pytest.raises(FileError, match=r"not trusted: sklearn\.svm\._classes\.SVR"):
         skout.load(with_archive(data, "sklearn.svm._classes.SVR", tmp_path))
 
@@ -368,7 +370,7 @@ def test_archives_bring_no_archive(tmp_path):
     with pytest.raises(TypeError, match="neither arrays nor JSON"):
         skout.save([model], tmp_path / "other")
     with pytest.raises(FileError, match="neither arrays nor JSON"):
-        skout.load(with_archive(skops.io.dumps(model), "x", tmp_path))
+        skout.load(with_archive(skops_io.dumps(model), "x", tmp_path))
 
 
 def test_archives_are_strict_json(tmp_path):
@@ -415,7 +417,7 @@ def test_many_copies_of_one_array_are_refused(model, kind, tmp_path, monkeypatch
 
 
 def test_archives_have_each_array_once(tmp_path):
-    data = skops.io.dumps([np.zeros(3), np.ones(3)])
+    data = skops_io.dumps([np.zeros(3), np.ones(3)])
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w") as other:
         first, second = (name for name in archive.namelist() if name.endswith(".npy"))

@@ -8,9 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
+from extras import extra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,6 +24,9 @@ from skout.kernels.spectra import PeakCosine, ProbabilityProduct
 from skout.kernels.spectrum_rows import Spectra, read_spectra
 from skout.sketches import SubSample
 from skout.testing import check_kernel
+
+pd = extra("pandas")
+pl = extra("polars")
 
 KERNELS = {
     "product": ProbabilityProduct(0.02, 0.3),
