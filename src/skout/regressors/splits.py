@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
 
 from .._arrays import row_slices
 from .._inputs import named
@@ -22,6 +21,8 @@ def splits_of(
     cv: Any, n: int, y: Any, *, stratified: bool = False
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the training and test rows of each split of n rows."""
+    from sklearn.model_selection import check_cv  # slow to import
+
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         splits = list(folds.split(np.zeros((n, 1)), y))
