@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from ._arrays import Rows, n_rows
 from ._inputs import check_squares, named, numbers_in
 from ._lazy import LazyRows, is_on_disk
+from ._linalg import symmetric_eigenvalues
 
 __all__ = [
     "as_columns",
@@ -104,7 +105,7 @@ def check_task_matrix(M: Any, d: int) -> np.ndarray:
     if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
         worst = float(np.abs(M - M.T).max())
         raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
-    lowest = float(np.linalg.eigvalsh(M)[0])
+    lowest = float(symmetric_eigenvalues(M)[-1])
     if lowest < -1e-8 * size or size == 0.0:
         raise ValueError(
             "task_matrix must be positive semi-definite and not zero. "
