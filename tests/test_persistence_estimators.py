@@ -172,7 +172,7 @@ def rewritten(model, folder, change):
     return path
 
 
-def tree_arrays(nodes, arrays):
+def tree_arrays(nodes):
     """Return the node of the first tree, and its arrays by name, to be changed in place."""
     tree = next(node for node in nodes if node["kind"] == "tree")
     fields = dict(nodes[tree["nodes"]["ref"]]["items"])
@@ -182,7 +182,7 @@ def tree_arrays(nodes, arrays):
 
 def set_field(field, place, value):
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         arrays[parts[field]["array"]][place] = value
 
     return change
@@ -192,7 +192,7 @@ def set_inner(field, value):
     """Change the last node that has children."""
 
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         inner = np.flatnonzero(arrays[parts["left_child"]["array"]] >= 0)
         arrays[parts[field]["array"]][inner[-1]] = value
 
@@ -203,7 +203,7 @@ def set_array(field, make):
     """Put another array in the place of one, described truthfully."""
 
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         node = parts[field]
         made = np.ascontiguousarray(make(arrays[node["array"]].reshape(node["shape"])))
         arrays[node["array"]] = made
@@ -213,7 +213,7 @@ def set_array(field, make):
 
 
 def set_features(value):
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         for node in nodes:
             if node["kind"] == "tree":
                 node["n_features"] = value
@@ -221,8 +221,8 @@ def set_features(value):
     return change
 
 
-def drop_field(nodes, arrays):
-    tree, _ = tree_arrays(nodes, arrays)
+def drop_field(nodes, _arrays):
+    tree, _ = tree_arrays(nodes)
     nodes[tree["nodes"]["ref"]]["items"].pop()
 
 
@@ -273,7 +273,7 @@ def test_crafted_trees_are_refused(name, model, tmp_path):
 def set_state(name, value, kind):
     """Change an attribute of the last fitted object of a class."""
 
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         found = [one for one in nodes if str(one.get("class")).endswith(f".{kind}")]
         node = [one for one in found if "n_features_in_" in one["state"]][-1]
         node["state"][name] = value
@@ -393,7 +393,7 @@ def test_a_pipeline_around_a_model(tmp_path):
 def repeated(kind, times):
     """Let a list hold the same part many times, each made anew."""
 
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         node = next(
             one for one in nodes if one["kind"] == kind or str(one.get("class")).endswith(kind)
         )
