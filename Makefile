@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
+.PHONY: help demo test test-core test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,18 @@ $(VENV)-oldest/.ready: pyproject.toml constraints-oldest.txt
 
 $(VENV)-newest/.ready:
 	$(PYTHON) -m venv $(VENV)-newest
+	touch $@
+
+# skout alone, as `pip install skout` gives it: tests that need an extra are skipped.
+CORE_TOOLS := hypothesis packaging pytest pytest-xdist
+CORE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) --ignore src/skout/molecules.py tests src
+
+test-core: $(VENV)-core/.ready ## run the tests that need no extra, where none is installed
+	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)
+
+$(VENV)-core/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-core
+	$(VENV)-core/bin/python -m pip install --quiet -c constraints.txt -e . $(CORE_TOOLS)
 	touch $@
 
 lint: $(READY) ## style, format and spelling

@@ -29,7 +29,7 @@ from typing import Any
 
 import hypothesis
 import numpy as np
-import pandas as pd
+from extras import extra
 from fuzz_files import MODELS, WAYS, read_model, saved
 from fuzz_watch import Outcome, peak, watched
 from hypothesis import HealthCheck, Phase, given, settings
@@ -42,6 +42,8 @@ from skout.kernels import NGram, PeakCosine, ProbabilityProduct, WeisfeilerLehma
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import SubSample
 from skout.sources import Blocks, open_parquet
+
+pd = extra("pandas")
 
 LETTERS = st.text(alphabet="CNOPSFclnos[]()=#@+-/\\.%0123456789HBri*:~$> \x00é", max_size=60)
 NUMBERS = st.floats(width=64) | st.integers() | st.booleans() | st.none() | st.text(max_size=4)

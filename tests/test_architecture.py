@@ -5,7 +5,10 @@ The source is read with ``ast``. Each rule is a function from a module to the li
 """
 
 import ast
+import compileall
 import graphlib
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+
+import skout
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 
@@ -30,16 +35,7 @@ LAYERS = [
     ],
     ["regressors", "decoding", "deep"],
     ["predictor"],
-    [
-        "conformal",
-        "ensemble",
-        "selection",
-        "diagnostics",
-        "datasets",
-        "hubs",
-        "plotting",
-        "testing",
-    ],
+    ["conformal", "ensemble", "selection", "diagnostics", "datasets", "hubs", "testing"],
     ["persistence"],
     ["__init__"],
     ["cli", "demo", "__main__"],
@@ -67,8 +63,9 @@ MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60  # without the docstring
 # Names of numpy.linalg, scipy.linalg, torch.linalg ... that factorise, openly or inside.
 FACTORISATIONS = {
-    *("cho_factor", "cholesky", "eig", "eigh", "eigsh", "get_lapack_funcs", "ldl", "lstsq", "lu"),
-    *("lu_factor", "pinv", "pinvh", "qr", "schur", "solve", "splu", "svd", "svds"),
+    *("cho_factor", "cholesky", "eig", "eigh", "eigsh", "eigvals", "eigvalsh", "get_lapack_funcs"),
+    *("ldl", "lstsq", "lu", "lu_factor", "pinv", "pinvh", "qr", "schur", "solve", "splu", "svd"),
+    *("svds", "svdvals"),
 }
 
 # What can run code that a file or a user brings; a pickle may be written, to compare objects.
@@ -307,6 +304,10 @@ def test_package_obeys(rule):
     assert not offences, "\n".join(offences)
 
 
+def test_every_layer_names_rooms_that_exist():
+    assert set(LEVEL) == {module.room for module in MODULES}
+
+
 def test_no_import_cycle():
     graph = {m.name: {target for target, _ in own_imports(m)} - {m.name} for m in MODULES}
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
@@ -330,6 +331,7 @@ def test_no_import_cycle():
         (inverses, "skout._numerics.linalg", "import numpy as np\nnp.linalg.inv(K)"),
         (inverses, "skout._numerics.linalg", "from scipy.linalg import inv"),
         (stray_factorisations, "skout.basis", "import numpy as np\nnp.linalg.eigh(K)"),
+        (stray_factorisations, "skout.basis", "import numpy as np\nnp.linalg.eigvalsh(K)"),
         (stray_factorisations, "skout.basis", "from scipy.linalg import cholesky as chol"),
         (stray_factorisations, "skout.basis", "from scipy.linalg.lapack import dpstrf"),
         (stray_factorisations, "skout.basis", "def f(xp, K):\n    return xp.linalg.qr(K)"),
@@ -361,3 +363,39 @@ def test_import_needs_no_extra():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == []
+
+
+IMPORTS = """
+import time
+
+start = time.process_time()
+import sklearn
+
+between = time.process_time()
+import skout
+
+print(skout.__file__, (time.process_time() - start) / (between - start))
+"""
+
+
+def test_import_takes_hardly_longer_than_that_of_scikit_learn(tmp_path):
+    # of a copy that is compiled, as pip compiles what it installs
+    shutil.copytree(PACKAGE, tmp_path / "skout", ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(tmp_path, quiet=1)
+    ratios = []
+    for _ in range(3):
+        command, env = [sys.executable, "-c", IMPORTS], os.environ | {"PYTHONPATH": str(tmp_path)}
+        run = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert run.returncode == 0, run.stderr
+        path, ratio = run.stdout.split()
+        assert Path(path).is_relative_to(tmp_path)
+        ratios.append(float(ratio))
+    assert min(ratios) < 1.15, "look for slow imports: python -X importtime -c 'import skout'"
+
+
+def test_parts_that_are_imported_later_are_there():
+    code = "import skout; assert 'selection' in dir(skout); print(skout.datasets.load_bibtex)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.startswith("<function"), run.stderr
+    with pytest.raises(AttributeError, match="module 'skout' has no attribute 'nonsense'"):
+        skout.nonsense  # noqa: B018

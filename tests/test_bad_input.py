@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -54,11 +53,13 @@ from skout.kernels import (
 from skout.losses import EpsilonInsensitive, Huber, Pinball
 from skout.molecules import fingerprints, parse_smiles
 
+pytest.importorskip("pandas")
 pytest.importorskip("polars")
 pytest.importorskip("torch")
 pytest.importorskip("rdkit")
 pytest.importorskip("pyarrow")
 
+import pandas as pd
 import polars as pl
 import torch
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import oracles_predictor as oracle
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -18,6 +18,8 @@ from skout.basis.moments import Sample
 from skout.basis.whitening import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
+
+pd = extra("pandas")
 
 KERNELS = [
     Gaussian(0.3),
@@ -296,7 +298,9 @@ def common_letters(A, B):
     return [[len(set(a) & set(b)) for b in B] for a in A]
 
 
-@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
+@pytest.mark.parametrize(
+    "container", [list, tuple, np.array, pytest.param(lambda rows: pd.Series(rows), id="Series")]
+)
 def test_strings_through_a_callable(container):
     words = ["cat", "act", "dog", "god", "bird", "cat", "a"]
     basis = KernelBasis(common_letters)
@@ -371,8 +375,12 @@ def test_gamma_rules_are_resolved_at_fit():
 def test_names_of_coordinates():
     basis = KernelBasis("gaussian", SubSample(4), random_state=0).fit(rows())
     assert list(basis.get_feature_names_out()) == [f"kernelbasis{i}" for i in range(4)]
-    basis.set_output(transform="pandas")
-    frame = basis.transform(rows())
+
+
+def test_names_of_coordinates_in_frames():
+    pytest.importorskip("pandas")
+    basis = KernelBasis("gaussian", SubSample(4), random_state=0).fit(rows())
+    frame = basis.set_output(transform="pandas").transform(rows())
     assert list(frame.columns) == [f"kernelbasis{i}" for i in range(4)]
 
 

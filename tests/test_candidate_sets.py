@@ -5,9 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 import oracles_decoding as oracle
-import pandas as pd
-import polars as pl
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,6 +20,9 @@ from skout.decoding import CandidateDecoder, CandidateSets, EmbeddedPool, candid
 from skout.kernels import Gaussian, Linear, Polynomial, Tanimoto
 from skout.metrics import truth_ranks
 from skout.sketches import SubSample
+
+pd = extra("pandas")
+pl = extra("polars")
 
 WORDS = ["cat", "cart", "dog", "dogs", "bird", "a", "ibis"]
 OTHERS = ["cats", "do", "birds", "boa", "carp", "dodo", "cat"]
@@ -110,8 +112,9 @@ def test_some_entries_of_sets():
     assert some.pool is WORDS
 
 
-@pytest.mark.parametrize("pool", [vectors(), sparse.csr_array(vectors()), pd.DataFrame(vectors())])
-def test_sets_keep_the_container_of_the_pool(pool):
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array, "frame"])
+def test_sets_keep_the_container_of_the_pool(container):
+    pool = pd.DataFrame(vectors()) if container == "frame" else container(vectors())
     some = CandidateSets(pool, [0, 2, 3], [5, 0, 1])
     assert type(some[0]) is type(pool)
     dense = some[0].toarray() if sparse.issparse(pool) else np.asarray(some[0])
@@ -334,7 +337,9 @@ def test_series_for_each_query(index):
     assert list(decoder.decode(F, words)) == decoder.decode(F, OTHERS)
 
 
-@pytest.mark.parametrize("form", [list, np.array, pd.Series], ids=lambda form: form.__name__)
+@pytest.mark.parametrize(
+    "form", [list, np.array, pytest.param(lambda rows: pd.Series(rows), id="Series")]
+)
 def test_numbers_as_objects_for_each_query(form):
     Y = [1, 2, 3]
     decoder, _, F = fitted(oracle.as_matrix(lambda a, b: float(a * b)), Y, n_queries=2)

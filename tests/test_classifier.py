@@ -1,8 +1,8 @@
 """KernelClassifier against scikit-learn's SVC, LinearSVC and LogisticRegression, and itself."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
@@ -18,6 +18,8 @@ from skout import KernelClassifier
 from skout.kernels import Gaussian, Linear
 from skout.losses import Hinge, Logistic, SquaredHinge
 from skout.sketches import PSparsified, SubSample
+
+pd = extra("pandas")
 
 LOSSES = ["hinge", "squared_hinge", "logistic"]
 

@@ -518,7 +518,7 @@ def test_help_has_an_example_and_usage_errors_are_two(command, call):
     assert call(command, "--nonsense")[0] == 2
 
 
-def test_progress_is_shown_on_a_terminal(labels_model, tables, tmp_path, call, monkeypatch):
+def test_progress_is_shown_on_a_terminal(labels_model, tables, call, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stderr", stream)

@@ -5,11 +5,9 @@ import os
 import signal
 from pathlib import Path
 
-import dask
-import dask.array as da
-import h5py
 import numpy as np
 import pytest
+from extras import extra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -43,6 +41,10 @@ from skout.sketches import (
     SubSample,
 )
 
+dask = extra("dask")
+da = extra("dask.array")
+h5py = extra("h5py")
+
 N = 600
 CUTS = [(600,), (300, 300), (150, 150, 150, 150), (7, 300, 0, 1, 292)]
 
@@ -67,7 +69,7 @@ def labels():
 
 @pytest.fixture(scope="module")
 def client():
-    import distributed  # only here: the other tests go without it
+    distributed = pytest.importorskip("distributed")  # only here: the other tests go without it
 
     quiet = {"distributed.scheduler.allowed-failures": 10, "logging.distributed": "critical"}
     with (

@@ -36,7 +36,7 @@ def nearest(kernel, X, Y):
     return StructuredPredictor(KNeighborsRegressor(1), KernelBasis(kernel)).fit(X, Y)
 
 
-def score_rows(model, X, Y, X_te, C, kernel):
+def score_rows(X, Y, X_te, C, kernel):
     """2 k(y, c) - k(c, c), y the output of the nearest training row, by loops."""
     near = [int(np.argmin(np.abs(X[:, 0] - x))) for x in X_te[:, 0]]
     return np.array([[2.0 * kernel(Y[i], c) - kernel(c, c) for c in C] for i in near])
@@ -56,7 +56,7 @@ def test_gaps_and_threshold_by_hand(kernel, truth):
     C = Y[30:]
     sets = ConformalSets(model)
     assert sets.calibrate(X[30:], C, C) is sets
-    S = score_rows(model, X[:30], Y[:30], X[30:], C, truth)
+    S = score_rows(X[:30], Y[:30], X[30:], C, truth)
     gaps = np.sort([row.max() - row[i] for i, row in enumerate(S)])
     assert_allclose(sets.gaps_, gaps, rtol=0, atol=1e-9 * np.abs(S).max())
     assert np.all(np.diff(sets.gaps_) >= 0)
@@ -137,7 +137,7 @@ def test_sets_hold_what_is_within_the_gap(kernel, truth, per_query):
         assert found.sizes.min() >= 1
         for i, pool in enumerate(pools):
             distinct = list(dict.fromkeys(map(tuple, pool)))
-            S = score_rows(model, X[:30], Y[:30], X[[30 + i]], distinct, truth)[0]
+            S = score_rows(X[:30], Y[:30], X[[30 + i]], distinct, truth)[0]
             own = [tuple(c) for c in found[i]]
             sure = [distinct[j] for j in oracle.ranked(S) if S[j] > S.max() - q + 1e-8]
             may = [distinct[j] for j in oracle.ranked(S) if S[j] > S.max() - q - 1e-8]

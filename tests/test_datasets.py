@@ -339,13 +339,15 @@ def test_offline_says_where_to_get_it_and_where_to_put_it(home):
         assert part in message
 
 
-def test_without_a_folder_the_message_says_so(home, monkeypatch):
+@pytest.mark.usefixtures("home")
+def test_without_a_folder_the_message_says_so(monkeypatch):
     monkeypatch.delenv("SKOUT_DATA")
     with pytest.raises(FileNotFoundError, match=r"SKOUT_DATA \(not set\)"):
         toy()
 
 
-def test_the_default_cache_is_that_of_the_system(home, monkeypatch):
+@pytest.mark.usefixtures("home")
+def test_the_default_cache_is_that_of_the_system(monkeypatch):
     import pooch
 
     monkeypatch.delenv("SKOUT_CACHE")
@@ -398,19 +400,22 @@ def test_download_into_the_cache(home, web):
     assert not list((home / "data").iterdir())
 
 
-def test_a_corrupted_download_is_not_kept(home, web):
+@pytest.mark.usefixtures("web")
+def test_a_corrupted_download_is_not_kept(home):
     broken(home, "web")
     with pytest.raises(ValueError, match=r"is corrupted or another version.*Nothing was kept"):
         toy()
     assert not list((home / "cache").iterdir())
 
 
-def test_a_failed_download_says_where_to_put_the_file(home, web):
+@pytest.mark.usefixtures("home", "web")
+def test_a_failed_download_says_where_to_put_the_file():
     with pytest.raises(FileNotFoundError, match=r"toy.csv.gz failed \(HTTPError\).*Put it into"):
         toy()
 
 
-def test_no_network(home, monkeypatch):
+@pytest.mark.usefixtures("home")
+def test_no_network(monkeypatch):
     monkeypatch.setenv("SKOUT_DATA_URL", "http://127.0.0.1:9")  # nothing listens there
     with pytest.raises(FileNotFoundError, match=r"failed \(ConnectionError\).*It comes from"):
         toy()

@@ -657,7 +657,7 @@ def test_bad_residuals():
 # In the house ------------------------------------------------------------------------------------
 
 
-def test_estimator_manners(tmp_path):
+def test_estimator_manners():
     X, Z = problem(60)
     model = NeuralRegressor(Small, Huber(0.5), quick(), device="cpu", random_state=0)
     before = repr(model.get_params())

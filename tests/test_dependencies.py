@@ -19,8 +19,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-# Extras that `make test-oldest` leaves out: torch is large, and serve and docs have no tests.
-LEFT_OUT = {"deep", "text", "serve", "docs", "all"}
+# Extras that `make test-oldest` leaves out: torch is large, and docs have no tests.
+LEFT_OUT = {"deep", "text", "docs", "all"}
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "constraints.txt").exists(), reason="a source distribution has no constraints"
@@ -152,5 +152,5 @@ def test_the_oldest_versions_are_the_declared_bounds():
 
 def test_the_usual_versions_are_in_the_declared_ranges():
     usual = {canonicalize_name(name): version for name, version in pins("constraints.txt")}
-    for name, bound in bounds({"serve", "all"}).items():
+    for name, bound in bounds({"all"}).items():
         assert Version(usual[canonicalize_name(name)]) >= Version(bound), name

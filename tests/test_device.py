@@ -251,7 +251,8 @@ def problem():
     ids=repr,
 )
 @pytest.mark.parametrize("alpha", [1e-3, (1e-4, 1e-2)], ids=repr)
-def test_ridge_equals_that_of_the_cpu(card, problem, sketch, alpha):
+@pytest.mark.usefixtures("card")
+def test_ridge_equals_that_of_the_cpu(problem, sketch, alpha):
     X, Y, w = problem
     options = {"alpha": alpha, "random_state": 0, "fit_intercept": True}
     host = KernelRidge("gaussian", sketch, **options).fit(X, Y, w)
@@ -264,7 +265,8 @@ def test_ridge_equals_that_of_the_cpu(card, problem, sketch, alpha):
 
 @pytest.mark.parametrize("alpha", [1e-9, 1e-5, 1e-1])
 @pytest.mark.parametrize("spread", [1.0, 30.0])
-def test_accurate_for_every_plan(card, alpha, spread):
+@pytest.mark.usefixtures("card")
+def test_accurate_for_every_plan(alpha, spread):
     # smooth data whiten little, rough data much: see accuracy_plan
     X = np.random.default_rng(2).uniform(-1, 1, (1500, 2)) * spread
     y = np.sin(3.0 * X[:, 0] / spread)
@@ -293,7 +295,8 @@ def test_large_matrices_on_the_device(card):
         assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
-def test_float32_rows_give_float32(card, problem):
+@pytest.mark.usefixtures("card")
+def test_float32_rows_give_float32(problem):
     X, Y, _ = problem
     X = X.astype(np.float32)
     host = KernelRidge("gaussian", SubSample(40), random_state=0).fit(X, Y)
@@ -302,7 +305,8 @@ def test_float32_rows_give_float32(card, problem):
     assert_allclose(ours.predict(X), host.predict(X), atol=1e-4)
 
 
-def test_sparse_and_packed_rows_are_streamed(card):
+@pytest.mark.usefixtures("card")
+def test_sparse_and_packed_rows_are_streamed():
     rng = np.random.default_rng(3)
     X = sparse.csr_array(rng.uniform(-4, 1, (300, 40)).clip(0))
     y = rng.standard_normal(300)
@@ -312,7 +316,8 @@ def test_sparse_and_packed_rows_are_streamed(card):
         assert_allclose(ours.predict(rows), host.predict(rows), rtol=1e-8, atol=1e-10)
 
 
-def test_basis_transforms_on_the_device(card, problem):
+@pytest.mark.usefixtures("card")
+def test_basis_transforms_on_the_device(problem):
     X, *_ = problem
     for options in ({}, {"whiten": "eigh", "rank": 10}):
         host = KernelBasis("gaussian", PSparsified(30, p=0.1), random_state=0, **options).fit(X)
@@ -322,7 +327,8 @@ def test_basis_transforms_on_the_device(card, problem):
         assert_allclose(ours.transform(X), host.transform(X), rtol=1e-8, atol=1e-8)
 
 
-def test_structured_prediction(card):
+@pytest.mark.usefixtures("card")
+def test_structured_prediction():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((400, 3))
     Y = (X @ rng.standard_normal((3, 12)) > 0.5).astype(int)
@@ -393,7 +399,8 @@ def test_errors_name_the_device(problem):
             KernelRidge("gaussian", SubSample(5), device="cuda").fit(X, Y)
 
 
-def test_exact_models_are_refused(card, problem):
+@pytest.mark.usefixtures("card")
+def test_exact_models_are_refused(problem):
     X, Y, _ = problem
     with pytest.raises(ValueError, match="device='cuda' needs a sketch"):
         KernelRidge("gaussian", device="cuda").fit(X, Y)

@@ -95,6 +95,7 @@ def test_the_table_of_the_readme_is_that_of_the_records():
 
 
 def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
+    pytest.importorskip("psutil")  # of the experiments
     monkeypatch.syspath_prepend(ROOT / "experiments")
     beyond = script(ROOT / "experiments" / "beyond.py")
     text = (DOCS / "beyond.md").read_text(encoding="utf-8")

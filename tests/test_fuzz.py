@@ -51,7 +51,7 @@ def test_an_untouched_file_predicts(name, monkeypatch):
 def test_a_crash_would_be_seen(monkeypatch):
     strategy, _ = TARGETS["strings"]
 
-    def crash(value):
+    def crash(_value):
         raise IndexError
 
     monkeypatch.setitem(TARGETS, "strings", (strategy, crash))
@@ -61,7 +61,7 @@ def test_a_crash_would_be_seen(monkeypatch):
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError])  # PyTorch's is the second
 def test_a_model_that_takes_all_memory_would_be_seen(error, monkeypatch):
-    def predict(self, rows):
+    def predict(*_):
         raise error("cannot allocate by the model")
 
     monkeypatch.setattr("skout.KernelRidge.predict", predict)
@@ -71,7 +71,7 @@ def test_a_model_that_takes_all_memory_would_be_seen(error, monkeypatch):
 
 
 def test_a_file_that_takes_all_memory_would_be_seen(monkeypatch):
-    def model(self, structure):
+    def model(*_):
         raise MemoryError("by the reader")
 
     monkeypatch.setattr("skout.persistence.Reader.model", model)
@@ -106,7 +106,7 @@ def test_the_number_of_a_failure_is_that_of_its_example(monkeypatch):
     strategy, _ = TARGETS["csv"]
     seen: list = []
 
-    def crash(value):
+    def crash(_value):
         if len(seen) == 4:
             raise IndexError
 

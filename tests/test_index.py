@@ -57,7 +57,8 @@ def settings(request, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("pool", POOLS)
-def test_top_k_is_a_full_stable_sort(settings, pool, n_jobs):
+@pytest.mark.usefixtures("settings")
+def test_top_k_is_a_full_stable_sort(pool, n_jobs):
     A, B = pool(np.random.default_rng(0), 9, 150)
     S = np.array([[a @ b for b in B] for a in A])
     for k in (1, 2, 13, 149, 150):
@@ -69,7 +70,8 @@ def test_top_k_is_a_full_stable_sort(settings, pool, n_jobs):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("slack", [0.0, 1.5])
 @pytest.mark.parametrize("pool", POOLS)
-def test_count_better_counts(settings, pool, slack, n_jobs):
+@pytest.mark.usefixtures("settings")
+def test_count_better_counts(pool, slack, n_jobs):
     A, B = pool(np.random.default_rng(1), 9, 150)
     S = A @ B.T
     score = S[:, 70] if pool is integers else S[:, 70] + 1e-7  # real numbers tie by chance
@@ -81,7 +83,8 @@ def test_count_better_counts(settings, pool, slack, n_jobs):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("pool", POOLS)
-def test_within_finds_all_above_the_floor(settings, pool, n_jobs):
+@pytest.mark.usefixtures("settings")
+def test_within_finds_all_above_the_floor(pool, n_jobs):
     A, B = pool(np.random.default_rng(2), 9, 150)
     S = A @ B.T
     floor = np.quantile(S, np.linspace(0.0, 0.99, 9), axis=1).diagonal().copy()

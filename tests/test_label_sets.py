@@ -2,8 +2,8 @@
 
 import numpy as np
 import oracles_decoding as oracle
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -17,6 +17,8 @@ from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Gaussian, Linear, Tanimoto
 from skout.metrics import example_f1
 from skout.sketches import GaussianSketch, PSparsified, SubSample
+
+pd = extra("pandas")
 
 
 def label_rows(n=15, n_labels=5, share=0.4, seed=0):

@@ -5,10 +5,9 @@ import subprocess
 import sys
 import threading
 
-import h5py
 import numpy as np
 import pytest
-import zarr
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -20,6 +19,9 @@ from skout._numerics.threads import map_blocks, prefetch
 from skout.kernels import Gaussian, Linear, Mapped, Tanimoto
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import open_csr, save_csr
+
+h5py = extra("h5py")
+zarr = extra("zarr")
 
 RNG = np.random.default_rng(0)
 N, D = 900, 4

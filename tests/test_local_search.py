@@ -2,8 +2,8 @@
 
 import numpy as np
 import oracles_decoding as oracle
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,6 +14,8 @@ from sklearn.exceptions import NotFittedError
 from skout import KernelBasis, StructuredPredictor, iokr
 from skout.decoding import CandidateDecoder, LocalSearchDecoder
 from skout.kernels import F1, Gaussian, Linear, Tanimoto
+
+pd = extra("pandas")
 
 WORDS = ["cat", "cart", "dog", "dogs", "bird", "ibis", "boa"]
 LETTERS = "abcdgorst"

@@ -295,8 +295,8 @@ def test_extremes_stay_finite_without_a_warning(loss, F, Y):
         assert np.isfinite(array).all()
 
 
-@pytest.mark.parametrize(("name", "loss"), ALL, ids=IDS)
-def test_conjugate_is_the_supremum(name, loss):
+@pytest.mark.parametrize("loss", [loss for _, loss in ALL], ids=IDS)
+def test_conjugate_is_the_supremum(loss):
     """sup_f g f - loss(f), by a fine grid."""
     f = np.linspace(-30.0, 30.0, 600_001)[:, None]
     for y in (-1.0, 1.0):
@@ -435,8 +435,8 @@ def test_levels_must_match_the_outputs():
         check_loss(loss, d=3)
 
 
-@pytest.mark.parametrize(("name", "loss"), [*ALL, LEVELS], ids=[*IDS, "levels"])
-def test_clone_keeps_the_parameters(name, loss):
+@pytest.mark.parametrize("loss", [loss for _, loss in [*ALL, LEVELS]], ids=[*IDS, "levels"])
+def test_clone_keeps_the_parameters(loss):
     copy = clone(loss)
     assert copy is not loss
     assert repr(copy.get_params()) == repr(loss.get_params())

@@ -2,8 +2,8 @@
 
 import numpy as np
 import oracles_predictor as oracle
-import pandas as pd
 import pytest
+from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
@@ -24,6 +24,8 @@ from skout.losses import (
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers import Problem, solve_convex
 from skout.solvers.design import Design
+
+pd = extra("pandas")
 
 GAMMA = 0.7
 LOSSES = {

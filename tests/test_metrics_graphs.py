@@ -206,7 +206,7 @@ def test_a_search_resumes_where_it_stopped():
 def test_a_bound_that_tells_little_takes_longer_only(monkeypatch):
     """Good bounds hide children that are never visited; now nearly all have to be."""
 
-    def no_costs(state, k, free):
+    def no_costs(_state, _k, free):
         costs = np.zeros((len(free), len(free) - 1, len(free)), dtype=np.int64)
         costs[np.arange(len(free)), :, np.arange(len(free))] = 2**40  # the column that is taken
         return costs
@@ -242,7 +242,7 @@ def test_compiled_without_a_folder_to_keep_it(monkeypatch):
     numba = pytest.importorskip("numba")
     asked = []
 
-    def njit(nogil, cache=False):
+    def njit(cache=False, **_):
         asked.append(cache)
         if cache:
             raise RuntimeError("cannot cache function")

@@ -5,8 +5,8 @@ import re
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -15,6 +15,8 @@ from scipy import sparse, stats
 from sklearn import metrics as theirs
 
 from skout.metrics import example_f1, hamming_loss, kendall_tau, labels, rankings, subset_accuracy
+
+pd = extra("pandas")
 
 # Label sets ---------------------------------------------------------------------------------------
 

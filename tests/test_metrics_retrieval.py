@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,6 +22,8 @@ from skout.metrics import (
     top_k_accuracy,
     truth_ranks,
 )
+
+pd = extra("pandas")
 
 TIES = ("best", "average", "worst")
 each_ties = pytest.mark.parametrize("ties", TIES)

@@ -9,12 +9,9 @@ import os
 import sys
 import threading
 
-import dask.array as da
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-import zarr
+from extras import extra
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -37,6 +34,11 @@ from skout.losses import LOSSES, Huber
 from skout.persistence import classes
 from skout.persistence.files import read_file
 from skout.sketches import PSparsified, SubSample
+
+da = extra("dask.array")
+pd = extra("pandas")
+pl = extra("polars")
+zarr = extra("zarr")
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -424,9 +426,8 @@ def test_equal_arrays_are_stored_once(tmp_path):
 
 
 def test_safetensors_reads_the_same_arrays(tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import load_file
-
+    safetensors = pytest.importorskip("safetensors")
+    load_file = pytest.importorskip("safetensors.numpy").load_file
     path = tmp_path / "model.skout"
     skout.save(fitted("label sets"), path, metadata={"score": 0.5})
     metadata, arrays = read_file(path)
@@ -435,7 +436,7 @@ def test_safetensors_reads_the_same_arrays(tmp_path):
     for name, array in arrays.items():
         assert theirs[name].dtype == array.dtype
         assert_array_equal(theirs[name], array)
-    with safe_open(path, "numpy") as file:
+    with safetensors.safe_open(path, "numpy") as file:
         assert file.metadata() == metadata
     assert json.loads(metadata["about"])["metadata"] == {"score": 0.5}
 
@@ -482,14 +483,11 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(200), [])
     ("value", "message"),
     [
         (threading.Lock(), r"\['a'\]\[1\] is of the type _thread.lock, which cannot be saved"),
-        (pd.Series([1]), r"pandas.*Fit on arrays"),
         (np.array(["2020"], "M8[D]"), r"\['a'\]\[1\] has the dtype datetime64"),
         (np.zeros(1, [("x", "f8")]), r"has the dtype \[\('x'"),
         (np.ma.array([1.0]), "MaskedArray"),
         (np.longdouble(1), "has the dtype"),
         (sparse.coo_matrix(LABELS), "tocsr"),
-        (da.zeros(3), r"compute\(\)"),
-        (zarr.zeros(3), r"Read it into memory: array\[:\]"),
         (lambda: 0, "is a lambda"),
         (LOOP, "contains itself"),
         (DEEP, "nested more than 100 levels"),
@@ -503,6 +501,19 @@ def test_refused_values_are_named(value, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pd.Series([1]), r"pandas.*Fit on arrays"),
+        (lambda: da.zeros(3), r"compute\(\)"),
+        (lambda: zarr.zeros(3), r"Read it into memory: array\[:\]"),
+    ],
+    ids=["pandas", "dask", "zarr"],
+)
+def test_refused_containers_are_named(make, message, tmp_path):
+    test_refused_values_are_named(make(), message, tmp_path)
+
+
 def test_refused_attribute_is_named(tmp_path):
     model = skout.iokr(output_kernel="f1").fit(X, LABELS)
     model.regressor_.basis_ = threading.Lock()
@@ -510,7 +521,10 @@ def test_refused_attribute_is_named(tmp_path):
         skout.save(model, tmp_path / "model")
 
 
-@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame, lambda Y: pd.DataFrame(Y > 0)])
+@pytest.mark.parametrize(
+    "container",
+    [lambda Y: pd.DataFrame(Y), lambda Y: pl.DataFrame(Y), lambda Y: pd.DataFrame(Y > 0)],
+)
 def test_models_of_data_frames_are_saved(container, tmp_path):
     frame = container(LABELS)
     model = skout.iokr(output_kernel="f1").fit(X, frame)

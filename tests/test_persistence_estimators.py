@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-import skops.io
+from extras import extra
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn import gaussian_process as gp
@@ -34,6 +34,8 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 import skout
 from skout.persistence import FileError, describe, values
 from skout.persistence.files import read_file, write_file
+
+skops_io = extra("skops.io")
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -170,7 +172,7 @@ def rewritten(model, folder, change):
     return path
 
 
-def tree_arrays(nodes, arrays):
+def tree_arrays(nodes):
     """Return the node of the first tree, and its arrays by name, to be changed in place."""
     tree = next(node for node in nodes if node["kind"] == "tree")
     fields = dict(nodes[tree["nodes"]["ref"]]["items"])
@@ -180,7 +182,7 @@ def tree_arrays(nodes, arrays):
 
 def set_field(field, place, value):
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         arrays[parts[field]["array"]][place] = value
 
     return change
@@ -190,7 +192,7 @@ def set_inner(field, value):
     """Change the last node that has children."""
 
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         inner = np.flatnonzero(arrays[parts["left_child"]["array"]] >= 0)
         arrays[parts[field]["array"]][inner[-1]] = value
 
@@ -201,7 +203,7 @@ def set_array(field, make):
     """Put another array in the place of one, described truthfully."""
 
     def change(nodes, arrays):
-        _, parts = tree_arrays(nodes, arrays)
+        _, parts = tree_arrays(nodes)
         node = parts[field]
         made = np.ascontiguousarray(make(arrays[node["array"]].reshape(node["shape"])))
         arrays[node["array"]] = made
@@ -211,7 +213,7 @@ def set_array(field, make):
 
 
 def set_features(value):
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         for node in nodes:
             if node["kind"] == "tree":
                 node["n_features"] = value
@@ -219,8 +221,8 @@ def set_features(value):
     return change
 
 
-def drop_field(nodes, arrays):
-    tree, _ = tree_arrays(nodes, arrays)
+def drop_field(nodes, _arrays):
+    tree, _ = tree_arrays(nodes)
     nodes[tree["nodes"]["ref"]]["items"].pop()
 
 
@@ -271,7 +273,7 @@ def test_crafted_trees_are_refused(name, model, tmp_path):
 def set_state(name, value, kind):
     """Change an attribute of the last fitted object of a class."""
 
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         found = [one for one in nodes if str(one.get("class")).endswith(f".{kind}")]
         node = [one for one in found if "n_features_in_" in one["state"]][-1]
         node["state"][name] = value
@@ -356,8 +358,8 @@ def with_archive(data, name, folder):
 
 
 def test_archives_bring_no_unchecked_machine(tmp_path):
-    data = skops.io.dumps(MACHINE)
-    assert skops.io.get_untrusted_types(data=data) == []  # so the check must be ours
+    data = skops_io.dumps(MACHINE)
+    assert skops_io.get_untrusted_types(data=data) == []  # so the check must be ours
     with pytest.raises(FileError, match=r"not trusted: sklearn\.svm\._classes\.SVR"):
         skout.load(with_archive(data, "sklearn.svm._classes.SVR", tmp_path))
 
@@ -368,7 +370,7 @@ def test_archives_bring_no_archive(tmp_path):
     with pytest.raises(TypeError, match="neither arrays nor JSON"):
         skout.save([model], tmp_path / "other")
     with pytest.raises(FileError, match="neither arrays nor JSON"):
-        skout.load(with_archive(skops.io.dumps(model), "x", tmp_path))
+        skout.load(with_archive(skops_io.dumps(model), "x", tmp_path))
 
 
 def test_archives_are_strict_json(tmp_path):
@@ -391,7 +393,7 @@ def test_a_pipeline_around_a_model(tmp_path):
 def repeated(kind, times):
     """Let a list hold the same part many times, each made anew."""
 
-    def change(nodes, arrays):
+    def change(nodes, _arrays):
         node = next(
             one for one in nodes if one["kind"] == kind or str(one.get("class")).endswith(kind)
         )
@@ -415,7 +417,7 @@ def test_many_copies_of_one_array_are_refused(model, kind, tmp_path, monkeypatch
 
 
 def test_archives_have_each_array_once(tmp_path):
-    data = skops.io.dumps([np.zeros(3), np.ones(3)])
+    data = skops_io.dumps([np.zeros(3), np.ones(3)])
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w") as other:
         first, second = (name for name in archive.namelist() if name.endswith(".npy"))

@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import oracles_predictor as oracle
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -28,6 +28,8 @@ from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian, Linear, NGram, Polynomial, Tanimoto
 from skout.metrics import example_f1
 from skout.sketches import SKETCHES, SubSample
+
+pd = extra("pandas")
 
 LAM = 1e-2
 SKETCH_NAMES = [name for name, cls in SKETCHES.items() if not cls(5).needs_gram]
@@ -407,7 +409,9 @@ def shared_letters(A, B):
 
 
 @pytest.mark.parametrize("sketch", [None, SubSample(8)])
-@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
+@pytest.mark.parametrize(
+    "container", [list, tuple, np.array, pytest.param(lambda rows: pd.Series(rows), id="Series")]
+)
 def test_strings_as_outputs(container, sketch):
     X = np.arange(len(WORDS), dtype=float)[:, None]
     X[6] = X[0]

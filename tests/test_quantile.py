@@ -1,8 +1,8 @@
 """JointQuantileRegressor against scikit-learn, single levels and what quantiles are."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -15,6 +15,8 @@ from skout import JointQuantileRegressor, KernelMachine, quantile_task_matrix
 from skout.kernels import Gaussian, Linear
 from skout.losses import Pinball
 from skout.sketches import PSparsified, SubSample
+
+pd = extra("pandas")
 
 LEVELS = [0.1, 0.5, 0.9]
 

@@ -5,8 +5,8 @@ import tracemalloc
 
 import numpy as np
 import oracles
-import pandas as pd
 import pytest
+from extras import extra
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,6 +21,8 @@ from skout.kernels import Gaussian, Kendall, Lehmer, Normalized, RankHamming
 from skout.kernels.rankings import lehmer_codes, ranks_of_codes
 from skout.sketches import PSparsified, SubSample
 from skout.testing import check_decoder, check_kernel
+
+pd = extra("pandas")
 
 KERNELS = {
     "kendall": Kendall(),

@@ -169,7 +169,7 @@ def test_configs_of_one_script_share_a_run_and_missing_data_do_not_stop_the_othe
 
     asked = []
 
-    def carry_out(plan, again, quick):
+    def carry_out(plan, _again, _quick):
         asked.append(plan.record)
         if plan.record == "figure_5_5":
             raise FileNotFoundError("no such data")

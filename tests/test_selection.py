@@ -409,7 +409,7 @@ def with_times(monkeypatch, seconds, scores):
     """Let a trial take `seconds(sizes)`, half of it to fit, and score `scores(sizes)`."""
     tried = []
 
-    def fake(model, X, y, **options):
+    def fake(model, *_, **__):
         params = model.get_params()
         sizes = [params[n] for n in ("regressor__sketch__size", "output_basis__sketch__size")]
         tried.append(tuple(sizes))
@@ -451,7 +451,7 @@ def test_search_uses_the_scoring_and_leaves_the_model_alone():
     X, y = sine(40)
     model = KernelRidge(sketch=SubSample(7))
 
-    def scoring(fitted, X, y):
+    def scoring(fitted, X, _y):
         return 0.5 * len(X) + fitted.sketch.size
 
     search = sketch_size_search(model, X, y, [2, 3], scoring=scoring)
@@ -459,7 +459,7 @@ def test_search_uses_the_scoring_and_leaves_the_model_alone():
     assert search.best_params_["sketch"].size == 3
     assert model.sketch.size == 7
 
-    def broken(fitted, X, y):
+    def broken(*_):
         raise ZeroDivisionError("no score")
 
     with pytest.raises(ZeroDivisionError, match="no score"):  # rather than a score of nan

@@ -4,9 +4,8 @@ import itertools
 import sys
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from extras import extra
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -22,6 +21,10 @@ from skout.kernels import Gaussian, NGram
 from skout.rows.stream import Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import Blocks, blocks, open_csr, open_parquet, save_csr
+
+pa = extra("pyarrow")
+pd = extra("pandas")
+pq = extra("pyarrow.parquet")
 
 RNG = np.random.default_rng(0)
 N, D = 900, 4
@@ -112,15 +115,17 @@ def test_shuffled_folds():
     )
 
 
-def test_blocks_of_sparse_rows_lists_and_frames():
-    import pandas as pd
-
+def test_blocks_of_sparse_rows_and_lists():
     S = sparse.random(N, 30, density=0.2, random_state=0, format="csr")
     expected = ridge().fit(S, Y)
     np.testing.assert_allclose(ridge().fit(cut(S, Y)).predict(S), expected.predict(S), **CLOSE)
     parts = [(X[:500].tolist(), Y[:500].tolist()), (X[500:].tolist(), Y[500:].tolist())]
     expected = ridge().fit(X, Y).predict(X)
     np.testing.assert_allclose(ridge().fit(Blocks(parts)).predict(X), expected, **CLOSE)
+
+
+def test_blocks_of_frames():
+    expected = ridge().fit(X, Y).predict(X)
     frames = [(pd.DataFrame(X[:500]), pd.DataFrame(Y[:500])), (X[500:], Y[500:])]
     np.testing.assert_allclose(ridge().fit(Blocks(frames)).predict(X), expected, **CLOSE)
 

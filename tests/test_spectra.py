@@ -8,9 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
+from extras import extra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,6 +24,9 @@ from skout.kernels.spectra import PeakCosine, ProbabilityProduct
 from skout.kernels.spectrum_rows import Spectra, read_spectra
 from skout.sketches import SubSample
 from skout.testing import check_kernel
+
+pd = extra("pandas")
+pl = extra("polars")
 
 KERNELS = {
     "product": ProbabilityProduct(0.02, 0.3),
@@ -108,7 +110,8 @@ def engine(request, monkeypatch):
 
 
 @each_kernel
-def test_equals_the_double_sum(kernel, engine):
+@pytest.mark.usefixtures("engine")
+def test_equals_the_double_sum(kernel):
     A, B = make_spectra(15, 1), make_spectra(11, 2)
     truth = oracle(kernel, A, B)
     assert np.count_nonzero(truth > 1e-3 * truth.max()) > 10, "the data must match somewhere"
@@ -137,7 +140,8 @@ def test_the_kernel_is_the_integral_of_the_product_of_the_densities():
 
 
 @each_kernel
-def test_conforms(kernel, engine):
+@pytest.mark.usefixtures("engine")
+def test_conforms(kernel):
     check_kernel(kernel, make_spectra(20))
     check_kernel(Normalized(kernel), make_spectra(20, 5))
 
@@ -173,7 +177,8 @@ def test_neutral_loss_equals_mirrored_masses():
 
 
 @pytest.mark.parametrize("distance", [10.4, 10.6])
-def test_pairs_beyond_the_window_are_left_out(distance, engine):
+@pytest.mark.usefixtures("engine")
+def test_pairs_beyond_the_window_are_left_out(distance):
     kernel = ProbabilityProduct(0.1, 0.3)
     value = kernel([([100.0], [1.0])], [([100.0 + 0.1 * distance], [1.0])])[0, 0]
     full = normal_density(0.1 * distance, 0.02) / math.sqrt(4.0 * math.pi * 0.09)
@@ -301,7 +306,8 @@ def test_memory_follows_the_chunks(monkeypatch):
     assert peak < 20e6
 
 
-def test_buffers_of_any_layout_are_filled(engine):
+@pytest.mark.usefixtures("engine")
+def test_buffers_of_any_layout_are_filled():
     A = make_spectra(6)
     for kernel in KERNELS.values():
         rows = kernel.encode(A)

@@ -3,8 +3,8 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
+from extras import extra
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -21,6 +21,8 @@ from skout._numerics.validation import (
 )
 from skout.kernels import KERNELS, Gaussian, PairwiseFunction, Tanimoto
 from skout.sketches import SubSample
+
+pd = extra("pandas")
 
 # Names -------------------------------------------------------------------------------------------
 

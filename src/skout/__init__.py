@@ -1,17 +1,9 @@
 """skout: structured prediction with kernels, scaled by sketching."""
 
-from . import (
-    datasets,
-    decoding,
-    diagnostics,
-    kernels,
-    losses,
-    metrics,
-    persistence,
-    selection,
-    sketches,
-    sources,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import decoding, kernels, losses, metrics, persistence, sketches, sources
 from .basis import KernelBasis
 from .decoding import CandidateSets
 from .persistence import load, save
@@ -29,6 +21,9 @@ from .regressors import (
     quantile_task_matrix,
 )
 from .rows import memory_limits
+
+if TYPE_CHECKING:
+    from . import datasets, diagnostics, selection
 
 __all__ = [
     "CandidateSets",
@@ -63,3 +58,16 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Imported when they are first asked for, so that `import skout` is quick.
+_LATER = ("datasets", "diagnostics", "selection")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ._numerics.arrays import Rows, float_dtype, n_rows, take, to_device
+from ._numerics.linalg import symmetric_eigenvalues
 from ._numerics.namespace import is_tensor
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
@@ -56,7 +57,7 @@ def check_kernel(kernel: Any, objects: Any) -> None:
     assert K.shape == (n_rows(rows), n_rows(rows)), "K(A) must be square"
     assert np.isfinite(K).all(), "K must be finite"
     assert_allclose(K, K.T, atol=tol * size, err_msg="K must be symmetric")
-    lowest = float(np.linalg.eigvalsh(K.astype(np.float64)).min())
+    lowest = float(symmetric_eigenvalues(K.astype(np.float64))[-1])
     assert lowest >= -len(K) * tol * size, f"K must be positive semi-definite, found {lowest:g}"
     diag = resolved.diag(rows)
     assert_allclose(np.diagonal(K), diag, atol=tol * size, err_msg="diag")

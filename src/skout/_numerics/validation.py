@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 
 from .arrays import n_rows
 from .inputs import numbers_in
+from .linalg import symmetric_eigenvalues
 
 __all__ = [
     "Registry",
@@ -118,7 +119,7 @@ def check_task_matrix(M: Any, d: int) -> np.ndarray:
     if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
         worst = float(np.abs(M - M.T).max())
         raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
-    lowest = float(np.linalg.eigvalsh(M)[0])
+    lowest = float(symmetric_eigenvalues(M)[-1])
     if lowest < -1e-8 * size or size == 0.0:
         raise ValueError(
             "task_matrix must be positive semi-definite and not zero. "

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
-from sklearn.gaussian_process.kernels import WhiteKernel
 
 from .._estimators import PartsByName
 from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
@@ -65,19 +63,25 @@ def as_kernel(spec: Any) -> Kernel:
         return clone(spec)
     if isinstance(spec, str):
         return resolve(spec, KERNELS, "kernel")()
-    if isinstance(spec, GaussianProcessKernel):
-        if any(isinstance(part, WhiteKernel) for part in [spec, *spec.get_params().values()]):
-            raise ValueError(
-                f"{spec} has a WhiteKernel, which is noise, not likeness. Leave it out: the "
-                "penalty alpha plays its part."
-            )
-        return PairwiseFunction(spec)
     if callable(spec) and not isinstance(spec, type):
+        _refuse_noise(spec)
         return PairwiseFunction(spec)
     raise TypeError(
         "A kernel must be a skout kernel, a name, a scikit-learn Gaussian-process kernel or a "
         f"callable (A, B) -> matrix. Got {spec!r} instead."
     )
+
+
+def _refuse_noise(function: Any) -> None:
+    """Raise where a Gaussian-process kernel has a part for noise."""
+    from sklearn.gaussian_process.kernels import WhiteKernel  # slow to import
+
+    parts = function.get_params().values() if hasattr(function, "get_params") else ()
+    if any(isinstance(part, WhiteKernel) for part in [function, *parts]):
+        raise ValueError(
+            f"{function} has a WhiteKernel, which is noise, not likeness. Leave it out: the "
+            "penalty alpha plays its part."
+        )
 
 
 def fill_block(block: Block, A: Any, out: np.ndarray) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import manhattan_distances
 
 from .._numerics.arrays import RightOperand, float_dtype, n_rows
 from .._numerics.namespace import cast, empty, is_tensor, median, namespace, row_dots
@@ -178,5 +177,7 @@ def manhattan(A: Any, B: Any) -> Any:
     if not (n_rows(A) and n_rows(B)):
         return np.zeros((n_rows(A), n_rows(B)))
     if sparse.issparse(A) or sparse.issparse(B):
+        from sklearn.metrics.pairwise import manhattan_distances  # slow to import
+
         return manhattan_distances(sparse.csr_matrix(A), sparse.csr_matrix(B))
     return cdist(A, B, "cityblock")

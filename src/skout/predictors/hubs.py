@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.validation import check_number, check_rng
@@ -87,6 +86,8 @@ def without_hubs(
 
 def _cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
+    from sklearn.model_selection import GroupKFold  # slow to import
+
     check_number(cv, "cv", low=2, integer=True)
     basis = model.output_basis_
     groups = unique(basis.kernel_.encode(Y))[1]

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
 
 from .._numerics.arrays import row_slices
 from .._numerics.inputs import named
@@ -28,6 +27,8 @@ def splits_of(cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = 
     A number of folds deals the rows at random, since files are often sorted; a splitter, or splits,
     are taken as they are.
     """
+    from sklearn.model_selection import check_cv  # slow to import
+
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         if cv is None or isinstance(cv, Integral):
