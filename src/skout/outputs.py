@@ -4,7 +4,6 @@ the distinct ones, which are candidates where none are given.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from .basis import KernelBasis
 from .chunks import Chunks, on_cluster
 from .gram import stored_bytes
 from .kernels import Kernel
-from .sketches import as_sketch
+from .sketches import as_sketch, sketch_size
 
 __all__ = [
     "DistinctOutputs",
@@ -121,7 +120,7 @@ def _is_large(basis: Any, n: int) -> bool:
     sketch = as_sketch(basis.sketch)
     if sketch is None:  # which holds as many numbers by itself
         return False
-    size = getattr(sketch, "size", None) or math.ceil(10.0 * math.sqrt(n))
+    size = getattr(sketch, "size", None) or sketch_size(None, n)
     return 8 * n * min(n, size) > stored_bytes()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ _MAX_GROUPS = 64
 def splits_of(
     cv: Any, n: int, y: Any, *, stratified: bool = False
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the training and test rows of each split of n rows."""
+    """Return the training and test rows of each split of n rows; no more folds than rows."""
+    if isinstance(cv, Integral) and not stratified and cv > n > 1:
+        cv = n
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         splits = list(folds.split(np.zeros((n, 1)), y))
