@@ -2,9 +2,10 @@
 
     python experiments/massbank_sample.py
 
-One spectrum, drawn at random, for each molecule that can be mistaken: another structure of
-MassBank has its formula, and the two fingerprints differ. Only records under CC BY and CC0, which
-allow it; `src/skout/datasets/data/README.md` has the attribution.
+One spectrum for each molecule, that with the most peaks; of these the 40 strongest. Only records
+under CC BY and CC0, which allow it; `src/skout/datasets/data/README.md` has the attribution.
+Candidates are the structures of the same formula in MassBank, ChEBI-20 and QM9; molecules with
+more than 100 of them are left out.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pyarrow import compute, parquet
 
 from skout.datasets import SOURCES
 from skout.datasets.files import SHIPPED, locate
-from skout.molecules import fingerprints
 
 SEED = 0
 LICENCES = ["CC BY", "CC0"]
+SOURCES_OF_CANDIDATES = "massbank|chebi20|qm9"
+MAX_CANDIDATES, MAX_PEAKS = 100, 40
 COLUMNS = (
     ["accession", "contributor", "name", "inchikey", "smiles", "formula", "precursor_mz"]
     + ["collision_energy", "instrument_type", "license", "mz", "intensity"]
@@ -28,15 +30,12 @@ COLUMNS = (
 
 
 def candidates(path: Path) -> pa.Table:
-    """Return the structures of MassBank by formula: those that one can take for another."""
+    """Return the structures of formulas that do not have too many."""
     table = parquet.read_table(path)
-    table = table.filter(compute.match_substring(table["sources"], "massbank"))
-    words = fingerprints(table["smiles_2d"].to_pylist()).words
-    _, first = np.unique(words, axis=0, return_index=True)
-    formulas = np.array(table["formula"].to_pylist())[np.sort(first)]
-    names, counts = np.unique(formulas, return_counts=True)
-    several = compute.is_in(table["formula"], pa.array(names[counts > 1]))
-    return table.filter(several).select(["formula", "smiles_2d"])
+    table = table.filter(compute.match_substring_regex(table["sources"], SOURCES_OF_CANDIDATES))
+    names, counts = np.unique(table["formula"].to_pylist(), return_counts=True)
+    few = pa.array(names[counts <= MAX_CANDIDATES])
+    return table.filter(compute.is_in(table["formula"], few)).select(["formula", "smiles_2d"])
 
 
 def spectra(path: Path, formulas: pa.Array) -> pa.Table:
@@ -49,8 +48,23 @@ def spectra(path: Path, formulas: pa.Array) -> pa.Table:
     table = table.filter(compute.and_(wanted, compute.is_valid(table["precursor_mz"])))
     skeleton = np.array([key[:14] for key in table["inchikey"].to_pylist()])
     order = np.random.default_rng(SEED).permutation(len(skeleton))
+    n_peaks = compute.list_value_length(table["mz"]).to_numpy()
+    order = order[np.argsort(-n_peaks[order], kind="stable")]
     first = order[np.unique(skeleton[order], return_index=True)[1]]
-    return table.take(np.sort(first))
+    return strongest(table.take(np.sort(first)))
+
+
+def strongest(table: pa.Table) -> pa.Table:
+    """Return the spectra with their strongest peaks only, in the order of mass."""
+    pairs = zip(table["mz"].to_pylist(), table["intensity"].to_pylist(), strict=True)
+    peaks = [
+        sorted(sorted(zip(*pair, strict=True), key=lambda peak: -peak[1])[:MAX_PEAKS])
+        for pair in pairs
+    ]
+    for place, name in enumerate(("mz", "intensity")):
+        column = pa.array([[peak[place] for peak in own] for own in peaks], pa.list_(pa.float32()))
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
 def main() -> None:

@@ -252,9 +252,9 @@ def test_a_sample_of_the_spectra_comes_with_skout(monkeypatch, tmp_path):
     monkeypatch.delenv("SKOUT_DATA", raising=False)
     monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
     data = datasets.load_massbank(sample=True)
-    assert len(data) == len(set(data.extra["inchikey"])) == 982
+    assert len(data) == len({key[:14] for key in data.extra["inchikey"]}) == 2298
     assert set(data.extra["license"]) == {"CC BY", "CC0"}  # which allow to pass them on
-    assert data.candidates.sizes.min() >= 2
+    assert 1 <= data.candidates.sizes.min() < data.candidates.sizes.max() <= 100
     owed = (files.SHIPPED / "README.md").read_text(encoding="utf-8")
     for name, count in zip(*np.unique(data.extra["contributor"], return_counts=True), strict=True):
         assert f"{name} {count}" in " ".join(owed.split())

@@ -369,8 +369,8 @@ def load_massbank(*, sample: bool = False) -> Dataset:
     Parameters
     ----------
     sample : bool, default False
-        Load the 982 spectra that come with skout instead, one a molecule, each with at least two
-        candidates. extra["license"] and extra["contributor"] say to whom each is owed.
+        Load the 2,298 spectra that come with skout instead, one a molecule. extra["contributor"]
+        and extra["license"] say to whom each is owed.
 
     Returns
     -------
