@@ -10,6 +10,7 @@ from sklearn.model_selection import check_cv
 
 from .._arrays import row_slices
 from .._inputs import named
+from .._validation import check_size
 
 __all__ = ["TEST", "TRAIN", "groups_of_splits", "splits_of"]
 
@@ -22,9 +23,9 @@ _MAX_GROUPS = 64
 def splits_of(
     cv: Any, n: int, y: Any, *, stratified: bool = False
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the training and test rows of each split of n rows; no more folds than rows."""
-    if isinstance(cv, Integral) and not stratified and cv > n > 1:
-        cv = n
+    """Return the training and test rows of each split of n rows."""
+    if isinstance(cv, Integral) and not stratified and n > 1:
+        cv = check_size(cv, n, "cv")  # no more folds than rows
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         splits = list(folds.split(np.zeros((n, 1)), y))
