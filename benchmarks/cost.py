@@ -212,7 +212,9 @@ TEXT = """# How far does it go?
 A sketched fit passes over the rows once. What it keeps does not grow with them: the landmarks and
 the moments, m x m + m x q numbers. So the cost is the arithmetic,
 
-    seconds = fixed(m) + n (2 m d + m^2 + 2 m q) / rate
+$$
+\\text{seconds} = \\text{fixed}(m) + n\\,(2 m d + m^2 + 2 m q) / \\text{rate}
+$$
 
 for n rows of d columns, m landmarks and q outputs. The rate is a good part of the rate at which the
 machine multiplies matrices. The parameters of the first line below come from a run of 500,000 rows.

@@ -1,14 +1,21 @@
-"""How Sphinx builds the site: `make docs`, which works without a network."""
+"""How Sphinx builds the site: `make docs`, which works without a network.
+
+The link to the repository is that of pyproject.toml (`[project.urls]`, `repository`). Where it has
+none, the environment variable SKOUT_REPOSITORY may name an address; without either, there is no
+link.
+"""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 
 import skout
-from skout.datasets import load_massbank
 
 HERE = Path(__file__).parent
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REPOSITORY = PROJECT.get("urls", {}).get("repository") or os.environ.get("SKOUT_REPOSITORY")
 KINDS = {"feature": "New", "change": "Changed", "fix": "Fixed", "doc": "Documentation"}
 
 project = "skout"
@@ -21,6 +28,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
@@ -30,8 +38,11 @@ default_role = "py:obj"
 smartquotes = False  # quotes in these texts are those of code
 suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+mathjax_path = "mathjax/tex-svg.js"  # in _static, with its licence: pages need no network
+mathjax3_config = {"options": {"enableMenu": False}}
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say the types
@@ -40,20 +51,10 @@ autodoc_inherit_docstrings = True
 numpydoc_show_class_members = False  # the template of autosummary lists them
 
 
-def runs() -> str:
-    """Return the pattern of the examples to execute: all whose data are on this computer."""
-    try:
-        load_massbank()
-    except FileNotFoundError as error:
-        print(f"examples/plot_metabolites.py is shown, but not executed. {error}")
-        return "/plot_(?!metabolites)"
-    return "/plot_"
-
-
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
-    "filename_pattern": runs(),
+    "filename_pattern": "/plot_",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -64,13 +65,20 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skout {release}"
+html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["skout.css"]
 html_show_sourcelink = False
 # pages without pages below them need no navigation of their section
 html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"}
 html_theme_options = {
-    "header_links_before_dropdown": 4,
+    "logo": {"text": f"skout {release}", "alt_text": "skout"},
+    "header_links_before_dropdown": 6,
+    "icon_links": [
+        {"name": "Repository", "url": address, "icon": "fa-solid fa-code-branch"}
+        for address in (REPOSITORY,)
+        if address
+    ],
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": ["copyright"],

@@ -332,14 +332,15 @@ def test_many_equal_outputs(tmp_path):
 FULL = """
 import resource, sys, warnings
 import numpy as np
-from skout import KernelRidge, block_budget, checkpoint
+from skout import KernelRidge, memory_limits
+from skout.regressors import checkpoint
 from skout.sketches import SubSample
 
 checkpoint._EVERY = 0.0
 X = np.random.default_rng(0).standard_normal((1000, 3))
 model = KernelRidge("gaussian", SubSample(40), random_state=0, checkpoint=sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-with warnings.catch_warnings(record=True) as found, block_budget(rows=100):
+with warnings.catch_warnings(record=True) as found, memory_limits(block_rows=100):
     warnings.simplefilter("always")
     model.fit(X, X[:, 0])
     coef = model.coef_
@@ -366,7 +367,7 @@ def test_a_link_to_a_checkpoint_stays(tmp_path):
     interrupted(link)
     assert link.is_symlink()
     assert target.is_file()
-    with skout.block_budget(rows=100):
+    with skout.memory_limits(block_rows=100):
         model(link).fit(X, Y)
     assert link.is_symlink()
     assert not target.exists()

@@ -46,7 +46,7 @@ def load(kind, name):
 
 
 def test_sources_are_complete():
-    assert len(SOURCES) == 98
+    assert len(SOURCES) == 99
     assert {name for _, name in PUBLIC} == {
         *("bookmarks", "mediamill", "rf2", "scm1d", "scm20d", "otoliths")
     }
@@ -73,7 +73,7 @@ def test_every_parser_is_used():
 def test_files_have_their_sizes_and_hashes():
     for key in HASHED:
         for path, file in zip(files.locate(SOURCES[key]), SOURCES[key].files, strict=True):
-            assert path == Path(FOLDER) / file.name
+            assert path.parent in (Path(FOLDER), files.SHIPPED)
             assert path.stat().st_size == file.size
             assert hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256
 
@@ -245,6 +245,20 @@ def test_spectra_and_candidates_of_the_same_formula():
     from skout.kernels import ProbabilityProduct
 
     assert ProbabilityProduct()(data.X[:4]).shape == (4, 4)  # rows that a kernel takes
+
+
+def test_a_sample_of_the_spectra_comes_with_skout(monkeypatch, tmp_path):
+    pytest.importorskip("pyarrow")
+    monkeypatch.delenv("SKOUT_DATA", raising=False)
+    monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
+    data = datasets.load_massbank(sample=True)
+    assert len(data) == len({key[:14] for key in data.extra["inchikey"]}) == 2298
+    assert set(data.extra["license"]) == {"CC BY", "CC0"}  # which allow to pass them on
+    assert 1 <= data.candidates.sizes.min() < data.candidates.sizes.max() <= 100
+    owed = (files.SHIPPED / "README.md").read_text(encoding="utf-8")
+    for name, count in zip(*np.unique(data.extra["contributor"], return_counts=True), strict=True):
+        assert f"{name} {count}" in " ".join(owed.split())
+    assert sum(path.stat().st_size for path in files.SHIPPED.iterdir()) < 1e6
 
 
 # Files: where they are looked for ----------------------------------------------------------------

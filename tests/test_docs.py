@@ -88,10 +88,12 @@ def test_files_that_pages_link_to_exist(page):
             assert (page.parent / link).exists(), f"{page.name}: there is no {link}"
 
 
-def test_the_table_of_the_readme_is_that_of_the_records():
+def test_the_tables_of_the_readme_are_those_of_the_records():
     summary = script(ROOT / "benchmarks" / "summary.py")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert summary.with_table(text) == text, "run: python benchmarks/summary.py --write"
+    assert summary.with_tables(text) == text, "run: python benchmarks/summary.py --write"
+    for name in re.findall(r"`(?:python )?((?:benchmarks|experiments)/\w+\.py)", text):
+        assert (ROOT / name).exists(), f"{name} makes a number of the README"
 
 
 def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):

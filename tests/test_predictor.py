@@ -754,3 +754,11 @@ def test_mistakes_are_named(build_it, message):
     X, Y = rng.random((10, 2)), rng.integers(0, 2, (10, 3)).astype(float)
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         build_it().fit(X, Y)
+
+
+def test_the_default_of_sisokr_chooses_alpha_also_on_a_few_rows():
+    X, Y = np.arange(3.0)[:, None], np.eye(3, dtype=int)
+    with pytest.warns(UserWarning, match="cv=5 is larger than the number of rows, 3"):
+        model = sisokr("gaussian", "f1", random_state=0).fit(X, Y)
+    assert model.regressor_.alpha_ in (1e-5, 1e-4, 1e-3, 1e-2)
+    assert_array_equal(model.predict(X), Y)

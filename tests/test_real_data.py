@@ -118,3 +118,14 @@ def test_rankings_of_vehicles_and_sets_that_hold_them():
     found = sets.evaluate(X_test, Y_test, pool, coverage=0.9)
     assert 0.8 < found["coverage"] < 0.98  # of 106 rows
     assert found["mean_size"] < 6
+
+
+def test_the_default_serves_text_of_many_columns():
+    """249 texts of 1,449 words: as many landmarks as there are rows, and a small alpha."""
+    X, Y = load_multilabel("medical").train
+    scores = []
+    for seed in range(3):
+        train, test = train_test_split(np.arange(len(Y)), random_state=seed)
+        model = sisokr("gaussian", "f1", random_state=seed).fit(X[train], Y[train])
+        scores.append(example_f1(Y[test], model.predict(X[test])))
+    assert np.mean(scores) > 0.79  # 10 sqrt(n) landmarks and alpha 1e-3 gave 0.773

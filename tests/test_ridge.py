@@ -876,11 +876,19 @@ def test_bad_weights(weights, message, sketch):
 
 
 @pytest.mark.parametrize("sketch", [None, SubSample(5)], ids=str)
-@pytest.mark.parametrize("cv", [1, 61, "folds"])
+@pytest.mark.parametrize("cv", [1, 0, "folds"])
 def test_bad_cv(cv, sketch):
     X, Y, _ = data()
     with pytest.raises(ValueError, match=r"cv|splits|folds"):
         ridge(sketch, ALPHAS, cv=cv).fit(X, Y)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(5)], ids=str)
+def test_more_folds_than_rows_leave_one_out(sketch):
+    X, Y, _ = data()
+    with pytest.warns(UserWarning, match="cv=61 is larger than the number of rows, 60; using 60"):
+        model = ridge(sketch, ALPHAS, cv=61).fit(X, Y)
+    assert model.alpha_ == ridge(sketch, ALPHAS, cv=60).fit(X, Y).alpha_
 
 
 def test_progress_bar(capsys):

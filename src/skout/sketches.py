@@ -90,8 +90,8 @@ class Sketch(ABC, BaseEstimator):
 
 def sketch_size(size: int | None, n: int) -> int:
     """Return m: the given size, clipped to n with a warning, or the default for n rows."""
-    if size is None:
-        return min(n, 2000, math.ceil(10.0 * math.sqrt(n)))
+    if size is None:  # below 900 rows all of them, from 4,445 rows on 2000
+        return min(n, 2000, math.ceil(30.0 * math.sqrt(n)))
     return check_size(size, n, "size")
 
 
@@ -110,7 +110,7 @@ class SubSample(Sketch):
     Parameters
     ----------
     size : int, optional
-        Number of rows m; default 10 sqrt(n), at most 2000.
+        Number of rows m; default 30 sqrt(n), at most 2000.
     probabilities : None, array of shape (n,) or "leverage", default None
         None draws uniformly without replacement. An array draws with replacement; a row drawn r
         times counts once, with weight sqrt(r / (m p)). "leverage" draws in proportion to the
@@ -180,7 +180,7 @@ class PSparsified(Sketch):
     Parameters
     ----------
     size : int, optional
-        Number of combinations m; default 10 sqrt(n), at most 2000.
+        Number of combinations m; default 30 sqrt(n), at most 2000.
     p : float, optional
         Probability that an entry is not zero; default min(1, 20 / n).
     distribution : "rademacher" or "gaussian", default "rademacher"
@@ -249,7 +249,7 @@ class GaussianSketch(Sketch):
     Parameters
     ----------
     size : int, optional
-        Number of combinations m; default 10 sqrt(n), at most 2000.
+        Number of combinations m; default 30 sqrt(n), at most 2000.
 
     Examples
     --------
@@ -273,7 +273,7 @@ class Accumulation(Sketch):
     Parameters
     ----------
     size : int, optional
-        Number of combinations m; default 10 sqrt(n), at most 2000.
+        Number of combinations m; default 30 sqrt(n), at most 2000.
     n_terms : int, default 20
         Number of sub-samplings summed: 1 is sub-sampling, many is close to Gaussian.
 
@@ -303,7 +303,7 @@ class CountSketch(Sketch):
     Parameters
     ----------
     size : int, optional
-        Number of combinations m; default 10 sqrt(n), at most 2000.
+        Number of combinations m; default 30 sqrt(n), at most 2000.
 
     Examples
     --------
@@ -331,7 +331,7 @@ class PivotedCholesky(Sketch):
     Parameters
     ----------
     size : int, optional
-        Largest number of landmarks; default 10 sqrt(n), at most 2000.
+        Largest number of landmarks; default 30 sqrt(n), at most 2000.
     tol : float, optional
         Stop when the unexplained part of the trace falls to `tol` times the trace.
     max_rows : int, default 20000

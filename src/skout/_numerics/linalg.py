@@ -57,6 +57,8 @@ _CARD: ContextVar[Any] = ContextVar("card", default=None)
 _LARGE = 1500
 # Columns of a triangle that are multiplied at a time.
 _TRIANGLE = 256
+# Up to so many shifts of a matrix are solved by a Cholesky factor each.
+_FEW_SHIFTS = 8
 
 
 @contextmanager
@@ -322,14 +324,17 @@ def square_root(M: np.ndarray) -> np.ndarray:
 
 
 def ridge_path(A: np.ndarray, B: np.ndarray, shifts: np.ndarray) -> list[np.ndarray]:
-    """Solve (A + s I) x = B for each s, all from one reduction of A to tridiagonal form.
+    """Solve (A + s I) x = B for each s; for many of them, from a tridiagonal form of A.
 
-    A = Q T Q' costs a third of an eigendecomposition and (T + s I) y = Q'B next to nothing. Shifts
-    below the rounding error of A are solved by eigenvectors, without the directions that are noise.
+    A = Q T Q' costs a third of an eigendecomposition and (T + s I) y = Q'B next to nothing. A few
+    Cholesky factors cost less than Q. Shifts below the rounding error of A are solved by
+    eigenvectors, without the directions that are noise.
     """
     noise = A.shape[0] * EPS * float(np.max(np.sum(np.abs(A), axis=1), initial=0.0))
     if len(A) < 3 or np.min(shifts) <= noise:
         return _eigen_path(A, B, shifts)
+    if len(shifts) <= _FEW_SHIFTS:
+        return [ridge_solve(A, B, float(s)) for s in shifts]
     reflectors, diagonal, off, tau, _ = lapack.dsytrd(A, lower=1, lwork=64 * len(A))
     try:
         rotated = _apply_reflectors(reflectors, tau, B, "T")

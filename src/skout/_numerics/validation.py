@@ -129,7 +129,7 @@ def check_task_matrix(M: Any, d: int) -> np.ndarray:
 
 
 def check_size(size: Any, n: int, name: str) -> int:
-    """Return a sketch size, clipped to n with a warning."""
+    """Return a sketch size, or a number of folds, clipped to n with a warning."""
     size = check_number(size, name, low=1, integer=True)
     if size > n:
         warnings.warn(

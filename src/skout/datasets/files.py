@@ -1,4 +1,5 @@
-"""Find a data file: in the folder SKOUT_DATA, in the user's cache, by a download; checked by hash.
+"""Find a data file: in the folder SKOUT_DATA, among those that come with skout, in the user's
+cache, by a download; checked by hash.
 
 Three environment variables are read:
 
@@ -23,6 +24,9 @@ __all__ = ["at_hand", "locate"]
 #: Where files are downloaded from unless SKOUT_DATA_URL says otherwise. The files are repackaged
 #: and their licences rarely allow to publish them, so there is no public address by default.
 BASE_URL = ""
+
+#: The files that come with skout; their README has the licences.
+SHIPPED = Path(__file__).parent / "data"
 
 
 def locate(source: Source) -> list[Path]:
@@ -53,9 +57,9 @@ def at_hand(source: Source) -> bool:
 
 
 def _locate(file: File, source: Source) -> Path:
-    folder = _user_folder()
-    if folder is not None and (folder / file.name).is_file():
-        return _check(folder / file.name, file, source, "It was left as it is; replace it.")
+    for folder in _read_only():
+        if (folder / file.name).is_file():
+            return _check(folder / file.name, file, source, "It was left as it is; replace it.")
     cache = _cache()
     path = cache / file.name
     if not path.is_file():
@@ -72,6 +76,11 @@ def _user_folder() -> Path | None:
     return Path(folder).expanduser() if folder else None
 
 
+def _read_only() -> list[Path]:
+    folder = _user_folder()
+    return [SHIPPED] if folder is None else [folder, SHIPPED]
+
+
 def _cache() -> Path:
     folder = os.environ.get("SKOUT_CACHE")
     if folder:
@@ -82,8 +91,7 @@ def _cache() -> Path:
 
 
 def _places(file: File) -> list[Path]:
-    folder = _user_folder()
-    return [place / file.name for place in (folder, _cache()) if place is not None]
+    return [place / file.name for place in (*_read_only(), _cache())]
 
 
 # Hashes ----------------------------------------------------------------------------------------

@@ -363,8 +363,14 @@ def load_chebi20() -> Dataset:
     return load_text_molecule("chebi20")
 
 
-def load_massbank() -> Dataset:
+def load_massbank(*, sample: bool = False) -> Dataset:
     """Load 44,054 MS/MS spectra of MassBank and the molecules behind them (`skout[disk]`).
+
+    Parameters
+    ----------
+    sample : bool, default False
+        Load the 2,298 spectra that come with skout instead, one a molecule. extra["contributor"]
+        and extra["license"] say to whom each is owed.
 
     Returns
     -------
@@ -380,4 +386,4 @@ def load_massbank() -> Dataset:
     >>> data = load_massbank()  # doctest: +SKIP
     >>> data.candidates[0][:2]  # doctest: +SKIP
     """
-    return _load("spectra", "massbank")
+    return _load("spectra", "massbank-sample" if sample else "massbank")

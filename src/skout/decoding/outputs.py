@@ -4,7 +4,6 @@ ones, which are candidates where none are given. They are encoded once.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, limits, to_host
-from ..sketches import as_sketch
+from ..sketches import as_sketch, sketch_size
 
 __all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
 
@@ -152,7 +151,7 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
     sketch = as_sketch(basis.sketch)
     if sketch is None:  # which holds as many numbers by itself
         return False
-    size = getattr(sketch, "size", None) or math.ceil(10.0 * math.sqrt(n))
+    size = getattr(sketch, "size", None) or sketch_size(None, n)
     return 8 * n * min(n, size) > limits().coordinates_bytes
 
 

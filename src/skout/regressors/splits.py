@@ -9,7 +9,7 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.inputs import named
-from .._numerics.validation import check_rng
+from .._numerics.validation import check_rng, check_size
 
 __all__ = ["TEST", "TRAIN", "check_some", "groups_of_splits", "splits_of", "weighted_splits"]
 
@@ -29,6 +29,8 @@ def splits_of(cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = 
     """
     from sklearn.model_selection import check_cv  # slow to import
 
+    if isinstance(cv, Integral) and not stratified and n > 1:
+        cv = check_size(cv, n, "cv")  # no more folds than rows
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         if cv is None or isinstance(cv, Integral):

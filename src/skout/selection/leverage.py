@@ -67,8 +67,8 @@ def leverage_scores(
     Z : array, CSR matrix or objects that the kernel encodes, n of them
     alpha : float > 0, default 1e-4
     n_pilot : int, optional
-        Size of the pilot sample; default 10 sqrt(n), at most 2000. From n on the scores are exact;
-        below, their sum is at most n_pilot.
+        Size of the pilot sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
+    below, their sum is at most n_pilot.
     random_state : None, int or Generator
 
     Returns
