@@ -553,3 +553,14 @@ def test_mistakes_are_named(build_it, message):
     X, Y = rng.random((10, 2)), rng.integers(0, 2, (10, 3)).astype(float)
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         build_it().fit(X, Y)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "csr"])
+def test_outputs_in_any_sparse_format(form):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 5)), (rng.random((60, 4)) < 0.4).astype(float)
+    given = sparse.csr_matrix(Y).asformat(form)
+    model = iokr("gaussian", "tanimoto")
+    expected = model.fit(X, Y).predict(X)
+    np.testing.assert_array_equal(model.fit(X, given).predict(X).toarray(), expected)
+    np.testing.assert_array_equal(model.predict(X, candidates=given).toarray(), expected)

@@ -17,8 +17,8 @@ from tqdm.auto import tqdm
 from .._arrays import astype, float_dtype, n_rows, row_keys, take, unique
 from .._lazy import in_memory
 from .._linalg import check_definite, large_matrices_on
-from .._threads import map_blocks
 from .._prepared import prepared
+from .._threads import map_blocks
 from .._validation import (
     as_columns,
     check_alphas,
