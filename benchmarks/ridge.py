@@ -24,9 +24,9 @@ from tqdm import tqdm
 
 from skout import KernelRidge
 from skout.basis.features import project
-from skout.basis.moments import Sample
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
+from skout.solvers.moments import Sample
 
 GAMMA, ALPHA, SEED = 0.01, 1e-5, 0
 

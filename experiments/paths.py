@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis
-from skout.basis.moments import Sample, sum_moments
 from skout.solvers import ridge_errors, ridge_paths
+from skout.solvers.moments import Sample, sum_moments
 
 
 @dataclass

@@ -1,5 +1,11 @@
 """Coordinates: orthonormal, inside the kernel's feature space, and the formula (2.73)."""
 
+import copy
+import gc
+import pickle
+import weakref
+from unittest import mock
+
 import numpy as np
 import oracles_predictor as oracle
 import pytest
@@ -9,14 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
-from skout import KernelBasis, memory_limits
+from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
 from skout._numerics.linalg import partial_whitening
-from skout.basis.moments import Sample
+from skout.basis.passes import Sample
 from skout.basis.whitening import Plan, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
+from skout.losses import Huber
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
 
 pd = extra("pandas")
@@ -653,3 +661,91 @@ def test_components_need_an_order():
         KernelBasis("linear", rank=2).fit(np.eye(3))
     with pytest.raises(ValueError, match="rank"):
         KernelBasis("linear", whiten="eigh", rank=0).fit(np.eye(3))
+
+
+# Copies, and rounding that makes them look different ----------------------------------------------
+
+
+@pytest.mark.parametrize("whiten", ["cholesky", "eigh"])
+@pytest.mark.parametrize("gamma", [0.5, 3.0, 300.0])
+@pytest.mark.parametrize("name", ["subsample", "gaussian", "p-sparsified", "pivoted-cholesky"])
+def test_copies_add_no_rank(name, gamma, whiten):
+    X = np.random.default_rng(0).standard_normal((36, 50)).repeat(30, axis=0)
+    basis = KernelBasis(Gaussian(gamma), name, whiten=whiten, random_state=0).fit(X)
+    assert basis.rank_ == 36
+    assert_allclose(np.square(basis.transform(X[::30])).sum(axis=1), 1.0, atol=1e-8)
+
+
+# What is prepared once ----------------------------------------------------------------------------
+
+
+class Counting(Gaussian):
+    """A kernel that counts how often landmarks are prepared."""
+
+    prepared = 0
+
+    def against(self, B):
+        Counting.prepared += 1
+        return super().against(B)
+
+
+PREPARED_X = np.random.default_rng(0).standard_normal((200, 3))
+
+
+def prepared_by(function) -> int:
+    before = Counting.prepared
+    function()
+    return Counting.prepared - before
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(Counting(1.0), SubSample(30), random_state=0),
+        KernelRidge(Counting(1.0)),
+        KernelMachine(Counting(1.0), SubSample(30), loss=Huber(), random_state=0),
+    ],
+    ids=["sketched", "exact", "machine"],
+)
+def test_landmarks_are_prepared_once(model):
+    y = PREPARED_X[:, 0]
+    model.fit(PREPARED_X, y)
+    expected, size = model.predict(PREPARED_X[:5]), len(pickle.dumps(model))
+    assert prepared_by(lambda: [model.predict(PREPARED_X[:5]) for _ in range(5)]) == 0
+    assert len(pickle.dumps(model)) == size  # nothing of it travels
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert prepared_by(lambda twin=twin: twin.predict(PREPARED_X[:5])) == 1
+        assert_allclose(twin.predict(PREPARED_X[:5]), expected)
+    model.fit(2.0 * PREPARED_X, -y)  # what was prepared for other landmarks is not used
+    fresh = clone(model).fit(2.0 * PREPARED_X, -y)
+    assert_allclose(model.predict(PREPARED_X), fresh.predict(PREPARED_X))
+
+
+def test_what_is_prepared_stays_out_of_files(tmp_path):
+    model = KernelRidge(Gaussian(1.0), SubSample(30), random_state=0)
+    model.fit(PREPARED_X, PREPARED_X[:, 0])
+    save(model, tmp_path / "before")
+    model.predict(PREPARED_X)
+    save(model, tmp_path / "after")
+    assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+
+
+def test_a_machine_finds_its_matrix_once():
+    model = KernelMachine(Gaussian(1.0), SubSample(30), loss=Huber(), random_state=0)
+    model.fit(PREPARED_X, PREPARED_X[:, 0])
+    with mock.patch.object(
+        KernelBasis, "on_features", autospec=True, side_effect=KernelBasis.on_features
+    ) as spy:
+        found = [model.predict(PREPARED_X[:3]) for _ in range(3)]
+    assert spy.call_count == 1
+    assert_allclose(found[2], found[0])
+
+
+def test_what_is_prepared_goes_with_its_model():
+    model = KernelRidge(Gaussian(1.0), SubSample(30), random_state=0)
+    model.fit(PREPARED_X, PREPARED_X[:, 0]).predict(PREPARED_X)
+    features = weakref.ref(model.basis_._features())
+    assert features() is not None
+    del model
+    gc.collect()
+    assert features() is None

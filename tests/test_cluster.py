@@ -719,3 +719,28 @@ def test_a_worker_dies_with_coordinates_that_are_kept(client, data):
         model.fit(cut(X, (150,) * 4), cut(Y, (150,) * 4))
     assert len(victims) > 3
     assert_same(model.coef_, here.coef_)
+
+
+# What is not brought here, and shapes -------------------------------------------------------------
+
+
+def test_a_large_array_is_not_gathered_for_other_regressors():
+    X = da.zeros((400_000, 100), chunks=(100_000, 100))  # 305 MiB
+    with pytest.raises(ValueError, match=r"400000 rows of X, 305 MiB.*X\.compute\(\)"):
+        np.asarray(chunked(X))
+    weights = da.ones(400_000, chunks=100_000)
+    assert np.asarray(chunked(weights, "sample_weight")).sum() == 400_000
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda x: KernelRidge("gaussian", SubSample(10)).fit(x, x),
+        lambda x: KernelBasis("gaussian", SubSample(10)).fit(x),
+        lambda x: KernelRidge("gaussian", SubSample(10)).fit(x[:, None], x).predict(x),
+    ],
+)
+def test_vectors_in_one_axis_are_refused(fit):
+    x = da.from_array(np.arange(60.0), chunks=20)
+    with pytest.raises(ValueError, match=r"X must be a 2D array.*shape \(60,\).*X\[:, None\]"):
+        fit(x)

@@ -4,6 +4,7 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import oracles_predictor as oracle
@@ -17,9 +18,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skout import KernelRidge, gram, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
-from skout.basis.moments import Moments, Sample, accumulate, sum_moments
+from skout.basis.passes import Sample
 from skout.kernels import Gaussian, Linear
 from skout.sketches import GaussianSketch, PSparsified, SubSample
+from skout.solvers.moments import Moments, sum_moments
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]
 
@@ -545,3 +547,55 @@ def test_shifted_moments():
     for w in (None, rng.uniform(0.1, 2.0, 30)):
         found = Moments.of_block(Z.copy(), T, w).shifted(v)
         assert_moments(found, raw_moments(Z + v, T, w))
+
+
+# Kernels of users, and their buffers --------------------------------------------------------------
+
+
+class Own(Linear):
+    """A kernel of a user, whose block function treats `out` in one of four ways."""
+
+    def __init__(self, habit: str = "fills") -> None:
+        self.habit = habit
+
+    def against(self, B):
+        def block(A, out=None):
+            K = A @ B.T
+            if self.habit == "fills" and out is not None:
+                out[...] = K
+                return out
+            if self.habit == "lies" and out is not None:
+                return out
+            return None if self.habit == "forgets" else K
+
+        return block
+
+
+OWN_X = np.random.default_rng(0).standard_normal((120, 4))
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(20), PSparsified(20), GaussianSketch(20)])
+def test_a_kernel_may_ignore_the_buffer(sketch):
+    y = OWN_X @ np.arange(4.0)
+    found = [
+        KernelRidge(kernel, sketch, 1e-6, random_state=0).fit(OWN_X, y).predict(OWN_X)
+        for kernel in (Own("ignores"), Linear())
+    ]
+    assert_allclose(found[0], found[1], rtol=1e-6)
+    assert_allclose(found[0], y, atol=1e-2)
+
+
+def test_a_large_kernel_matrix_of_a_kernel_that_ignores_the_buffer():
+    X = np.random.default_rng(0).standard_normal((1100, 3))
+    with mock.patch("skout.kernels.base.spare_threads", return_value=2):
+        assert_allclose(Own("ignores")(X), X @ X.T)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(20), PSparsified(20), GaussianSketch(20)])
+@pytest.mark.parametrize(
+    ("habit", "match"),
+    [("lies", "Own returned `out` and left entries"), ("forgets", r"Own\.against .*NoneType")],
+)
+def test_a_kernel_that_says_it_filled_the_buffer_is_checked_at_fit(sketch, habit, match):
+    with pytest.raises(ValueError, match=match):
+        KernelRidge(Own(habit), sketch, random_state=0).fit(OWN_X, OWN_X[:, 0])

@@ -21,6 +21,7 @@ from skout.kernels import graph_balls as balls_module
 from skout.kernels import graphs as graphs_module
 from skout.kernels.bags import Bags, sort_within
 from skout.kernels.graph_read import read_graphs
+from skout.kernels.graph_rows import pair_distances
 from skout.kernels.graphs import (
     Core,
     NeighborhoodSubgraph,
@@ -573,3 +574,81 @@ def triple_of(smiles):
     bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in molecule.GetBonds()]
     kinds = [str(b.GetBondType()) for b in molecule.GetBonds()]
     return bonds, [atom.GetSymbol() for atom in molecule.GetAtoms()], kinds
+
+
+# Large and dense graphs ---------------------------------------------------------------------------
+
+
+def large_graph(n: int, share: float, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    edges = np.argwhere(np.triu(rng.random((n, n)) < share, 1))
+    return edges, rng.integers(0, 3, n).tolist(), None
+
+
+def test_sizes_may_be_numpy_integers():
+    graphs = [large_graph(12, 0.2)]
+    kernel = NeighborhoodSubgraph(np.int64(2), np.int64(3))
+    assert_allclose(kernel(graphs), NeighborhoodSubgraph(2, 3)(graphs))
+    assert NeighborhoodSubgraph(2, 3).encode(kernel.encode(graphs)) is not None
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 3])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_distances_of_dense_graphs(share, limit):
+    import networkx as nx
+
+    given = [large_graph(40, share), large_graph(50, share, 1), large_graph(9, 0.3)]
+    graphs = read_graphs(given)
+    pairs = pair_distances(graphs, limit)
+    for i, (edges, labels, _) in enumerate(given):
+        graph = nx.Graph(edges.tolist())
+        graph.add_nodes_from(range(len(labels)))
+        expected = np.full((len(labels),) * 2, -1)
+        for u, reached in nx.all_pairs_shortest_path_length(graph, limit):
+            expected[u, list(reached)] = list(reached.values())
+        own = graphs.graph[pairs.source] == i
+        assert_array_equal(pairs.distance[own].reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    "kernel", [ShortestPath(), NeighborhoodSubgraph(), Core(ShortestPath())], ids=repr
+)
+def test_a_graph_may_be_worked_on_in_parts(kernel, monkeypatch):
+    graphs = [large_graph(30, 0.1), large_graph(60, 0.04, 1), large_graph(40, 0.5, 2)]
+    whole = kernel.encode(graphs)
+    monkeypatch.setattr(graphs_module, "_BLOCK", 200)
+    monkeypatch.setattr(graphs_module, "_BALLS", 500)
+    parts = kernel.encode(graphs)
+    assert_array_equal(parts.features, whole.features)
+    assert_allclose(parts.counts, whole.counts)
+
+
+def test_cores_with_the_same_nodes_are_looked_at_once(monkeypatch):
+    calls = []
+
+    def count(self, graphs):
+        calls.append(len(graphs.labels))
+        return VertexHistogram._occurrences(self, graphs)
+
+    monkeypatch.setattr(ShortestPath, "_occurrences", count)
+    complete = np.argwhere(np.triu(np.ones((80, 80)), 1)), [0] * 80, None
+    bags = Core(ShortestPath()).encode([complete])
+    assert calls == [80]  # for the cores 0 to 79
+    assert_array_equal(bags.counts, np.full(80, 80.0))
+
+
+def test_neighbourhoods_that_take_minutes_are_told_before_the_work(monkeypatch):
+    graphs = [large_graph(40, 0.3)]
+    NeighborhoodSubgraph()(graphs)
+    monkeypatch.setattr(graphs_module, "_MANY_EDGES", 100)
+    with pytest.warns(UserWarning, match="neighbourhoods of radius 3 .*takes minutes.*radius"):
+        NeighborhoodSubgraph()(graphs)
+
+
+def test_memory_of_neighbourhoods_does_not_grow_with_all_of_them():
+    graphs = read_graphs([large_graph(600, 0.03)])
+    tracemalloc.start()
+    NeighborhoodSubgraph(3, 1)._count(graphs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
+from skout import KernelRidge
 from skout.kernels import (
     F1,
     KERNELS,
@@ -1095,3 +1096,50 @@ def test_algebra_with_adapters():
     words = ["ab", "ac", "b"]
     both = as_kernel(same_letter) * as_kernel(same_letter)
     assert_array_equal(both(words), as_kernel(same_letter)(words))
+
+
+# Weights, and rows far from zero ------------------------------------------------------------------
+
+
+VECTOR_WIDTHS = [(n, g) for n in ("gaussian", "laplacian", "matern") for g in ("median", "scale")]
+
+
+@pytest.mark.parametrize(("name", "gamma"), [*VECTOR_WIDTHS, ("gaussian_tanimoto", "median")])
+def test_a_weight_of_two_is_a_row_that_is_there_twice(name, gamma):
+    rng = np.random.default_rng(0)
+    kernel = as_kernel(name).set_params(gamma=gamma)
+    X = rng.integers(0, 4, (40, 5)) * 1.0
+    X += 0.0 if name == "gaussian_tanimoto" else rng.random((40, 5))
+    w = rng.integers(0, 6, 40) * 1.0
+    rows = kernel.encode(X)
+    repeated = kernel.encode(X.repeat(w.astype(int), axis=0))
+    expected = kernel.resolve(repeated, rng).gamma
+    assert kernel.resolve(rows, rng, w).gamma == pytest.approx(expected, rel=1e-12)
+    assert kernel.resolve(rows, rng).gamma != pytest.approx(expected, rel=1e-3)
+    assert kernel.resolve(rows, rng, np.full(40, 2.0)).gamma == kernel.resolve(rows, rng).gamma
+
+
+def test_the_median_of_many_rows_sees_those_with_weight():
+    X = np.random.default_rng(0).standard_normal((5000, 2))
+    X[:50] *= 100.0
+    w = np.where(np.arange(5000) < 50, 1e4, 1.0)
+    gammas = [Gaussian("median").resolve(X, np.random.default_rng(0), v).gamma for v in (w, None)]
+    assert gammas[0] < 1e-3 * gammas[1]
+
+
+@pytest.mark.parametrize("gamma", [0.1, "scale", "median"])
+def test_csr_rows_far_from_zero(gamma):
+    X = 1e6 + np.random.default_rng(0).standard_normal((100, 5))
+    S = sparse.csr_matrix(X)
+    rng = np.random.default_rng(0)
+    dense, csr = Gaussian(gamma).resolve(X, rng), Gaussian(gamma).resolve(S, rng)
+    assert csr.gamma == pytest.approx(dense.gamma, rel=1e-6)
+    assert_allclose(csr(S), dense(X), atol=1e-6)
+    KernelRidge(Gaussian(gamma)).fit(S, X[:, 0])
+
+
+def test_a_kernel_that_sparse_rows_spoil_gets_advice():
+    far = 1e7 + np.random.default_rng(0).standard_normal((100, 3))
+    X = sparse.csr_matrix(np.hstack([far, np.zeros((100, 9))]))
+    with pytest.raises(ValueError, match=r"sparse rows.*scale them.*dense rows"):
+        KernelRidge(Gaussian(0.1)).fit(X, far[:, 0])

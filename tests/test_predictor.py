@@ -762,3 +762,14 @@ def test_the_default_of_sisokr_chooses_alpha_also_on_a_few_rows():
         model = sisokr("gaussian", "f1", random_state=0).fit(X, Y)
     assert model.regressor_.alpha_ in (1e-5, 1e-4, 1e-3, 1e-2)
     assert_array_equal(model.predict(X), Y)
+
+
+@pytest.mark.parametrize("form", ["coo", "bsr", "dia", "csr"])
+def test_outputs_in_any_sparse_format(form):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 5)), (rng.random((60, 4)) < 0.4).astype(float)
+    given = sparse.csr_matrix(Y).asformat(form)
+    model = iokr("gaussian", "tanimoto")
+    expected = model.fit(X, Y).predict(X)
+    np.testing.assert_array_equal(model.fit(X, given).predict(X).toarray(), expected)
+    np.testing.assert_array_equal(model.predict(X, candidates=given).toarray(), expected)

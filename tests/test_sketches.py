@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from sklearn.base import clone
 
-from skout import KernelBasis
+from skout import KernelBasis, KernelRidge
 from skout.basis.features import KernelMatrix
 from skout.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from skout.sketches import (
@@ -708,3 +708,12 @@ def test_unknown_name_suggests_the_nearest():
 def test_wrong_type(spec):
     with pytest.raises(TypeError, match="A sketch must be a skout sketch, a name or None"):
         as_sketch(spec)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pivoted_cholesky_of_repeated_rows(seed):
+    X = np.random.default_rng(seed).standard_normal((50, 20))
+    rows, y = X.repeat(4, axis=0), X[:, 0].repeat(4)
+    model = KernelRidge(Gaussian(3.0), PivotedCholesky(), 1e-9, random_state=seed).fit(rows, y)
+    assert model.basis_.rank_ == 50
+    assert_allclose(model.predict(X), X[:, 0], atol=1e-5)

@@ -459,3 +459,53 @@ def test_csr_mistakes(tmp_path):
     np.save(tmp_path / "indices.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"objects in dtype|allow_pickle"):
         open_csr(tmp_path)
+
+
+# Generators that fill one buffer again and again --------------------------------------------------
+
+
+def refilled(X, y, w, size: int = 50):
+    """Yield blocks that are the same arrays, with other rows in them."""
+    block = tuple(np.empty((size, *column.shape[1:])) for column in (X, y, w))
+    for start in range(0, len(X), size):
+        for buffer, column in zip(block, (X, y, w), strict=True):
+            buffer[...] = column[start : start + size]
+        yield block
+    for buffer in block:
+        buffer[...] = np.nan  # and then it is gone
+
+
+@pytest.mark.parametrize("n", [None, 1000])
+@pytest.mark.parametrize("rows", [64, 8192])
+def test_blocks_may_share_one_buffer(rows, n):
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((1000, 3)), rng.uniform(0.5, 2.0, 1000)
+    y = np.sin(X @ [1.0, 2.0, 0.5])
+    model = KernelRidge(Gaussian(0.3), SubSample(100), 1e-6, random_state=0)
+    separate = [(X[i : i + 50], y[i : i + 50], w[i : i + 50]) for i in range(0, 1000, 50)]
+    with skout.memory_limits(block_rows=rows):
+        expected = clone(model).fit(Blocks(separate, n)).predict(X)
+        found = clone(model).fit(Blocks(lambda: refilled(X, y, w), n)).predict(X)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_blocks_that_are_read_once_may_share_one_buffer():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((1000, 3)), np.ones(1000)
+    y = np.sin(X @ [1.0, 2.0, 0.5])
+    model = KernelRidge(Gaussian(0.3), SubSample(100), 1e-6, random_state=0)
+    separate = ((X[i : i + 50], y[i : i + 50], w[i : i + 50]) for i in range(0, 1000, 50))
+    expected = clone(model).fit(Blocks(separate), landmarks=X).predict(X)
+    found = clone(model).fit(Blocks(refilled(X, y, w)), landmarks=X).predict(X)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "column", [np.ones((3, 2)), sparse.csr_matrix(np.ones((3, 2))), ["a", "b", "c"]]
+)
+def test_what_blocks_yield_is_a_copy(column):
+    (found, _), *_ = Blocks([(column, np.zeros(3))])
+    own = found.data if sparse.issparse(found) else found
+    given = column.data if sparse.issparse(column) else column
+    assert own is not given
+    assert isinstance(own, list) or not np.shares_memory(own, given)

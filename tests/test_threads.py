@@ -18,6 +18,7 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
+    _inputs,
     iokr,
     memory_limits,
     sisokr,
@@ -232,3 +233,33 @@ def test_sketched_models_are_not_refused():
     with mock.patch("skout._numerics.inputs._total_memory", return_value=8 * 400 * 100):
         model = KernelRidge(sketch=SubSample(50), random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "limits"),
+    [
+        ("0::/\n", {"memory.max": "4096\n"}, [4096]),
+        ("0::/\n", {"memory.max": "max\n"}, []),
+        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "512"}, [512]),
+        ("0::/not/here\n", {"memory.max": "4096"}, [4096]),  # the path is that of the host
+        ("4:cpu,memory:/x\n1:cpu:/\n", {"memory/x/memory.limit_in_bytes": "100"}, [100]),
+        ("1:cpu:/\n", {"cpu/memory.limit_in_bytes": "100"}, []),
+        ("", {}, []),
+    ],
+)
+def test_the_limit_of_a_container_is_read(own, files, limits, tmp_path):
+    groups = tmp_path / "groups"
+    for name, text in files.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(text)
+    (tmp_path / "own").write_text(own)
+    assert _inputs._container_limits(groups, tmp_path / "own") == limits
+    assert _inputs._container_limits(groups, tmp_path / "nothing") == []
+
+
+def test_memory_is_that_of_the_container():
+    machine = _inputs._total_memory()
+    with mock.patch("skout._numerics.inputs._container_limits", return_value=[12345, 2**62]):
+        assert _inputs._total_memory() == 12345
+    with mock.patch("skout._numerics.inputs._container_limits", return_value=[2**62]):
+        assert machine <= _inputs._total_memory() < 2**62

@@ -1,6 +1,7 @@
 """Every message says what was given and what is expected."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from skout._numerics.inputs import numbers_in
 from skout._numerics.validation import (
     check_choice,
     check_number,
@@ -201,3 +203,42 @@ def test_check_weights():
 def test_wrong_weights(weights, message):
     with pytest.raises(ValueError, match=message):
         check_weights(weights, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("unit", ["ns", "us"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris"])
+@pytest.mark.parametrize("more", [{}, {"b": np.arange(9.0)}])
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_dates_are_refused_in_every_time_zone(name, more, zone, unit):
+    days = pd.date_range("2020-01-01", periods=9, tz=zone, unit=unit)
+    frame = pd.DataFrame({"a": days, **more})
+    check = {
+        "X": lambda: check_rows(BaseEstimator(), Gaussian(), frame, reset=True),
+        "y": lambda: check_targets(frame, 9),
+    }[name]
+    with pytest.raises(TypeError, match=f"{name} must hold numbers. Got dates or times"):
+        check()
+
+
+class Name(str):
+    """A name of a column that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_the_names_of_columns_are_not_compared_pair_by_pair():
+    frame = SimpleNamespace(columns=[Name(f"c{i}") for i in range(300)])
+    with numbers_in(frame, "X"):
+        pass
+    assert Name.compared < 3000
+    frame.columns.append(Name("c7"))
+    with (
+        pytest.raises(ValueError, match="more than one column called 'c7'"),
+        numbers_in(frame, "X"),
+    ):
+        pass

@@ -143,8 +143,8 @@ def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int 
     needed, there = itemsize * rows * columns, _total_memory()
     if there and needed > there:
         raise MemoryError(
-            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine or "
-            f"container has {there / 2**30:,.0f} GiB in all. {advice}"
+            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
+            f"or container has {there / 2**30:,.0f} GiB in all. {advice}"
         )
 
 
@@ -176,12 +176,8 @@ def _container_limits(
         root = groups / "memory" if controllers else groups
         name = "memory.limit_in_bytes" if controllers else "memory.max"
         place = root / path.lstrip("/")
-        for folder in (
-            place,
-            *(parent for parent in place.parents if root in parent.parents),
-            root,
-        ):
-            limits += _number_in(folder / name)
+        for folder in (place, *place.parents):
+            limits += _number_in(folder / name) if folder.is_relative_to(root) else []
     return limits
 
 

@@ -26,8 +26,8 @@ from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
 from ..rows import Memory, Progress, Reduction, RowMap, Source, encoded, on_device, unpacked
 from ..sketches import as_sketch
+from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Projection, project
-from .moments import Moments
 from .passes import BlockMoments, KnownRows, Sample
 from .whitening import Plan, Whitening, accuracy_plan
 

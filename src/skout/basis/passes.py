@@ -15,8 +15,8 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.linalg import triangle_gram
 from ..rows import Memory, Reduction, Source
+from ..solvers.moments import Moments
 from .features import LandmarkFeatures
-from .moments import Moments
 from .whitening import Whitening
 
 __all__ = ["BlockMoments", "KnownRows", "Sample"]

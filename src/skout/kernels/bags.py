@@ -236,10 +236,11 @@ class BagKernel(Kernel):
 
     def _maker(self) -> str:
         """Return a text that kernels have in common whose bags compare."""
-        params = {
-            k: v.item() if isinstance(v, np.generic) else v for k, v in self.get_params().items()
-        }
-        return repr(sorted(params.items(), key=str)) + type(self).__name__
+        params = [
+            (name, value.item() if isinstance(value, np.generic) else value)
+            for name, value in self.get_params().items()
+        ]
+        return repr(sorted(params, key=str)) + type(self).__name__
 
     def encode(self, objects: Any) -> Bags:
         """Return the bags of features of the objects."""

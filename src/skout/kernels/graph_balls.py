@@ -20,7 +20,7 @@ _BLOCK = 2**20
 
 
 def ball_hashes(graphs: Graphs, pairs: Pairs, radius: int) -> list[np.ndarray]:
-    """Return, for r = 0 to `radius`, one hash a node: that of the ball of radius r around it.
+    """Return, for r = 0 to `radius`, one hash a source: that of the ball of radius r around it.
 
     The ball is the graph that the nodes within distance r induce; its root is the node itself.
     Balls that are isomorphic, with roots and labels of nodes and edges, have the same hash.
@@ -40,12 +40,11 @@ def _balls(graphs: Graphs, pairs: Pairs, radius: int) -> tuple[Graphs, np.ndarra
     """Return the ball around each node, labels told by the distance to it, and that distance."""
     inside = (pairs.distance >= 0) & (pairs.distance <= radius)
     number = pointers(inside)
-    centre, node = pairs.source[inside], pairs.target[inside]
+    centre = np.repeat(np.arange(len(pairs.row)), np.diff(pairs.indptr))[inside]
+    node = pairs.target[inside]
     degree = graphs.edge_indptr[node + 1] - graphs.edge_indptr[node]
     edge = ranges(graphs.edge_indptr[node], degree)
-    # the pair (u, v) is at row[u] + v
-    row = pairs.indptr[:-1] - graphs.indptr[:-1][graphs.graph]
-    other = np.repeat(row[centre], degree) + graphs.target[edge]
+    other = np.repeat(pairs.row[centre], degree) + graphs.target[edge]
     kept = inside[other]
     distance = pairs.distance[inside]
     balls = Graphs(

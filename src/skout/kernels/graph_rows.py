@@ -6,6 +6,7 @@ members, each of them mixed first, so that the order of nodes and neighbours nev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,11 @@ import numpy as np
 
 from .bags import mix
 
-__all__ = ["Graphs", "Pairs", "core_numbers", "pair_distances", "refine"]
+__all__ = ["Graphs", "Pairs", "core_numbers", "node_blocks", "pair_distances", "refine"]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+# Graphs of so many nodes, and this share of all possible edges, are dense.
+_DENSE_NODES, _DENSE_SHARE = 32, 0.1
 
 
 def segment_sums(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
@@ -139,7 +142,7 @@ def refine(graphs: Graphs, *, edge_labels: bool = False) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """All ordered pairs of nodes of one graph, for each graph, and their distances.
+    """Ordered pairs of nodes of one graph, for all or some first nodes, and their distances.
 
     Parameters
     ----------
@@ -147,33 +150,53 @@ class Pairs:
     distance : ndarray of int32
         Edges of a shortest path; -1 where there is no path, or none within the limit.
     indptr : ndarray of int64
-        The pairs with source v are indptr[v] to indptr[v + 1] - 1, their targets in order.
+        The pairs with the i-th source are indptr[i] to indptr[i + 1] - 1, their targets in order.
+    row : ndarray of int64
+        The pair of the i-th source and node v is at row[i] + v.
     """
 
     source: np.ndarray
     target: np.ndarray
     distance: np.ndarray
     indptr: np.ndarray
+    row: np.ndarray
 
 
-def pair_distances(graphs: Graphs, limit: int | None = None) -> Pairs:
-    """Return the distances of nodes, by a breadth-first search from all nodes at once."""
-    sizes, first = graphs.sizes[graphs.graph], graphs.indptr[:-1][graphs.graph]
+def node_blocks(graphs: Graphs, work: np.ndarray, most: int) -> Iterator[slice]:
+    """Yield the nodes a few at a time, so that those of a block take about `most` work.
+
+    `work` is that of each node.
+    """
+    number = np.cumsum(work) // max(1, most)
+    ends = np.flatnonzero(np.diff(number)) + 1
+    for start, stop in zip([0, *ends], [*ends, len(graphs.labels)], strict=True):
+        yield slice(int(start), int(stop))
+
+
+def pair_distances(graphs: Graphs, limit: int | None = None, nodes: slice = slice(None)) -> Pairs:
+    """Return the distances from some nodes, by a breadth-first search from all of them at once."""
+    own = np.arange(len(graphs.labels))[nodes]
+    graph = graphs.graph[own]
+    sizes, first = graphs.sizes[graph], graphs.indptr[:-1][graph]
     indptr = pointers(sizes)
-    source = np.repeat(np.arange(len(sizes)), sizes)
+    number = np.repeat(np.arange(len(own)), sizes)
     target = ranges(first, sizes)
-    # the pair (u, v) is at row[u] + v
     row = indptr[:-1] - first
-    distance = np.full(len(source), -1, dtype=np.int32)
-    writer = np.empty(len(source), dtype=np.int32)
-    frontier = row + np.arange(len(sizes))
+    distance = np.full(len(target), -1, dtype=np.int32)
+    writer = np.empty(len(target), dtype=np.int32)
+    dense = _are_dense(graphs)[graph]
+    for i in np.unique(graph[dense]):
+        centres = np.flatnonzero(graph == i)  # which lie together
+        some = slice(indptr[centres[0]], indptr[centres[-1] + 1])
+        distance[some] = _by_products(graphs, int(i), own[centres], limit).ravel()
+    frontier = (row + own)[~dense]
     distance[frontier] = 0
     d = 0
     while len(frontier) and d != limit:
         d += 1
         end = target[frontier]
         degree = graphs.edge_indptr[end + 1] - graphs.edge_indptr[end]
-        reached = np.repeat(row[source[frontier]], degree)
+        reached = np.repeat(row[number[frontier]], degree)
         reached += graphs.target[ranges(graphs.edge_indptr[end], degree)]
         reached = reached[distance[reached] < 0]
         distance[reached] = d
@@ -181,7 +204,32 @@ def pair_distances(graphs: Graphs, limit: int | None = None) -> Pairs:
         name = np.arange(len(reached), dtype=np.int32)
         writer[reached] = name
         frontier = reached[writer[reached] == name]
-    return Pairs(source, target, distance, indptr)
+    return Pairs(own[number], target, distance, indptr, row)
+
+
+def _are_dense(graphs: Graphs) -> np.ndarray:
+    """Whether each graph has so many edges that products of matrices are the faster search."""
+    n_edges = np.diff(graphs.edge_indptr[graphs.indptr])
+    return (graphs.sizes >= _DENSE_NODES) & (n_edges >= _DENSE_SHARE * graphs.sizes**2)
+
+
+def _by_products(graphs: Graphs, i: int, centres: np.ndarray, limit: int | None) -> np.ndarray:
+    """Return the distances from some nodes of graph i to all of them, shape (b, n)."""
+    start, n = graphs.indptr[i], graphs.sizes[i]
+    edges = slice(graphs.edge_indptr[start], graphs.edge_indptr[start + n])
+    adjacency = np.zeros((n, n), dtype=np.float32)
+    adjacency[graphs.source[edges] - start, graphs.target[edges] - start] = 1.0
+    distance = np.full((len(centres), n), -1, dtype=np.int32)
+    frontier = np.zeros(distance.shape, dtype=np.float32)
+    frontier[np.arange(len(centres)), centres - start] = 1.0
+    d = 0
+    while frontier.any():
+        distance[frontier > 0] = d
+        if d == limit:
+            break
+        d += 1
+        frontier = ((frontier @ adjacency > 0) & (distance < 0)).astype(np.float32)
+    return distance
 
 
 def core_numbers(graphs: Graphs) -> np.ndarray:

@@ -6,8 +6,9 @@ that do not depend on how its nodes are numbered; all graphs of a data set are w
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from .._numerics.validation import check_number
 from .bags import BagKernel, Bags, mix
 from .graph_balls import ball_hashes
 from .graph_read import read_graphs
-from .graph_rows import Graphs, core_numbers, pair_distances, refine
+from .graph_rows import Graphs, Pairs, core_numbers, node_blocks, pair_distances, refine
 
 __all__ = [
     "Core",
@@ -32,6 +33,10 @@ Occurrences = tuple[np.ndarray, np.ndarray, Any]
 
 # Nodes, or pairs of nodes where the kernel looks at pairs, that are worked on at a time.
 _BLOCK = 2**18
+# Cores with the same nodes, from which on features are counted before they are repeated.
+_REPEATS = 2
+# Nodes and edges of balls, at most, that are worked on at a time; and edges that take minutes.
+_BALLS, _MANY_EDGES = 2**21, 1e9
 
 
 class GraphKernel(BagKernel):
@@ -99,7 +104,7 @@ class ShortestPath(GraphKernel):
 
     Notes
     -----
-    Time and memory grow with the square of the nodes of a graph.
+    Time grows with the square of the nodes of a graph.
 
     Examples
     --------
@@ -114,11 +119,41 @@ class ShortestPath(GraphKernel):
     _of_pairs = True
 
     def _occurrences(self, graphs: Graphs) -> Occurrences:
-        pairs = pair_distances(graphs)
+        work = graphs.sizes[graphs.graph]
+        return _by_blocks(graphs, work, lambda nodes: self._of_sources(graphs, nodes))
+
+    @staticmethod
+    def _of_sources(graphs: Graphs, nodes: slice) -> Occurrences:
+        pairs = pair_distances(graphs, nodes=nodes)
         met = pairs.distance > 0
         source, target = pairs.source[met], pairs.target[met]
         features = _pair_features(graphs.labels, source, target, pairs.distance[met])
         return graphs.graph[source], features, 1.0
+
+
+def _by_blocks(
+    graphs: Graphs, work: np.ndarray, occurrences: Callable[[slice], Occurrences]
+) -> Occurrences:
+    """Return what is found for the nodes a few at a time; of several blocks it is counted first."""
+    blocks = list(node_blocks(graphs, work, _BLOCK))
+    if len(blocks) <= 1:
+        return occurrences(slice(None))
+    return _joined([_counted(len(graphs), occurrences(nodes)) for nodes in blocks])
+
+
+def _counted(n: int, occurrences: Occurrences) -> Occurrences:
+    """Return each feature of a graph once, with its count."""
+    bags = Bags.collect(n, *occurrences)
+    return bags.row_numbers, bags.features, bags.counts
+
+
+def _joined(parts: list[Occurrences]) -> Occurrences:
+    """Return the occurrences of all parts."""
+    rows, features, counts = zip(*parts, strict=True)
+    if all(np.ndim(count) == 0 for count in counts):  # then all of them are one
+        return np.concatenate(rows), np.concatenate(features), counts[0]
+    each = [np.broadcast_to(count, len(row)) for row, count in zip(rows, counts, strict=True)]
+    return np.concatenate(rows), np.concatenate(features), np.concatenate(each)
 
 
 def _pair_features(
@@ -213,16 +248,15 @@ class Core(GraphKernel):
     def _occurrences(self, graphs: Graphs) -> Occurrences:
         base, cores = self._kernel(), core_numbers(graphs)
         found = []
-        for k in range(cores.max(initial=0) + 1):
-            graph, features, counts = base._occurrences(graphs.subgraph(cores >= k))
-            found.append((graph, mix(features, salt=1000 + k), counts))
-        rows, names, counts = zip(*found, strict=True)
-        all_ones = np.ndim(counts[0]) == 0
-        return (
-            np.concatenate(rows),
-            np.concatenate(names),
-            1.0 if all_ones else np.concatenate(counts),
-        )
+        last = -1
+        for core in np.unique(cores) if len(cores) else [0]:
+            part = base._occurrences(graphs.subgraph(cores >= core))
+            if core - last > _REPEATS:
+                part = _counted(len(graphs), part)
+            for k in range(last + 1, core + 1):  # whose cores have the same nodes
+                found.append((part[0], mix(part[1], salt=1000 + k), part[2]))
+            last = core
+        return _joined(found)
 
 
 class NeighborhoodSubgraph(GraphKernel):
@@ -251,7 +285,9 @@ class NeighborhoodSubgraph(GraphKernel):
     ones of hundreds of nodes, for which singling out would take too long, may wrongly be taken as
     equal.
 
-    Time and memory grow with the square of the nodes of a graph.
+    Time and memory grow with the nodes and edges of all neighbourhoods: like the nodes of a graph
+    if none has many neighbours, like its nodes times its edges if neighbourhoods of `radius` reach
+    most of it. A warning says so before the work where that takes minutes.
 
     References
     ----------
@@ -282,13 +318,11 @@ class NeighborhoodSubgraph(GraphKernel):
         return bags.row_numbers, bags.features, bags.counts
 
     def _count(self, graphs: Graphs) -> Bags:
-        pairs = pair_distances(graphs, limit=max(self.radius, self.distance))
-        met = (pairs.distance >= 0) & (pairs.distance <= self.distance)
-        source, target, d = pairs.source[met], pairs.target[met], pairs.distance[met]
+        source, target, d, balls = self._neighbourhoods(graphs)
         n_terms = (self.radius + 1) * (self.distance + 1)
         low = np.uint64(2 ** int(n_terms - 1).bit_length() - 1)
         features = []
-        for r, hashes in enumerate(ball_hashes(graphs, pairs, self.radius)):
+        for r, hashes in enumerate(balls):
             term = (r * (self.distance + 1) + d).astype(np.uint64)
             # the last bits of a feature say which (r, d) it is of
             features.append(_pair_features(hashes, source, target, term) & ~low | term)
@@ -299,3 +333,38 @@ class NeighborhoodSubgraph(GraphKernel):
         part = bags.row_numbers * n_terms + (bags.features & low).astype(np.int64)
         norms = np.sqrt(np.bincount(part, weights=bags.counts**2))
         return Bags(bags.indptr, bags.features, bags.counts / norms[part])
+
+    def _neighbourhoods(
+        self, graphs: Graphs
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return the pairs within `distance`, those distances, and hashes of balls of each radius.
+
+        Few nodes are worked on at a time, as if their balls were whole graphs.
+        """
+        edges = np.diff(graphs.edge_indptr[graphs.indptr])
+        work = (graphs.sizes + edges)[graphs.graph]
+        met, balls = [], []
+        for nodes in node_blocks(graphs, work, _BALLS):
+            pairs = pair_distances(graphs, max(self.radius, self.distance), nodes)
+            if nodes.start == 0:
+                self._warn_if_slow(graphs, pairs)
+            near = (pairs.distance >= 0) & (pairs.distance <= self.distance)
+            met.append((pairs.source[near], pairs.target[near], pairs.distance[near]))
+            balls.append(ball_hashes(graphs, pairs, self.radius))
+        source, target, d = (np.concatenate(column) for column in zip(*met, strict=True))
+        return source, target, d, [np.concatenate(each) for each in zip(*balls, strict=True)]
+
+    def _warn_if_slow(self, graphs: Graphs, pairs: Pairs) -> None:
+        """Warn if the balls of all nodes, as those of the first ones tell, have very many edges."""
+        inside = (pairs.distance >= 0) & (pairs.distance <= self.radius)
+        degree = np.diff(graphs.edge_indptr)
+        share = len(graphs.labels) / max(1, len(pairs.row))
+        edges = share * float(degree[pairs.target[inside]].sum())
+        if edges > _MANY_EDGES:
+            warnings.warn(
+                f"The neighbourhoods of radius {self.radius} in graphs of up to "
+                f"{graphs.sizes.max()} nodes have about {edges:.1g} edges, which takes minutes. "
+                "Lower radius, or use WeisfeilerLehman, whose time grows like the edges.",
+                UserWarning,
+                stacklevel=2,
+            )

@@ -16,7 +16,6 @@ from .. import decoding, kernels, losses, molecules, predictor, predictors, regr
 from .._numerics.arrays import Joint, Ragged, n_rows, take
 from .._numerics.linalg import PartlyWhitened
 from ..basis import KernelBasis
-from ..basis.moments import Moments
 from ..basis.passes import KnownRows
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
 from ..decoding.euler import Graph
@@ -26,6 +25,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..regressors import KernelRidge
+from ..solvers.moments import Moments
 from .files import FileError
 
 __all__ = [

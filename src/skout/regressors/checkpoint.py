@@ -22,9 +22,9 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import Rows, row_keys
 from .._numerics.files import replacing, warn_unwritten
-from ..basis.moments import Moments
 from ..basis.passes import Sample
 from ..rows import Blocks, Progress, Source, is_lazy
+from ..solvers.moments import Moments
 
 __all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
 

@@ -20,7 +20,6 @@ from .._numerics.threads import map_blocks
 from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
-from ..basis.moments import Moments, sum_moments
 from ..basis.passes import Sample
 from ..kernels import as_kernel
 from ..rows import (
@@ -37,6 +36,7 @@ from ..rows import (
 )
 from ..sketches import as_sketch
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
+from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._numerics.linalg import positive_solve, ridge_path, ridge_solve
-from ..basis.moments import Moments
+from .moments import Moments
 
 __all__ = ["dual_ridge", "feature_ridge", "ridge", "ridge_errors", "ridge_paths"]
 
