@@ -22,13 +22,21 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import SVR
 
 import skout
@@ -95,6 +103,22 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         SETS,
     ),
     "pipeline": (lambda: wrapped(make_pipeline(StandardScaler(), Ridge())), X, SETS),
+    "bins and splines": (
+        lambda: wrapped(
+            make_pipeline(
+                make_column_transformer(
+                    (KBinsDiscretizer(3, strategy="uniform"), slice(0, 1)),
+                    (SplineTransformer(3), [1]),
+                    (SimpleImputer(), [0, 1]),
+                ),
+                FunctionTransformer(np.abs),
+                Ridge(),
+            )
+        ),
+        X,
+        SETS,
+    ),
+    "text": (lambda: make_pipeline(CountVectorizer(analyzer="char"), Ridge()), WORDS, SETS),
     "network": (lambda: neural(network), X, SETS),
     "characters": (characters, WORDS, SETS),
 }
