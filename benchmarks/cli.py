@@ -231,7 +231,7 @@ def main() -> None:
         print_table(rows, [*head, "model_megabytes", "example_f1"])
         results += rows
     if "columns" in options.part:
-        wide = wide_files([2500, 10_000] if options.quick else [6250, 25_000, 100_000])
+        wide = wide_files([10_000, 20_000] if options.quick else [25_000, 50_000, 100_000])
         print_table(wide, ["what", "columns", "seconds", "slope"])
         results += wide
     if not options.quick and set(options.part) == set(PARTS):
