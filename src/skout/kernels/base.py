@@ -107,7 +107,7 @@ class Kernel(ABC, BaseEstimator):
         """
 
     @abstractmethod
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         """Return k(a, a) for each row of A."""
 
     def resolve(
