@@ -156,7 +156,7 @@ class Kernel(ABC, PartsByName):
         """
 
     @abstractmethod
-    def diag(self, A: Any) -> np.ndarray:
+    def diag(self, A: Any) -> Any:
         """Return k(a, a) for each row of A."""
 
     def resolve(
