@@ -40,9 +40,9 @@ def all_at_once(fit: Fit) -> Fit:
     @functools.wraps(fit)
     def fitted(self: Any, *args: Any, **params: Any) -> Any:
         fresh = copy.copy(self)
-        fit(fresh, *args, **params)
+        found = fit(fresh, *args, **params)
         self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
-        return self
+        return self if found is fresh else found
 
     return cast(Fit, fitted)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -87,7 +87,7 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
-    _by_name = {"index": as_index}
+    _by_name: ClassVar[dict[str, Any]] = {"index": as_index}
     _training: EmbeddedPool | None = None  # the training outputs
     _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
     _dropped: int | None = None  # the most that are kept, where there were more

@@ -33,7 +33,6 @@ __all__ = [
     "Scaled",
     "Sum",
     "as_kernel",
-    "check_block",
     "fill_block",
 ]
 
@@ -89,32 +88,6 @@ def fill_block(block: Block, A: Any, out: np.ndarray) -> None:
     K = block(A, out)
     if K is not out:
         out[...] = K
-
-
-def check_block(kernel: Kernel, rows: Any) -> None:
-    """Raise unless the blocks of a kernel are where its block function says they are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows
-        The first of them are tried.
-    """
-    some = take(rows, slice(0, 2))
-    out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
-    K = kernel.against(some)(some, out)
-    if np.shape(K) != out.shape:
-        got = type(K).__name__ if K is None else f"an array of shape {np.shape(K)}"
-        raise ValueError(
-            f"{type(kernel).__name__}.against must return a function (A, out=None) -> K(A, B). For "
-            f"{len(out)} rows against {len(out)} it gave {got}, not one of shape {out.shape}."
-        )
-    if K is out and np.isnan(out).any():
-        raise ValueError(
-            f"{type(kernel).__name__} returned `out` and left entries of it unwritten, or wrote "
-            "NaN. Its block function must fill the buffer `out`, or return a new array instead."
-        )
 
 
 class Kernel(ABC, PartsByName):

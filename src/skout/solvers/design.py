@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import Memory, Reduction, RowMap, Source
+from ..rows import Reduction, RowMap, source
 
 __all__ = ["Design"]
 
@@ -36,7 +36,7 @@ class Design:
         is_held: bool = True,
         n_jobs: int | None = None,
     ) -> None:
-        self.Z = Z if isinstance(Z, Source) else Memory(Z)
+        self.Z = source(Z)
         self.shape = self.Z.shape
         self.is_held, self.n_jobs = is_held, n_jobs
         self._product = product
