@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -93,7 +93,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     (200, 20)
     """
 
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
+    _by_name: ClassVar = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,

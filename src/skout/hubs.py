@@ -85,9 +85,7 @@ def without_hubs(
     return model.decoder_.priced(pool, prices)
 
 
-def _cross_predicted(
-    model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any
-) -> np.ndarray:
+def _cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
     check_number(cv, "cv", low=2, integer=True)
     basis = model.output_basis_

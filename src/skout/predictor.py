@@ -10,7 +10,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -86,7 +86,7 @@ class StructuredPredictor(ObjectPredictor):
     """
 
     _inner = "regressor"
-    _by_name = {"output_basis": _as_basis, "decoder": as_decoder}
+    _by_name: ClassVar = {"output_basis": _as_basis, "decoder": as_decoder}
 
     def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
         self.regressor = regressor

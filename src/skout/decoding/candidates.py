@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -88,7 +88,7 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
-    _by_name = {"index": as_index}
+    _by_name: ClassVar = {"index": as_index}
     _training: EmbeddedPool | None = None  # the training outputs
     _outputs: Chunks | None = None  # where they are on a cluster, until they are looked for
     _dropped: int | None = None  # how many distinct ones are fewer than there are: too many to keep
@@ -247,7 +247,7 @@ class CandidateDecoder(Decoder):
         if n_rows(objects) == 0:  # none at all are of any kind
             return take(self.basis_.landmarks_, slice(0))
         if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
-            objects = plain_outputs(objects)
+            objects = plain_outputs(objects, name)
         with named(name):
             rows = check_rows(self.basis_, self.basis_.kernel_, objects, reset=False)
         check_kinds(kinds(rows), self._kinds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -45,7 +45,7 @@ _SMALLEST = 1e-130
 class KernelMachineBase(PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
 
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
+    _by_name: ClassVar = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
     kernel: Any
     sketch: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -127,7 +127,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
+    _by_name: ClassVar = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,
