@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
@@ -56,7 +56,7 @@ class PartsByName(BaseEstimator):
     """
 
     #: From the parameters that may be names to what makes the objects.
-    _by_name: Mapping[str, Callable[[str], Any]] = {}
+    _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, with those of the parts, also of parts given by name.
