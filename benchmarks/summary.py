@@ -19,24 +19,25 @@ HEAD = """
 |---|---:|---:|---|---|
 """
 FOOT = """
-Seconds are of two cores. Label sets are of models whose settings cross-validation chose on training rows, ours and the
-others; the table further up has the defaults. `python benchmarks/summary.py --write` writes the table from the records
-of the scripts named, which say how each number was made.
+Seconds are of two cores. Label sets here are of models whose settings cross-validation chose on
+training rows, ours and the others; the table further up has the defaults. The table is written by
+`python benchmarks/summary.py --write` from the records of the scripts named, which say how each
+number was made.
 """
 LABELS_HEAD = """
 ## Label sets without a threshold
 
-Most methods predict a probability for each label, and someone has to choose above which a label counts. skout predicts
-the set as a whole. `sisokr("gaussian", "f1")`, without any setting, beside scikit-learn's random forest; example F1 on
-test rows in percent:
+Most methods predict a probability for each label, and someone has to choose above which a label
+counts. skout predicts the set as a whole. `sisokr("gaussian", "f1")`, without any setting, beside
+scikit-learn's random forest; example F1 on test rows in percent:
 
 | data | skout | forest at 0.5 | forest, tuned threshold |
 |---|---:|---:|---:|
 """
 LABELS_FOOT = """
-Means of three seeds; the best of a row is bold. `python experiments/out_of_the_box.py` makes the numbers, with a record
-of seeds, versions and settings. A model tuned for bibtex reaches {tuned:.1f} (`python experiments/multilabel.py --data
-bibtex`).
+Means of three seeds; the best of a row is bold. The numbers are made by
+`python experiments/out_of_the_box.py`, with a record of seeds, versions and settings. A model tuned
+for bibtex reaches {tuned:.1f} (`python experiments/multilabel.py --data bibtex`).
 """
 
 
