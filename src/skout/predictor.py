@@ -25,7 +25,7 @@ from .decoding.predicting import ObjectPredictor
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
 from .regressors import KernelRidge
-from .rows import check_pair, is_lazy, to_host, unpacked
+from .rows import check_pair, is_lazy, source, to_host, unpacked
 from .sketches import as_sketch
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
@@ -157,6 +157,8 @@ class StructuredPredictor(ObjectPredictor):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
+        if not getattr(self.regressor_, "takes_sources", False):
+            X = source(X).here()
         F = to_host(self.regressor_.predict(X))
         return F[:, None] if F.ndim == 1 else F
 

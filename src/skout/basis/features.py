@@ -193,7 +193,9 @@ def _beside(landmarks: Any, W: Any) -> Any:
         return W
     like = empty((0,), landmarks, float_dtype(landmarks))
     if sparse.issparse(W):
-        return _sparse_tensor(W.tocsr(), like)
+        W = W.tocsr(copy=True)
+        W.sum_duplicates()  # which sorts them too, as tensors want them
+        return _sparse_tensor(W, like)
     return cast(tensor(W, like.device), like.dtype)
 
 

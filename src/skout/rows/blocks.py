@@ -20,7 +20,7 @@ from .local import Memory, first_bad_row
 from .source import Source
 from .stream import Reservoir, Stream, join
 
-__all__ = ["Blocks", "StreamColumn", "check_no_targets", "reads_once", "unpacked"]
+__all__ = ["Blocks", "StreamColumn", "check_no_targets", "reads_once", "reread", "unpacked"]
 
 # Rows that landmarks and widths are taken from where the number of rows is not known.
 _POOL_ROWS = 20_000
@@ -207,6 +207,11 @@ class StreamColumn(Disk):
 def reads_once(X: Any) -> bool:
     """Whether X are blocks of a generator."""
     return isinstance(X, Blocks) and X.is_once
+
+
+def reread(X: Any) -> Any:
+    """Return what can be read many times: X, or a copy of blocks of a generator."""
+    return X.reread() if isinstance(X, Blocks) else X
 
 
 def unpacked(
