@@ -20,7 +20,7 @@ from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, tensor
 from .._numerics.threads import map_blocks
 from ..kernels.base import KERNELS, Kernel, fill_block
-from ..rows import Memory, Place, RowMap, Source, block_rows, source
+from ..rows import Memory, Place, RowMap, Source, block_rows
 
 __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "Residual", "check_block", "project"]
 
@@ -223,7 +223,7 @@ class KernelMatrix:
 
     def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
-        self.source = source(rows)
+        self.source = Memory.of(rows)
         self.n_jobs = n_jobs
 
     @property

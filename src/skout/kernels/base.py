@@ -21,7 +21,7 @@ from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import Registry, check_matrix, check_number, resolve
-from ..rows import Survey, source
+from ..rows import Memory, Survey
 
 __all__ = [
     "KERNELS",
@@ -136,7 +136,7 @@ class Kernel(ABC, PartsByName):
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
-        survey = source(rows).survey()
+        survey = Memory.of(rows).survey()
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()

@@ -129,6 +129,11 @@ class Memory(Local):
         self.rows = self.like = rows
         self.name = name
 
+    @classmethod
+    def of(cls, rows: Any) -> Source:
+        """Return encoded rows as a source, which they may be already."""
+        return rows if isinstance(rows, Source) else cls(rows)
+
     def __len__(self) -> int:
         return n_rows(self.rows)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import Reduction, RowMap, source
+from ..rows import Memory, Reduction, RowMap
 
 __all__ = ["Design"]
 
@@ -36,7 +36,7 @@ class Design:
         is_held: bool = True,
         n_jobs: int | None = None,
     ) -> None:
-        self.Z = source(Z)
+        self.Z = Memory.of(Z)
         self.shape = self.Z.shape
         self.is_held, self.n_jobs = is_held, n_jobs
         self._product = product
