@@ -202,7 +202,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
-        self.__dict__.pop("_features", None)
         answer = None
         if rows.pool is not None:  # a stream, which had its first pass
             answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
@@ -210,8 +209,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         found = self._survey(kernel, rows, rng, weights, also)
         self.kernel_, landmarks, W, place = found[:4]
         answer = answer if also is None else found[4]
-        matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
-        gram, features, rounding = matrix.sketched(W)  # K~, phi(landmarks)
+        gram, features, rounding = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
@@ -235,6 +233,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
         self._n_effective = self.rank_ if W is None else len(rows)
+        # now: scikit-learn wants that `transform` adds no attribute
+        self._features = LandmarkFeatures(self.kernel_, landmarks, W)
         return answer
 
     def _survey(
@@ -380,8 +380,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        rows = encoded(self, self.kernel_, X, reset=False)
-        return self._residual_of(rows)
+        return self._residual_of(encoded(self, self.kernel_, X, reset=False))
 
     def _residual_of(self, rows: Source) -> Any:
         return rows.map(

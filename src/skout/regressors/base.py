@@ -164,11 +164,10 @@ class KernelMachineBase(PartsByName):
         if Z is not None:
             return Design(Z, n_jobs=self.n_jobs)
 
-        def product(B: np.ndarray) -> np.ndarray:
-            through = Projection(basis._features, basis._on_features(B))
-            return rows.collect(through, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        def through(B: np.ndarray) -> Projection:
+            return Projection(basis._features, basis._on_features(B))
 
-        return Design(rows.then(coordinates), product, is_held=False, n_jobs=self.n_jobs)
+        return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""

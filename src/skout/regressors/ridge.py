@@ -326,6 +326,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         tail = () if self._is_vector else self._matrix.shape[1:]
         return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
 
+    def _prepare(self) -> None:
+        """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
+        for name in ("coef_", "_projection"):
+            self.__dict__.pop(name, None)
+        _ = self._projection
+
     @functools.cached_property
     def _projection(self) -> Projection:
         """phi(x) -> f(x), with the landmarks prepared once."""
@@ -428,10 +434,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         else:
             self.alpha_ = alphas[0]
         self._matrix, self.intercept_ = self._ridge(total)
-        for name in ("coef_", "_projection"):
-            self.__dict__.pop(name, None)
         if self._origin is not None:
             self.intercept_ += self._origin
+        self._prepare()
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return replace(total, partly=partly)
 
@@ -488,4 +493,5 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self._matrix, self.intercept_ = exact_ridge(
             K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
         )
+        self._prepare()
         return self

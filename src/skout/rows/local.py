@@ -147,7 +147,9 @@ class Memory(Local):
     def at_hand(self) -> Any:
         return self.rows
 
-    def subset(self, index: np.ndarray) -> Memory:
+    def subset(self, index: np.ndarray) -> Local:
+        if isinstance(self.rows, np.memmap):  # a file of `kept`, larger than memory may be
+            return _Subset(self, index)
         return Memory(take(self.rows, index), self.name)
 
 
