@@ -24,9 +24,10 @@ from tqdm import tqdm
 
 from skout import KernelRidge
 from skout.basis.features import project
+from skout.basis.passes import Sample
 from skout.kernels import Gaussian
+from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.moments import Sample
 
 GAMMA, ALPHA, SEED = 0.01, 1e-5, 0
 
@@ -86,13 +87,13 @@ def stages(model: KernelRidge, X: np.ndarray, Y: np.ndarray) -> dict[str, float]
     """Say where the time of a fit goes: basis, kernel values, moments."""
     basis = model.basis_
     n_part = min(len(X), 50_000)
-    part = Sample(X[:n_part], Y[:n_part])
+    part = Sample(Memory(X[:n_part]), Memory(Y[:n_part]))
     scale = len(X) / n_part
     m = basis.rank_
     tiny = np.zeros((m, 1))
-    kernel = fastest(lambda: project(basis._features(), part.rows, tiny)) * scale
-    moments = fastest(lambda: basis.moments(part, ALPHA)) * scale
-    start = fastest(lambda: ours()._fit_basis(X))
+    kernel = fastest(lambda: project(basis._features, part.rows, tiny)) * scale
+    moments = fastest(lambda: basis._moments(part, ALPHA)) * scale
+    start = fastest(lambda: ours()._fit_basis(Memory(X)))
     return {"basis_seconds": start, "kernel_seconds": kernel, "pass_seconds": moments}
 
 

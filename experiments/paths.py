@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis
+from skout.basis.passes import Sample
+from skout.rows import Memory
 from skout.solvers import ridge_errors, ridge_paths
-from skout.solvers.moments import Sample, sum_moments
+from skout.solvers.moments import sum_moments
 
 
 @dataclass
@@ -40,8 +42,8 @@ def fit_path(
     """Fit all alphas; `fold` (n,) numbers the folds from 0."""
     basis = KernelBasis(kernel, sketch, random_state=seed).fit(X)
     n_folds = int(fold.max()) + 1
-    sample = Sample(X, T, groups=fold, n_groups=n_folds)
-    parts = basis.moments(sample, float(alphas.min()))
+    sample = Sample(Memory(X), Memory(T), groups=fold, n_groups=n_folds)
+    parts = basis._moments(sample, float(alphas.min()))
     total = sum_moments(parts, np.ones(n_folds, dtype=bool))
     errors = np.zeros((len(alphas), T.shape[1]))
     for part in parts:

@@ -3,9 +3,12 @@
 import csv
 import json
 import os
+import socket
+import stat
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -317,23 +320,88 @@ def test_a_file_that_is_read_is_not_overwritten(model, table, call):
     assert model.read_bytes() == kept
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
-def test_results_go_into_a_pipe_and_through_a_link(model, table, tmp_path, call):
-    expected = call("predict", model, table)[1]
-    pipe, link, out = tmp_path / "pipe.csv", tmp_path / "link.csv", tmp_path / "out.csv"
+def commands(model, table):
+    """What writes a file, without its name, and the end of the name."""
+    return {
+        "fit": (["fit", table, *FIT], ".skout"),
+        "embed": (["embed", model, table], ".skpool"),
+        "predict csv": (["predict", model, table], ".csv"),
+        "predict jsonl": (["predict", model, table], ".jsonl"),
+        "predict parquet": (["predict", model, table], ".parquet"),
+        "rank": (["rank", model, table, "-k", "1"], ".csv"),
+    }
+
+
+each_command = pytest.mark.parametrize("name", list(commands(None, None)))
+no_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+
+
+@no_pipes
+@each_command
+def test_what_is_written_goes_into_a_pipe(name, model, table, tmp_path, call):
+    words, end = commands(model, table)[name]
+    if end == ".parquet":
+        pytest.importorskip("pyarrow")
+    pipe, out = tmp_path / f"pipe{end}", tmp_path / f"out{end}"
+    assert call(*words, "-o", out)[0] == 0
     os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        assert call("predict", model, table, "-o", pipe)[0] == 0
-        assert os.read(reader, 10**6).decode() == expected
-    finally:
-        os.close(reader)
+    with ThreadPoolExecutor() as threads:
+        reader = threads.submit(pipe.read_bytes)
+        try:
+            assert call(*words, "-o", pipe)[0] == 0
+        finally:
+            os.close(os.open(pipe, os.O_RDWR))  # the reader ends, whatever was written
+        found = reader.result()
     assert pipe.is_fifo()
+    if end in (".skout", ".skpool"):  # they have dates
+        copy = tmp_path / f"copy{end}"
+        copy.write_bytes(found)
+        assert describe(copy)["about"]["class"] == describe(out)["about"]["class"]
+    else:
+        assert found == out.read_bytes()
+
+
+@each_command
+def test_what_is_written_goes_into_a_device(name, model, table, tmp_path, call):
+    words, end = commands(model, table)[name]
+    if end == ".parquet":
+        pytest.importorskip("pyarrow")
+    device = tmp_path / f"null{end}"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except (AttributeError, PermissionError):
+        pytest.skip("only root makes devices")
+    before = sorted(tmp_path.iterdir())
+    assert call(*words, "-o", device)[0] == 0
+    assert device.is_char_device()
+    assert sorted(tmp_path.iterdir()) == before  # nothing was written aside
+
+
+@no_pipes
+@each_command
+def test_what_is_no_file_and_no_stream_is_refused(name, model, table, tmp_path, call):
+    words, end = commands(model, table)[name]
+    place = tmp_path / f"socket{end}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(place))  # names of sockets are short
+        code, out, err = call(*words, "-o", place)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "no file: give another path" in err
+    assert place.is_socket()
+
+
+def test_results_go_through_a_link_and_replace_a_file_at_once(model, table, tmp_path, call):
+    expected = call("predict", model, table)[1]
+    link, out = tmp_path / "link.csv", tmp_path / "out.csv"
     out.write_text("old")
+    out.chmod(0o640)
     link.symlink_to(out)
-    assert call("predict", model, table, "-o", link)[0] == 0
+    with open(out) as still_read:
+        assert call("predict", model, table, "-o", link)[0] == 0
+        assert still_read.read() == "old"
     assert link.is_symlink()
-    assert out.read_text() == expected
+    assert (out.read_text(), stat.S_IMODE(out.stat().st_mode)) == (expected, 0o640)
+    assert sorted(tmp_path.glob(".*")) == []
 
 
 # many columns -------------------------------------------------------------------------------------

@@ -505,7 +505,8 @@ def test_alpha_of_sisokr_is_chosen_in_the_output_coordinates():
         output_sketch=SubSample(8),
         alpha=alphas,
         random_state=0,
-    ).fit(X, Y)
+    )
+    model.set_params(regressor__cv=KFold(5)).fit(X, Y)
     Z, T = model.regressor_.basis_.transform(X), model.output_basis_.transform(Y)
     errors = np.zeros((5, len(alphas)))
     for k, (train, test) in enumerate(KFold(5).split(X)):

@@ -43,9 +43,10 @@ def check_place(path: str | os.PathLike[str], name: str = "path", *, streams: bo
     streams : bool, default True
         Whether a pipe or a device, which is written into, will do.
     """
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{name}: there is no folder {folder!r}.")
+    for target in (os.fspath(path), os.path.realpath(path)):  # where a link points to, too
+        folder = os.path.dirname(target)
+        if folder and not os.path.isdir(folder):
+            raise FileNotFoundError(f"{name}: there is no folder {folder!r}.")
     if os.path.isdir(path):
         raise IsADirectoryError(
             f"{name} must be a file. Got the folder {os.fspath(path)!r} instead."

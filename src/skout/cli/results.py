@@ -2,13 +2,13 @@
 
 import csv
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
+from .._numerics.files import check_place as check_writable
+from .._numerics.files import replacing
 from .._numerics.validation import check_choice
 
 __all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
@@ -20,10 +20,7 @@ Columns = dict[str, list[Any]]
 
 def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> None:
     """Raise, before any work, if a file cannot be written there, or is one of those to read."""
-    if not path.parent.is_dir():
-        raise ValueError(f"{option}: there is no folder {str(path.parent)!r}.")
-    if path.is_dir():
-        raise ValueError(f"{option} must be a file. Got the folder {str(path)!r} instead.")
+    check_writable(path, option)
     for other in read:
         if other is not None and path.exists() and other.exists() and path.samefile(other):
             raise ValueError(
@@ -67,34 +64,18 @@ def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
     blocks : iterable of dict
         Equally long lists by the names of their columns, the same ones in each block.
     out : str
-        A path, or `-` for standard output. The file appears when all is written.
+        A path, or `-` for standard output. The file appears when all is written; a pipe or a
+        device is written into.
     form : one of `FORMATS`
     """
     if out == "-":
         return _WRITERS[form](blocks, sys.stdout)
-    with _in_place_of(Path(out)) as part:
+    with replacing(out) as part:
         if form == "parquet":
-            return _write_parquet(blocks, part)
+            with open(part, "wb") as binary:
+                return _write_parquet(blocks, binary)
         with open(part, "w", encoding="utf-8", newline="") as file:
             return _WRITERS[form](blocks, file)
-
-
-@contextmanager
-def _in_place_of(path: Path) -> Iterator[Path]:
-    """Yield where to write; the file takes its place once it is complete.
-
-    A link stays one, and what is no regular file (a pipe, a device) is written into.
-    """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    path = path.resolve()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _n_rows(block: Columns) -> int:
@@ -121,14 +102,14 @@ def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
     return n
 
 
-def _write_parquet(blocks: Iterable[Columns], path: Path) -> int:
+def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
     arrow, parquet = load_pyarrow()
     n, writer = 0, None
     try:
         for block in blocks:
             table = arrow.table(block)
             if writer is None:
-                writer = parquet.ParquetWriter(path, table.schema)
+                writer = parquet.ParquetWriter(file, table.schema)
             writer.write_table(table)
             n += _n_rows(block)
     finally:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._estimators import PartsByName
 from ..metrics import mean_reciprocal_rank
-from ..metrics.objects import score_objects
+from ..metrics.scoring import score_objects
 
 __all__ = ["ObjectPredictor", "split_pipeline"]
 
@@ -52,7 +52,7 @@ class ObjectPredictor(PartsByName):
             R2 of vectors, the similarity of strings by their n-grams, of graphs by
             Weisfeiler-Lehman features, of spectra by their peaks, and of other objects the share
             of exact matches. All have names, "mean_reciprocal_rank" and those of
-            `skout.metrics.objects.METRICS`. "kernel" is the mean normalised similarity by the
+            `skout.metrics.scoring.METRICS`. "kernel" is the mean normalised similarity by the
             output kernel, which serves to report but not to tune that kernel.
 
         Returns

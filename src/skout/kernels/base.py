@@ -102,7 +102,7 @@ class Kernel(ABC, PartsByName):
     #: kernel that does not say so is tried.
     runs_on_device: bool = False
     #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs" or
-    #: "spectra". Predictions are measured accordingly, see `skout.metrics.objects`.
+    #: "spectra". Predictions are measured accordingly, see `skout.metrics.scoring`.
     compares: str = "objects"
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()

@@ -1,0 +1,182 @@
+"""What `score` of a predictor of objects measures: the metric that belongs to each kind of object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._numerics.arrays import Rows, row_keys
+from .._numerics.inputs import named
+from .._numerics.validation import check_matrix, resolve
+from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
+from ._checks import check_same_shape
+from .labels import subset_accuracy
+from .objects import kernel_similarity
+from .rankings import kendall_tau
+
+__all__ = [
+    "METRICS",
+    "METRIC_OF_KIND",
+    "exact_matches",
+    "metric_of",
+    "r_squared",
+    "score_objects",
+]
+
+#: What predicted objects are measured by where nothing is asked for, by what their kernel compares
+#: (`Kernel.compares`). None depends on a parameter of the kernel, so that all can be tuned by it.
+#: Where each query has candidates of its own, it is the mean reciprocal rank of the truth.
+METRIC_OF_KIND: dict[str, str] = {
+    "sets": "example_f1",
+    "rankings": "kendall_tau",
+    "vectors": "r2",  # of 0 and 1 alone: example_f1, see `metric_of`
+    "strings": "ngram_similarity",
+    "graphs": "graph_similarity",
+    "spectra": "peak_similarity",
+    "objects": "exact_matches",
+}
+
+
+def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
+    """Return the share of predictions that are the truth; 1 is perfect.
+
+    Parameters
+    ----------
+    kernel : kernel, str or callable
+        Which encodes the objects: those of equal rows are equal.
+    Y_true, Y_pred : objects, n of each
+
+    Examples
+    --------
+    >>> from skout.metrics.scoring import exact_matches
+    >>> exact_matches("ngram", ["stone", "notes"], ["stone", "tones"])
+    0.5
+    """
+    kernel = as_kernel(kernel)
+    true, pred = row_keys(kernel.encode(Y_true)), row_keys(kernel.encode(Y_pred))
+    if not true:
+        raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
+    return float(np.mean([a == b for a, b in zip(true, pred, strict=True)]))
+
+
+def r_squared(Y_true: Any, Y_pred: Any) -> float:
+    """Return 1 - squared error / squared deviation from the mean, over all columns together.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : matrices of shape (n, d), dense or sparse
+
+    Returns
+    -------
+    float
+        1 is perfect, 0 what the mean of `Y_true` reaches. If all rows of `Y_true` are equal, 1 for
+        these rows and 0 for any others. `sklearn.metrics.r2_score` with
+        multioutput="variance_weighted".
+
+    Examples
+    --------
+    >>> from skout.metrics.scoring import r_squared
+    >>> r_squared([[0.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [2.0, 2.0]])
+    0.75
+    """
+    with named("Y_true"):
+        true = check_matrix(Y_true)
+    with named("Y_pred"):
+        pred = check_matrix(Y_pred)
+    check_same_shape(true, pred, ("Y_true", "Y_pred"))
+    error = _sum_of_squares(true - pred)
+    mean = np.asarray(true.mean(axis=0)).ravel()
+    if sparse.issparse(true):
+        spread = _sum_of_squares(true) - true.shape[0] * float(mean @ mean)
+    else:
+        spread = _sum_of_squares(true - mean)
+    return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
+
+
+def _sum_of_squares(values: Any) -> float:
+    values = values.data if sparse.issparse(values) else np.asarray(values)
+    return float(np.vdot(values, values))
+
+
+def _by_rows(metric: Callable[[Any, Any], float]) -> Callable[[Any, Any, Any], float]:
+    """Return a metric of outputs as one of a kernel and outputs."""
+    return lambda kernel, Y_true, Y_pred: metric(Y_true, Y_pred)
+
+
+def _by_kernel(kernel: Any) -> Callable[[Any, Any, Any], float]:
+    """Return the similarity by a kernel that does not change with the model's."""
+    return _by_rows(partial(kernel_similarity, kernel))
+
+
+#: Names that `scoring` takes: (kernel, Y_true, Y_pred) -> float, the greater the better.
+METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
+    "example_f1": _by_kernel(F1()),  # which takes counts and packed bits, too
+    "subset_accuracy": _by_rows(subset_accuracy),
+    "kendall_tau": _by_rows(kendall_tau),
+    "r2": _by_rows(r_squared),
+    "ngram_similarity": _by_kernel(NGram((1, 2, 3), short="keep")),
+    "graph_similarity": _by_kernel(WeisfeilerLehman()),
+    "peak_similarity": _by_kernel(PeakCosine()),
+    "exact_matches": exact_matches,
+    "kernel": kernel_similarity,
+}
+
+
+def metric_of(kernel: Any, rows: Any) -> str:
+    """Return the name of the metric that belongs to what a kernel compares.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : rows
+        Some training outputs, encoded. Vectors of 0 and 1 alone are label sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian
+    >>> from skout.metrics.scoring import metric_of
+    >>> metric_of(Gaussian(), np.array([[0.0, 1.0], [1.0, 1.0]]))
+    'example_f1'
+    """
+    kind = kernel.compares
+    return METRIC_OF_KIND["sets" if kind == "vectors" and _is_binary(rows) else kind]
+
+
+def _is_binary(rows: Any) -> bool:
+    if isinstance(rows, Rows):
+        return False
+    values = rows.data if sparse.issparse(rows) else rows
+    return bool(np.all((values == 0) | (values == 1)))
+
+
+def score_objects(scoring: Any, kernel: Any, rows: Any, Y_true: Any, Y_pred: Any) -> float:
+    """Return how good predicted objects are; the greater the better.
+
+    Parameters
+    ----------
+    scoring : None, str or callable (Y_true, Y_pred) -> float
+        None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
+    kernel : Kernel
+        Of the model, with numeric parameters.
+    rows : rows
+        Some training outputs, encoded.
+    Y_true, Y_pred : objects, n of each
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Tanimoto
+    >>> from skout.metrics.scoring import score_objects
+    >>> Y, P = np.array([[1, 1, 0]]), np.array([[0, 1, 0]])
+    >>> [round(score_objects(name, Tanimoto(), Y, Y, P), 2) for name in (None, "kernel")]
+    [0.67, 0.5]
+    """
+    if callable(scoring):
+        return float(scoring(Y_true, Y_pred))
+    name = metric_of(kernel, rows) if scoring is None else scoring
+    return resolve(name, METRICS, "scoring")(kernel, Y_true, Y_pred)
