@@ -251,7 +251,7 @@ class CandidateDecoder(Decoder):
         if n_rows(objects) == 0:  # none at all are of any kind
             return Memory(take(self.basis_.landmarks_, slice(0)))
         if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
-            objects = plain_outputs(objects)
+            objects = plain_outputs(objects, name)
         with named(name):
             rows = encoded(self.basis_, self.basis_.kernel_, objects, reset=False)
         check_kinds(kinds(rows.like), self._kinds)

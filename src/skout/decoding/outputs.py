@@ -25,15 +25,15 @@ __all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
 _MOST_OUTPUTS = 100_000
 
 
-def plain_outputs(Y: Any) -> Any:
+def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if not hasattr(Y, "to_numpy"):
         return to_host(Y)
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
-    with numbers_in(Y, "Y"):
+    with numbers_in(Y, name):
         return check_array(
-            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="Y"
+            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name=name
         )
 
 
