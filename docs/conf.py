@@ -73,7 +73,7 @@ html_show_sourcelink = False
 html_sidebars = {path.stem: [] for path in HERE.glob("*.md") if path.stem != "api"}
 html_theme_options = {
     "logo": {"text": f"skout {release}", "alt_text": "skout"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "icon_links": [
         {"name": "Repository", "url": address, "icon": "fa-solid fa-code-branch"}
         for address in (REPOSITORY,)

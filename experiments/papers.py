@@ -208,7 +208,7 @@ CONFIGS = (
         short=CAPTIONS_SHORT,
     ),
     Config(
-        "table-.4",
+        "table-C.4",
         "Text to molecule, ChEBI-20, with the mean rank (appendix C)",
         (partial(tables.text2mol, ("Hits@1 %", "Hits@10 %", "MRR", "mean rank")),),
         verdicts.table_4,

@@ -368,7 +368,7 @@ def test_a_link_to_a_checkpoint_stays(tmp_path):
     assert link.is_symlink()
     assert target.is_file()
     with skout.memory_limits(block_rows=100):
-        model(link).fit(X, Y)
+        model(link).fit(Source(X), Y)
     assert link.is_symlink()
     assert not target.exists()
 

@@ -97,6 +97,17 @@ def test_demo_prints_one_row_per_method(quick):
     assert lines[-1].startswith("wrote ")
 
 
+def test_demo_figures_have_their_names_with_them_on_a_phone(quick):
+    """Where there is no room for columns, each cell says which column it was."""
+    text = quick[1].read_text(encoding="utf-8")
+    names = [attrs["data-name"] for tag, attrs in Elements(text).found if "data-name" in attrs]
+    header = re.split(r"  +", quick[0].stdout.splitlines()[0].strip())
+    assert names == header[1:] * len(METHODS)
+    narrow = text.split("@media (max-width: 40rem)")[1]
+    assert "content: attr(data-name)" in narrow
+    assert ".digits { min-width: 0; }" in narrow
+
+
 def test_demo_figures_make_sense(quick):
     figures = [method["metrics"] for method in quick[3]["methods"]]
     for m in figures:

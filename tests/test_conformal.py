@@ -381,10 +381,10 @@ def test_sets_of_a_pipeline(before):
 def test_models_without_coordinates_are_refused():
     X, Y = problem()
     ensemble = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
-    with pytest.raises(TypeError, match="Got Ensemble instead.*members_"):
+    with pytest.raises(TypeError, match=r"Got Ensemble instead.*members_"):
         ConformalSets(ensemble).calibrate(X, Y)
     search = GridSearchCV(iokr(), {"regressor__alpha": [1e-3]}, cv=2).fit(X, Y)
-    with pytest.raises(TypeError, match="Got GridSearchCV instead.*best_estimator_"):
+    with pytest.raises(TypeError, match=r"Got GridSearchCV instead.*best_estimator_"):
         ConformalSets(search).calibrate(X, Y)
 
 
@@ -396,7 +396,7 @@ def test_a_model_that_was_fitted_again_must_be_calibrated_again():
     sizes = sets.predict(X, Y).sizes
     model.fit(X[:20], Y[:20])
     for use in (sets.predict, lambda X, Y: sets.evaluate(X, Y, Y)):
-        with pytest.raises(ValueError, match="fitted again after `calibrate`.*call `calibrate`"):
+        with pytest.raises(ValueError, match=r"fitted again after `calibrate`.*call `calibrate`"):
             use(X, Y)
     assert sets.calibrate(X[30:], Y[30:], Y).predict(X, Y).sizes.sum() > 0
     assert_array_equal(kept.predict(X, Y).sizes, sizes)

@@ -16,8 +16,9 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, QuantileReg
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import skout.solvers.newton as newton
-from skout import KernelBasis, memory_limits
+from skout import KernelBasis, KernelMachine, memory_limits
 from skout.losses import LOSSES, Curvature, MarginLoss
+from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
 from skout.solvers.design import Design
@@ -402,10 +403,12 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
         Y = np.where(Y > 0, 1.0, -1.0)
     basis = KernelBasis("gaussian", SubSample(8), random_state=0).fit(X)
     case = Instance(basis.transform(X), Y, kind[0], 1e-3, fit_intercept=fit_intercept)
-    stored = solve_convex(problem(case, Coordinates.of_basis(basis, X)), tol=1e-7)
+    machine = KernelMachine()
+    machine.basis_ = basis
+    stored = solve_convex(problem(case, machine._design(Memory(X))), tol=1e-7)
     with memory_limits(block_rows=7, coordinates_mb=0):
-        Z = Coordinates.of_basis(basis, X)
-        assert not Z.is_stored
+        Z = machine._design(Memory(X))
+        assert not Z.is_held
         streamed = solve_convex(problem(case, Z), tol=1e-7)
     assert streamed.gap <= 1e-7
     assert_allclose(streamed.primal, stored.primal, rtol=1e-6)

@@ -151,3 +151,25 @@ def test_drawings_can_be_drawn(tmp_path, monkeypatch):
     drawings.main()
     assert {path.stem for path in tmp_path.glob("*.svg")} == set(drawings.DRAWINGS)
     assert all((DOCS / "images" / f"{stem}.svg").exists() for stem in drawings.DRAWINGS)
+
+
+def test_every_command_is_run_on_its_page():
+    pytest.importorskip("typer")
+    page = (DOCS / "command_line.md").read_text(encoding="utf-8")
+    missing = {
+        name for name in script(DOCS / "commands.py").commands() if f"$ skout {name} " not in page
+    }
+    assert missing == set(), "run: python docs/commands.py"
+
+
+def test_math_is_typeset_without_a_network():
+    config = (DOCS / "conf.py").read_text(encoding="utf-8")
+    (name,) = re.findall(r'^mathjax_path = "(\S+)"', config, re.MULTILINE)
+    assert (DOCS / "_static" / name).is_file()
+    assert "Apache License" in (DOCS / "_static" / name).with_name("LICENSE").read_text()
+
+
+def test_the_home_page_begins_with_the_idea():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert text.index("images/path.svg") < text.index(">>> from skout import sisokr")
+    assert text.index(">>> from skout import sisokr") < text.index("make demo")

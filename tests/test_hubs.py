@@ -238,7 +238,7 @@ def test_a_pipeline_has_prices_as_its_parts_have():
 
 def test_an_ensemble_has_no_prices():
     model = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
-    with pytest.raises(TypeError, match="without_hubs takes a StructuredPredictor.*Got Ensemble"):
+    with pytest.raises(TypeError, match=r"without_hubs takes a StructuredPredictor.*Got Ensemble"):
         without_hubs(model, POOL, X, Y)
 
 

@@ -26,7 +26,7 @@ def scripts():
 
 PAPERS = {
     *(f"figure-{number}" for number in ("3.1", ".2", "4.2", "B.4", "B.5", "5.2", "5.3", "5.5")),
-    *(f"table-{number}" for number in ("3.3", "3.4", "4.2", "4.3", "4.4", "5.1", "5.2", ".4")),
+    *(f"table-{number}" for number in ("3.3", "3.4", "4.2", "4.3", "4.4", "5.1", "5.2", "C.4")),
     "figure-C.7",
 }
 

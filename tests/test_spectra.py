@@ -22,6 +22,7 @@ from skout.kernels import Normalized
 from skout.kernels import spectra as module
 from skout.kernels.spectra import PeakCosine, ProbabilityProduct
 from skout.kernels.spectrum_rows import Spectra, read_spectra
+from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.testing import check_kernel
 
@@ -430,7 +431,7 @@ def test_massbank_finds_spectra_of_the_same_precursor(massbank):
     has = near.any(axis=1)
     for kernel in (Normalized(ProbabilityProduct()), PeakCosine()):
         rows = kernel.encode(known)
-        K = project(LandmarkFeatures(kernel, rows), rows[:500], None)
+        K = project(LandmarkFeatures(kernel, rows), Memory(rows[:500]), None)
         np.fill_diagonal(K, -1.0)
         hits = near[np.arange(500), K.argmax(axis=1)][has]
         assert hits.mean() > 20.0 * near[has].mean()

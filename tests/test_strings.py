@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skout import KernelBasis, iokr
-from skout.decoding import trails
+from skout.decoding import euler
 from skout.decoding.euler import Graph, euler_path, nearest_trail
 from skout.decoding.strings import StringDecoder
 from skout.kernels import Gaussian, Normalized
@@ -347,7 +347,7 @@ def test_pieces_are_joined(monkeypatch):
     trail = nearest_trail(graph, np.array([1.0, 1.0, 1.0, 1.0, 0.2, -0.5]))
     assert sorted(trail) == [0, 1, 2, 3, 4]
     # after the last round the best piece is taken as it is
-    monkeypatch.setattr(trails, "_ROUNDS", 1)
+    monkeypatch.setattr(euler, "_ROUNDS", 1)
     trail = nearest_trail(graph, np.array([1.0, 1.0, 1.1, 1.0, 0.2, -0.5]))
     assert sorted(trail) == [2, 3]
     monkeypatch.undo()
@@ -379,9 +379,9 @@ def test_large_programs_are_left_out_and_large_cuts_replaced_by_the_best_piece(m
     graph = Graph(tail, head, np.ones(4, dtype=int), np.ones(4, dtype=int))
     g = np.array([1.0, 1.0, 1.1, 1.0, 0.2, -0.5])
     assert len(nearest_trail(graph, g)) == 5
-    monkeypatch.setattr(trails, "_CUT", 5)
+    monkeypatch.setattr(euler, "_CUT", 5)
     assert sorted(nearest_trail(graph, g)) == [2, 3]
-    monkeypatch.setattr(trails, "_COPIES", 3)
+    monkeypatch.setattr(euler, "_COPIES", 3)
     assert nearest_trail(graph, g) is None
 
 
@@ -607,12 +607,12 @@ def test_large_programs_find_what_small_ones_find(monkeypatch):
     Y = long_strings(120)
     basis = KernelBasis(NGram(4)).fit(Y)
     F = between(basis, Y)
-    monkeypatch.setattr(trails, "_ROUNDS", 1)  # no cuts in either
-    monkeypatch.setattr(trails, "_CUT", 10**6)
-    monkeypatch.setattr(trails, "linprog", None)  # which is not asked
+    monkeypatch.setattr(euler, "_ROUNDS", 1)  # no cuts in either
+    monkeypatch.setattr(euler, "_CUT", 10**6)
+    monkeypatch.setattr(euler, "linprog", None)  # which is not asked
     by_simplex = StringDecoder(known=False).fit(basis, Y).decode(F)
     monkeypatch.undo()
-    monkeypatch.setattr(trails, "milp", None)
+    monkeypatch.setattr(euler, "milp", None)
     by_interior_point = StringDecoder(known=False).fit(basis, Y).decode(F)
     assert_allclose(score(basis, F, by_interior_point), score(basis, F, by_simplex), rtol=1e-9)
 
@@ -624,14 +624,14 @@ def test_programs_have_a_limit(monkeypatch):
     F = between(basis, Y)
     sizes = []
 
-    class Watched(trails._Program):
+    class Watched(euler._Program):
         def solve(self):
             sizes.append(len(self.edge))
             return super().solve()
 
-    monkeypatch.setattr(trails, "_Program", Watched)
+    monkeypatch.setattr(euler, "_Program", Watched)
     best = score(basis, F, decoder.decode(F))
-    monkeypatch.setattr(trails, "_CONSIDERED", 300)
+    monkeypatch.setattr(euler, "_CONSIDERED", 300)
     with pytest.warns(UserWarning, match="n-grams to build.*only the 300.*decoder=.candidates"):
         found = score(basis, F, decoder.decode(F))
     assert sizes[0] > 1000

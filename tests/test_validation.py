@@ -15,13 +15,12 @@ from skout._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
-    check_rows,
     check_size,
-    check_targets,
     check_weights,
     resolve,
 )
 from skout.kernels import KERNELS, Gaussian, PairwiseFunction, Tanimoto
+from skout.rows import Memory, encoded, encoded_targets
 from skout.sketches import SubSample
 
 pd = extra("pandas")
@@ -99,7 +98,7 @@ def test_check_size():
 def test_size_warning_points_at_the_caller():
     with pytest.warns(UserWarning, match="larger than") as caught:
         SubSample(30).draw(10, np.random.default_rng(0))
-    assert "_validation" not in caught[0].filename
+    assert "_numerics" not in caught[0].filename
 
 
 # Randomness --------------------------------------------------------------------------------------
@@ -131,6 +130,14 @@ def test_wrong_random_state(random_state):
 
 class Anything(BaseEstimator):
     """Stands for an estimator."""
+
+
+def check_rows(estimator, kernel, X, *, reset):
+    return encoded(estimator, kernel, X, reset=reset).here()
+
+
+def check_targets(y, n):
+    return encoded_targets(y, Memory(np.ones((n, 1)))).here()
 
 
 def test_check_rows_of_vectors():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
@@ -40,9 +40,9 @@ def all_at_once(fit: Fit) -> Fit:
     @functools.wraps(fit)
     def fitted(self: Any, *args: Any, **params: Any) -> Any:
         fresh = copy.copy(self)
-        fit(fresh, *args, **params)
+        found = fit(fresh, *args, **params)
         self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
-        return self
+        return self if found is fresh else found
 
     return cast(Fit, fitted)
 
@@ -56,7 +56,7 @@ class PartsByName(BaseEstimator):
     """
 
     #: From the parameters that may be names to what makes the objects.
-    _by_name: Mapping[str, Callable[[str], Any]] = {}
+    _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; if `deep`, with those of the parts, also of parts given by name.

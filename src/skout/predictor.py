@@ -9,7 +9,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -22,10 +22,10 @@ from .basis import KernelBasis
 from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
 from .decoding.outputs import fit_outputs, plain_outputs
 from .decoding.predicting import ObjectPredictor
-from .decoding.shards import lazy_decode, lazy_rank
+from .decoding.shards import decode, rank
 from .kernels import as_kernel
 from .regressors import KernelRidge
-from .rows import check_pair, is_lazy, to_host, unpacked
+from .rows import check_pair, is_lazy, source, to_host, unpacked
 from .sketches import as_sketch
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
@@ -74,7 +74,7 @@ class StructuredPredictor(ObjectPredictor):
     """
 
     _inner = "regressor"
-    _by_name = {"output_basis": _as_basis, "decoder": as_decoder}
+    _by_name: ClassVar[dict[str, Any]] = {"output_basis": _as_basis, "decoder": as_decoder}
 
     def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
         self.regressor = regressor
@@ -157,6 +157,8 @@ class StructuredPredictor(ObjectPredictor):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
+        if not getattr(self.regressor_, "takes_sources", False):
+            X = source(X).here()
         F = to_host(self.regressor_.predict(X))
         return F[:, None] if F.ndim == 1 else F
 
@@ -176,9 +178,7 @@ class StructuredPredictor(ObjectPredictor):
             For dask collections a dask array.
         """
         F = self.predict_coordinates(X)
-        if is_lazy(F) or is_lazy(candidates):
-            return lazy_decode(self._candidate_decoder("predict on a cluster"), F, candidates)
-        return self.decoder_.decode(F, candidates)
+        return decode(self.decoder_, F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
@@ -201,9 +201,7 @@ class StructuredPredictor(ObjectPredictor):
             them together.
         """
         F = self.predict_coordinates(X)
-        if is_lazy(F) or is_lazy(candidates):
-            return lazy_rank(self._candidate_decoder("rank on a cluster"), F, candidates, k)
-        return self.decoder_.rank(F, candidates, k=k)
+        return rank(self.decoder_, F, candidates, k)
 
     def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
         """Encode and embed candidates once, to give them to `predict` and `rank` many times.

@@ -77,6 +77,6 @@ def _refuse(lowest: float, largest: float) -> None:
         "The kernel is not positive semi-definite: its matrix of the rows has eigenvalues of about "
         f"{lowest:.3g} beside values of up to {largest:.3g}, far beyond rounding. Use another "
         "kernel: sums, products and exponentials of kernels are kernels, tanh(a x.x' + b) is not. "
-        "If it is one, the numbers in sparse rows are too large for their distances: scale them, for "
+        "If it is one, numbers in sparse rows are too large for their distances: scale them, for "
         "instance with scikit-learn's MaxAbsScaler, or give dense rows, which are centred."
     )

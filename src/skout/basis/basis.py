@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -24,10 +24,10 @@ from .._numerics.linalg import (
 )
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
-from ..rows import Memory, Progress, Reduction, RowMap, Source, encoded, on_device, unpacked
+from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
 from ..sketches import as_sketch
 from ..solvers.moments import Moments
-from .features import KernelMatrix, LandmarkFeatures, Projection, project
+from .features import KernelMatrix, LandmarkFeatures, Residual, project
 from .passes import BlockMoments, KnownRows, Sample
 from .whitening import Plan, Whitening, accuracy_plan
 
@@ -89,7 +89,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     (200, 20)
     """
 
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,
@@ -145,6 +145,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             if self.whiten != "eigh":
                 raise ValueError('rank needs coordinates in an order: whiten="eigh".')
 
+    @all_at_once
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, and return the coordinates of X.
 
@@ -169,11 +170,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Return the coordinates of the rows that this was fitted on; of copies only once."""
         if as_sketch(self.sketch) is None and self.whiten == "cholesky":
             return self._exact_coordinates(rows.here())
-        if rows.at_hand is None:
+        copies = rows.copies(_MOST_DISTINCT)
+        if copies is None:
             return self._coordinates(rows)
-        first, inverse = unique(rows.at_hand)
-        if len(first) > _MOST_DISTINCT * len(rows):
-            return self._coordinates(rows)
+        first, inverse = copies
         return self._coordinates(rows.subset(first))[inverse]
 
     def _exact_coordinates(self, rows: Any) -> np.ndarray:
@@ -202,7 +202,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
-        self.__dict__.pop("_features", None)
         answer = None
         if rows.pool is not None:  # a stream, which had its first pass
             answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
@@ -210,8 +209,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         found = self._survey(kernel, rows, rng, weights, also)
         self.kernel_, landmarks, W, place = found[:4]
         answer = answer if also is None else found[4]
-        matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
-        gram, features, rounding = matrix.sketched(W)  # K~, phi(landmarks)
+        gram, features, rounding = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # float32 kernel values cannot tell what is smaller from rounding
@@ -235,6 +233,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self.rank_ = self._n_features_out = len(self.components_)
         # rows of K~ stand for this many rows of the data, see accuracy_plan
         self._n_effective = self.rank_ if W is None else len(rows)
+        # now: scikit-learn wants that `transform` adds no attribute
+        self._features = LandmarkFeatures(self.kernel_, landmarks, W)
         return answer
 
     def _survey(
@@ -276,9 +276,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _gram(self, kernel: Kernel, rows: Source) -> KernelMatrix:
         """Return the kernel matrix that a sketch looks into, here if it looks at all rows."""
-        most = getattr(as_sketch(self.sketch), "max_rows", None)
-        small = rows.at_hand is None and most is not None and len(rows) <= most
-        return KernelMatrix(kernel, rows.here() if small else rows, self.n_jobs)
+        most = getattr(as_sketch(self.sketch), "max_rows", 0)
+        return KernelMatrix(kernel, rows.gathered(most), self.n_jobs)
 
     def _checked(self, draw: Any, rows: Source) -> Any:
         if len(draw.indices) == 0:
@@ -381,11 +380,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        rows = encoded(self, self.kernel_, X, reset=False)
-        return self._residual_of(rows)
+        return self._residual_of(encoded(self, self.kernel_, X, reset=False))
 
     def _residual_of(self, rows: Source) -> Any:
-        return rows.map(_Residual(self), (), np.float64, n_jobs=self.n_jobs)
+        return rows.map(
+            Residual(self._features, self.components_), (), np.float64, n_jobs=self.n_jobs
+        )
 
     def _moments(
         self,
@@ -457,22 +457,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if these are all of K~."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
-
-
-class _Residual(RowMap):
-    """x -> k(x, x) - ||z(x)||^2, at least 0."""
-
-    def __init__(self, basis: KernelBasis) -> None:
-        self.kernel = basis.kernel_
-        self.projection = Projection(basis._features, basis.components_.T)
-        self.width = self.projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
-        Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
 def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:

@@ -19,10 +19,10 @@ from .._numerics.definite import rounding_of
 from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, tensor
 from .._numerics.threads import map_blocks
-from ..kernels.base import KERNELS, Kernel, check_block, fill_block
+from ..kernels.base import KERNELS, Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
 
-__all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "project"]
+__all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "Residual", "check_block", "project"]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
@@ -120,6 +120,32 @@ class LandmarkFeatures:
             out += (cast(W, K.dtype) @ K.T).T
 
 
+def check_block(kernel: Kernel, rows: Any) -> None:
+    """Raise unless the blocks of a kernel are where its block function says they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With numeric parameters.
+    rows : encoded rows
+        The first of them are tried.
+    """
+    some = take(rows, slice(0, 2))
+    out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
+    K = kernel.against(some)(some, out)
+    if np.shape(K) != out.shape:
+        got = type(K).__name__ if K is None else f"an array of shape {np.shape(K)}"
+        raise ValueError(
+            f"{type(kernel).__name__}.against must return a function (A, out=None) -> K(A, B). For "
+            f"{len(out)} rows against {len(out)} it gave {got}, not one of shape {out.shape}."
+        )
+    if K is out and np.isnan(out).any():
+        raise ValueError(
+            f"{type(kernel).__name__} returned `out` and left entries of it unwritten, or wrote "
+            "NaN. Its block function must fill the buffer `out`, or return a new array instead."
+        )
+
+
 def _on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
 
@@ -167,7 +193,9 @@ def _beside(landmarks: Any, W: Any) -> Any:
         return W
     like = empty((0,), landmarks, float_dtype(landmarks))
     if sparse.issparse(W):
-        return _sparse_tensor(W.tocsr(), like)
+        W = W.tocsr(copy=True)
+        W.sum_duplicates()  # which sorts them too, as tensors want them
+        return _sparse_tensor(W, like)
     return cast(tensor(W, like.device), like.dtype)
 
 
@@ -195,7 +223,7 @@ class KernelMatrix:
 
     def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
-        self.source = rows if isinstance(rows, Source) else Memory(rows)
+        self.source = Memory.of(rows)
         self.n_jobs = n_jobs
 
     @property
@@ -345,6 +373,22 @@ class _CardProjection(RowMap):
     def __call__(self, rows: Any, out: Any = None) -> Any:
         F = self.features(rows)
         return (F if self.matrix is None else F @ self.matrix) + self.offset
+
+
+class Residual(RowMap):
+    """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    def __init__(self, features: LandmarkFeatures, components: np.ndarray) -> None:
+        self.kernel = features.kernel
+        self.projection = Projection(features, components.T)
+        self.width = self.projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        Z = self.projection(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
 class _Diagonal(RowMap):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -87,7 +87,7 @@ class CandidateDecoder(Decoder):
            [0., 1., 0.]])
     """
 
-    _by_name = {"index": as_index}
+    _by_name: ClassVar[dict[str, Any]] = {"index": as_index}
     _training: EmbeddedPool | None = None  # the training outputs
     _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
     _dropped: int | None = None  # the most that are kept, where there were more
@@ -251,7 +251,7 @@ class CandidateDecoder(Decoder):
         if n_rows(objects) == 0:  # none at all are of any kind
             return Memory(take(self.basis_.landmarks_, slice(0)))
         if not hasattr(self.basis_, "feature_names_in_"):  # of a frame, names would be compared
-            objects = plain_outputs(objects)
+            objects = plain_outputs(objects, name)
         with named(name):
             rows = encoded(self.basis_, self.basis_.kernel_, objects, reset=False)
         check_kinds(kinds(rows.like), self._kinds)

@@ -25,15 +25,15 @@ __all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
 _MOST_OUTPUTS = 100_000
 
 
-def plain_outputs(Y: Any) -> Any:
+def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if not hasattr(Y, "to_numpy"):
         return to_host(Y)
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
-    with numbers_in(Y, "Y"):
+    with numbers_in(Y, name):
         return check_array(
-            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name="Y"
+            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name=name
         )
 
 
@@ -93,7 +93,7 @@ class FittedOutputs:
         takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
         if Y is not None or self.rows is None:
             Y = self.outputs.here() if Y is None else Y
-            more = {"rows": self.rows.at_hand} if takes_rows and self.rows is not None else {}
+            more = {"rows": self.rows.here()} if takes_rows and self.rows is not None else {}
             return decoder.fit(basis, Y, known, **more)
         if self.positions is None:
             return self._without_pool(decoder)
@@ -128,22 +128,18 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
     basis._check()
     kernel = as_kernel(basis.kernel)
-    rows = encoded(basis, kernel, _as_given(outputs), reset=True)
-    distinct = None if rows.at_hand is not None else Distinct(_MOST_OUTPUTS)
+    rows = encoded(basis, kernel, outputs, reset=True)
+    is_here = rows.at_hand is not None
+    distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
     if not lazy:
-        targets = to_host(basis._training_coordinates(rows))
-        targets = targets if isinstance(targets, np.ndarray) else np.asarray(targets)
-    elif rows.at_hand is None or _is_large(basis, len(rows)):
+        targets = np.asarray(to_host(basis._training_coordinates(rows)))
+    elif not is_here or _is_large(basis, len(rows)):
         coordinates = Projection(basis._features, basis.components_.T)
         targets = rows.then(coordinates, np.empty((0, basis.rank_), dtype=rows.precision))
     else:
         targets = basis._training_coordinates(rows)
     return FittedOutputs(basis, outputs, rows, targets, positions)
-
-
-def _as_given(outputs: Source) -> Any:
-    return outputs if outputs.at_hand is None else outputs.at_hand
 
 
 def _is_large(basis: KernelBasis, n: int) -> bool:

@@ -64,9 +64,9 @@ class ObjectPredictor(PartsByName):
         if scoring is None and getattr(candidates, "is_per_query", False):
             scoring = "mean_reciprocal_rank"
         if scoring == "mean_reciprocal_rank":
-            ranks = self.truth_ranks(X, Y, candidates)  # type: ignore[attr-defined]
+            ranks = self.truth_ranks(X, Y, candidates)
             return mean_reciprocal_rank(ranks)
-        predicted = self.predict(X, candidates)  # type: ignore[attr-defined]
+        predicted = self.predict(X, candidates)
         basis = self._seen_outputs()
         return score_objects(scoring, basis.kernel_, basis.landmarks_, Y, predicted)
 

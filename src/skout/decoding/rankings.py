@@ -264,7 +264,7 @@ def _best_order(W: np.ndarray, max_exact: int, searched: list[int]) -> np.ndarra
         ranks[hard] = found = (_search_subsets if exact else _search_locally)(some)
         if not exact:
             lost = np.abs(some).sum(axis=(1, 2)) / 2.0 - _worth(some, found)
-            searched.append(np.count_nonzero(lost > _rounding(some)))
+            searched.append(int(np.count_nonzero(lost > _rounding(some))))
     return ranks
 
 

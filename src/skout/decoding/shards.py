@@ -17,29 +17,31 @@ import numpy as np
 from .._numerics.arrays import as_objects, n_rows, row_keys, take
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
-from ..rows.dask import alone, broadcast, from_blocks, task, tree
 from ..rows.stream import join
+from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .pools import EmbeddedPool
 from .recognise import are_lists
 from .sets import CandidateSets
 
-__all__ = ["lazy_decode", "lazy_rank"]
+__all__ = ["decode", "rank"]
 
 _RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
 
 
-def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
-    """Return the k best candidates of each row: two lazy dask arrays, arrays if F is here.
+def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
+    """Return the k best candidates of each row: two lazy dask arrays if F is one, else arrays.
 
     Parameters
     ----------
-    decoder : CandidateDecoder
-    F : dask array of shape (n, p), or ndarray if the candidates are on a cluster
+    decoder : Decoder
+    F : ndarray or dask array of shape (n, p)
     candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
     k : int
     """
-    if is_lazy(candidates):
-        shards = Dask.of(candidates, "candidates")
+    if not _is_lazy(decoder, F, candidates):
+        return decoder.rank(F, candidates, k=k)
+    shards = _shards(candidates)
+    if shards is not None:
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
@@ -49,18 +51,36 @@ def lazy_rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     return found["indices"], found["scores"]
 
 
-def lazy_decode(decoder: Any, F: Any, candidates: Any) -> Any:
-    """Return the best candidate of each row: a lazy dask array, an array if F is here.
+def decode(decoder: Any, F: Any, candidates: Any) -> Any:
+    """Return the best candidate of each row: a lazy dask array if F is one.
 
-    Objects that are no arrays become a 1-D array of objects.
+    Objects that are no arrays become a 1-D array of objects there.
     """
-    if is_lazy(candidates):
-        shards = Dask.of(candidates, "candidates")
+    if not _is_lazy(decoder, F, candidates):
+        return decoder.decode(F, candidates)
+    shards = _shards(candidates)
+    if shards is not None:
         like = shards.like
         return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
     light, pool, objects = _shared(decoder, candidates)
     like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, light, pool)
+
+
+def _is_lazy(decoder: Any, F: Any, candidates: Any) -> bool:
+    """Whether the search is made on a cluster; raise where the decoder cannot travel there."""
+    lazy = is_lazy(F) or is_lazy(candidates)
+    if lazy and not hasattr(decoder, "without_pool"):
+        raise TypeError(
+            f"On a cluster candidates are searched, and {type(decoder).__name__} has none. Fit "
+            'the model with decoder="candidates".'
+        )
+    return lazy
+
+
+def _shards(candidates: Any) -> Dask | None:
+    """Return candidates that lie on a cluster, None for others."""
+    return Dask.of(candidates, "candidates") if is_lazy(candidates) else None
 
 
 def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
@@ -159,13 +179,12 @@ def _by_shards(
         task(_embed_shard, part, light, start)
         for part, start in zip(shards.parts, starts, strict=True)
     ]
-    queries = [F] if not is_lazy(F) else F.to_delayed().ravel()
+    queries, sizes = blocks_of(F)
     blocks = []
     for block in queries:
         found = [task(_search, block, light, shard, k) for shard in embedded]
         blocks.append(task(finish, tree(found, _Merge(k))))
-    out = from_blocks(blocks, [len(F)] if not is_lazy(F) else F.chunks[0], tail, dtype)
-    return out if is_lazy(F) else out.compute()
+    return as_lazy_as(from_blocks(blocks, sizes, tail, dtype), F)
 
 
 @alone

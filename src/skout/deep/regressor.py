@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -83,7 +83,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     True
     """
 
-    _by_name = {"loss": as_loss}
+    _by_name: ClassVar[dict[str, Any]] = {"loss": as_loss}
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import Registry, check_matrix, check_number, resolve
-from ..rows import Survey, source
+from ..rows import Memory, Survey
 
 __all__ = [
     "KERNELS",
@@ -33,7 +33,6 @@ __all__ = [
     "Scaled",
     "Sum",
     "as_kernel",
-    "check_block",
     "fill_block",
 ]
 
@@ -91,32 +90,6 @@ def fill_block(block: Block, A: Any, out: np.ndarray) -> None:
         out[...] = K
 
 
-def check_block(kernel: Kernel, rows: Any) -> None:
-    """Raise unless the blocks of a kernel are where its block function says they are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows
-        The first of them are tried.
-    """
-    some = take(rows, slice(0, 2))
-    out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
-    K = kernel.against(some)(some, out)
-    if np.shape(K) != out.shape:
-        got = type(K).__name__ if K is None else f"an array of shape {np.shape(K)}"
-        raise ValueError(
-            f"{type(kernel).__name__}.against must return a function (A, out=None) -> K(A, B). For "
-            f"{len(out)} rows against {len(out)} it gave {got}, not one of shape {out.shape}."
-        )
-    if K is out and np.isnan(out).any():
-        raise ValueError(
-            f"{type(kernel).__name__} returned `out` and left entries of it unwritten, or wrote "
-            "NaN. Its block function must fill the buffer `out`, or return a new array instead."
-        )
-
-
 class Kernel(ABC, PartsByName):
     """Base of all kernels: when are two objects alike?
 
@@ -163,7 +136,7 @@ class Kernel(ABC, PartsByName):
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
-        survey = source(rows).survey()
+        survey = Memory.of(rows).survey()
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()

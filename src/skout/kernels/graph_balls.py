@@ -38,14 +38,14 @@ def ball_hashes(graphs: Graphs, pairs: Pairs, radius: int) -> list[np.ndarray]:
 
 def _balls(graphs: Graphs, pairs: Pairs, radius: int) -> tuple[Graphs, np.ndarray]:
     """Return the ball around each node, labels told by the distance to it, and that distance."""
-    inside = (pairs.distance >= 0) & (pairs.distance <= radius)
+    inside = pairs.distance <= radius
     number = pointers(inside)
     centre = np.repeat(np.arange(len(pairs.row)), np.diff(pairs.indptr))[inside]
     node = pairs.target[inside]
     degree = graphs.edge_indptr[node + 1] - graphs.edge_indptr[node]
     edge = ranges(graphs.edge_indptr[node], degree)
-    other = np.repeat(pairs.row[centre], degree) + graphs.target[edge]
-    kept = inside[other]
+    other = pairs.table[np.repeat(pairs.row[centre], degree) + graphs.target[edge]]
+    kept = (other >= 0) & inside[other]
     distance = pairs.distance[inside]
     balls = Graphs(
         number[pairs.indptr],

@@ -15,7 +15,15 @@ import numpy as np
 
 from .bags import mix
 
-__all__ = ["Graphs", "Pairs", "core_numbers", "node_blocks", "pair_distances", "refine"]
+__all__ = [
+    "Graphs",
+    "Pairs",
+    "core_numbers",
+    "node_blocks",
+    "pair_distances",
+    "reached_work",
+    "refine",
+]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 # Graphs of so many nodes, and this share of all possible edges, are dense.
@@ -142,17 +150,19 @@ def refine(graphs: Graphs, *, edge_labels: bool = False) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Ordered pairs of nodes of one graph, for all or some first nodes, and their distances.
+    """Ordered pairs of nodes that have a path, for all or some first nodes, and their distances.
 
     Parameters
     ----------
     source, target : ndarray of int64
     distance : ndarray of int32
-        Edges of a shortest path; -1 where there is no path, or none within the limit.
+        Edges of a shortest path.
     indptr : ndarray of int64
         The pairs with the i-th source are indptr[i] to indptr[i + 1] - 1, their targets in order.
     row : ndarray of int64
-        The pair of the i-th source and node v is at row[i] + v.
+    table : ndarray of int32
+        The number of the pair of the i-th source and node v is table[row[i] + v]; -1 if there is no
+        such pair.
     """
 
     source: np.ndarray
@@ -160,6 +170,7 @@ class Pairs:
     distance: np.ndarray
     indptr: np.ndarray
     row: np.ndarray
+    table: np.ndarray
 
 
 def node_blocks(graphs: Graphs, work: np.ndarray, most: int) -> Iterator[slice]:
@@ -173,38 +184,72 @@ def node_blocks(graphs: Graphs, work: np.ndarray, most: int) -> Iterator[slice]:
         yield slice(int(start), int(stop))
 
 
+def reached_work(graphs: Graphs, reach: int) -> np.ndarray:
+    """Return a bound of the nodes and edges within a distance of each node.
+
+    No more than its graph has, and no more than if each node on the way had the most neighbours.
+    """
+    degrees = np.diff(graphs.edge_indptr).astype(np.float64)
+    most = np.zeros(len(graphs))
+    np.maximum.at(most, graphs.graph, degrees)
+    steps = np.minimum(reach, graphs.sizes)
+    nodes = np.where(most > 1, (np.maximum(most, 2.0) + 1.0) ** np.minimum(steps, 20), steps + 1)
+    whole = graphs.sizes + np.diff(graphs.edge_indptr[graphs.indptr])
+    work = np.minimum(whole, nodes * (1.0 + most)) + graphs.sizes / 8  # a look at all of the graph
+    return np.ceil(work).astype(np.int64)[graphs.graph]
+
+
 def pair_distances(graphs: Graphs, limit: int | None = None, nodes: slice = slice(None)) -> Pairs:
-    """Return the distances from some nodes, by a breadth-first search from all of them at once."""
+    """Return the distances from some nodes, by a breadth-first search from all of them at once.
+
+    Pairs farther apart than `limit` are left out.
+    """
     own = np.arange(len(graphs.labels))[nodes]
     graph = graphs.graph[own]
-    sizes, first = graphs.sizes[graph], graphs.indptr[:-1][graph]
-    indptr = pointers(sizes)
-    number = np.repeat(np.arange(len(own)), sizes)
-    target = ranges(first, sizes)
-    row = indptr[:-1] - first
-    distance = np.full(len(target), -1, dtype=np.int32)
-    writer = np.empty(len(target), dtype=np.int32)
+    cells = pointers(graphs.sizes[graph])
+    row = cells[:-1] - graphs.indptr[:-1][graph]
+    table = np.full(cells[-1], -1, dtype=np.int32)  # of distances
     dense = _are_dense(graphs)[graph]
     for i in np.unique(graph[dense]):
         centres = np.flatnonzero(graph == i)  # which lie together
-        some = slice(indptr[centres[0]], indptr[centres[-1] + 1])
-        distance[some] = _by_products(graphs, int(i), own[centres], limit).ravel()
-    frontier = (row + own)[~dense]
-    distance[frontier] = 0
+        some = slice(cells[centres[0]], cells[centres[-1] + 1])
+        table[some] = _by_products(graphs, int(i), own[centres], limit).ravel()
+    _search(graphs, own, row, np.flatnonzero(~dense), limit, table)
+    found = np.flatnonzero(table >= 0)
+    number = np.searchsorted(cells, found, side="right") - 1
+    distance = table[found]
+    table[found] = np.arange(len(found), dtype=np.int32)
+    indptr = np.searchsorted(found, cells)
+    return Pairs(own[number], found - row[number], distance, indptr, row, table)
+
+
+def _search(
+    graphs: Graphs,
+    own: np.ndarray,
+    row: np.ndarray,
+    number: np.ndarray,
+    limit: int | None,
+    table: np.ndarray,
+) -> None:
+    """Write the distances from own[number] into the table, where node v is at row[number] + v."""
+    writer = np.empty(len(table), dtype=np.int32)
+    end = own[number]
+    table[row[number] + end] = 0
     d = 0
-    while len(frontier) and d != limit:
+    while len(end) and d != limit:
         d += 1
-        end = target[frontier]
         degree = graphs.edge_indptr[end + 1] - graphs.edge_indptr[end]
-        reached = np.repeat(row[number[frontier]], degree)
-        reached += graphs.target[ranges(graphs.edge_indptr[end], degree)]
-        reached = reached[distance[reached] < 0]
-        distance[reached] = d
+        number = np.repeat(number, degree)
+        end = graphs.target[ranges(graphs.edge_indptr[end], degree)]
+        cell = row[number] + end
+        new = np.flatnonzero(table[cell] < 0)
+        cell = cell[new]
+        table[cell] = d
         # a pair that was reached several times goes on once: the last to write its name there
-        name = np.arange(len(reached), dtype=np.int32)
-        writer[reached] = name
-        frontier = reached[writer[reached] == name]
-    return Pairs(own[number], target, distance, indptr, row)
+        name = np.arange(len(cell), dtype=np.int32)
+        writer[cell] = name
+        new = new[writer[cell] == name]
+        number, end = number[new], end[new]
 
 
 def _are_dense(graphs: Graphs) -> np.ndarray:

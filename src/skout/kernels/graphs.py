@@ -17,7 +17,15 @@ from .._numerics.validation import check_number
 from .bags import BagKernel, Bags, mix
 from .graph_balls import ball_hashes
 from .graph_read import read_graphs
-from .graph_rows import Graphs, Pairs, core_numbers, node_blocks, pair_distances, refine
+from .graph_rows import (
+    Graphs,
+    Pairs,
+    core_numbers,
+    node_blocks,
+    pair_distances,
+    reached_work,
+    refine,
+)
 
 __all__ = [
     "Core",
@@ -339,16 +347,15 @@ class NeighborhoodSubgraph(GraphKernel):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return the pairs within `distance`, those distances, and hashes of balls of each radius.
 
-        Few nodes are worked on at a time, as if their balls were whole graphs.
+        Few nodes are worked on at a time.
         """
-        edges = np.diff(graphs.edge_indptr[graphs.indptr])
-        work = (graphs.sizes + edges)[graphs.graph]
+        reach = max(self.radius, self.distance)
         met, balls = [], []
-        for nodes in node_blocks(graphs, work, _BALLS):
-            pairs = pair_distances(graphs, max(self.radius, self.distance), nodes)
+        for nodes in node_blocks(graphs, reached_work(graphs, reach), _BALLS):
+            pairs = pair_distances(graphs, reach, nodes)
             if nodes.start == 0:
                 self._warn_if_slow(graphs, pairs)
-            near = (pairs.distance >= 0) & (pairs.distance <= self.distance)
+            near = pairs.distance <= self.distance
             met.append((pairs.source[near], pairs.target[near], pairs.distance[near]))
             balls.append(ball_hashes(graphs, pairs, self.radius))
         source, target, d = (np.concatenate(column) for column in zip(*met, strict=True))
@@ -356,7 +363,7 @@ class NeighborhoodSubgraph(GraphKernel):
 
     def _warn_if_slow(self, graphs: Graphs, pairs: Pairs) -> None:
         """Warn if the balls of all nodes, as those of the first ones tell, have very many edges."""
-        inside = (pairs.distance >= 0) & (pairs.distance <= self.radius)
+        inside = pairs.distance <= self.radius
         degree = np.diff(graphs.edge_indptr)
         share = len(graphs.labels) / max(1, len(pairs.row))
         edges = share * float(degree[pairs.target[inside]].sum())

@@ -24,6 +24,7 @@ from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
+from ..rows import reread
 
 __all__ = ["Ensemble"]
 
@@ -117,13 +118,14 @@ class Ensemble(ObjectPredictor):
         ensemble = cls(models[0], len(models), combine, weights)
         return ensemble._ready(models, ensemble._checked_weights())
 
-    def fit(self, X: Any, Y: Any, **fit_params: Any) -> Ensemble:
+    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> Ensemble:
         """Fit the members, one after another, each with seeds of its own.
 
         Parameters
         ----------
-        X : what the predictor takes, n rows
+        X : what the predictor takes, n rows, or Blocks
         Y : objects, n of them
+            None if X are `Blocks`, which have them.
         **fit_params
             Passed to the fit of each member.
 
@@ -150,6 +152,7 @@ class Ensemble(ObjectPredictor):
             for name, path in params.items()
             if name.endswith("__checkpoint") and path is not None
         }
+        X = reread(X)
         models = []
         for t in range(self.n_members):
             own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}

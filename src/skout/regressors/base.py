@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -50,7 +50,7 @@ _PROBED, _PREDICTED = 64, 8192
 class KernelMachineBase(PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
 
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
@@ -89,8 +89,7 @@ class KernelMachineBase(PartsByName):
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
-        weights = encoded_weights(sample_weight, rows)
-        return rows, y, weights.here() if isinstance(weights, Source) else weights
+        return rows, y, encoded_weights(sample_weight, rows, here=True)
 
     def _targets(self, y: Any, rows: Source) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
@@ -165,11 +164,10 @@ class KernelMachineBase(PartsByName):
         if Z is not None:
             return Design(Z, n_jobs=self.n_jobs)
 
-        def product(B: np.ndarray) -> np.ndarray:
-            through = Projection(basis._features, basis._on_features(B))
-            return rows.collect(through, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        def through(B: np.ndarray) -> Projection:
+            return Projection(basis._features, basis._on_features(B))
 
-        return Design(rows.then(coordinates), product, is_held=False, n_jobs=self.n_jobs)
+        return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
     def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
         """Return the alpha of least held-out loss; each fold is one path with warm starts."""

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import Rows, row_keys
 from .._numerics.files import replacing, warn_unwritten
 from ..basis.passes import Sample
-from ..rows import Blocks, Progress, Source, is_lazy
+from ..rows import Progress, Source, is_lazy, reads_once
 from ..solvers.moments import Moments
 
 __all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
@@ -225,7 +225,7 @@ def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
             f"checkpoint is for a pass on the CPU. Got device={model.device!r}, where a pass takes "
             "seconds: give checkpoint=None."
         )
-    once = isinstance(X, Blocks) and X.is_once
+    once = reads_once(X)
     if model.sketch is None or once or not isinstance(model.random_state, Integral):
         raise ValueError(
             "checkpoint needs a sketch, data that can be read again, and a random_state that "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -32,6 +32,7 @@ from ..rows import (
     encoded_targets,
     encoded_weights,
     on_device,
+    reads_once,
     unpacked,
 )
 from ..sketches import as_sketch
@@ -136,7 +137,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
-    _by_name = {"kernel": as_kernel, "sketch": as_sketch}
+    _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
         self,
@@ -191,7 +192,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         self._check_landmarks(landmarks)
         checkpoint = open_checkpoint(self, X)
-        if isinstance(X, Blocks) and X.is_once and landmarks is not None:
+        if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
         X, y, sample_weight = unpacked(X, y, sample_weight, seed=self.random_state, size=self._size)
         sample = self._sample(X, y, sample_weight, reset=True)
@@ -325,6 +326,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         tail = () if self._is_vector else self._matrix.shape[1:]
         return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
 
+    def _prepare(self) -> None:
+        """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
+        for name in ("coef_", "_projection"):
+            self.__dict__.pop(name, None)
+        _ = self._projection
+
     @functools.cached_property
     def _projection(self) -> Projection:
         """phi(x) -> f(x), with the landmarks prepared once."""
@@ -379,8 +386,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         """Add groups and, if an intercept takes it up again, an origin of the targets."""
         if self.fit_intercept and self._origin is None:
             # any value near the targets serves, and all of those elsewhere would be one more pass
-            some = sample.targets.at_hand
-            some = sample.targets.take(slice(0, _ORIGIN_ROWS)) if some is None else some
+            some = sample.targets.some(_ORIGIN_ROWS)
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
@@ -428,10 +434,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         else:
             self.alpha_ = alphas[0]
         self._matrix, self.intercept_ = self._ridge(total)
-        for name in ("coef_", "_projection"):
-            self.__dict__.pop(name, None)
         if self._origin is not None:
             self.intercept_ += self._origin
+        self._prepare()
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return replace(total, partly=partly)
 
@@ -488,4 +493,5 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self._matrix, self.intercept_ = exact_ridge(
             K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
         )
+        self._prepare()
         return self

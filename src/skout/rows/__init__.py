@@ -3,7 +3,7 @@
 `source(X)` returns a `Source`, whatever X is; nothing outside this package asks where rows lie.
 """
 
-from .blocks import Blocks, unpacked
+from .blocks import Blocks, reads_once, reread, unpacked
 from .dask import Dask
 from .device import Device, Place, on_device, to_host
 from .disk import Disk
@@ -44,6 +44,8 @@ __all__ = [
     "limits",
     "memory_limits",
     "on_device",
+    "reads_once",
+    "reread",
     "rows_in_memory",
     "source",
     "to_host",

@@ -20,7 +20,7 @@ from .local import Memory, first_bad_row
 from .source import Source
 from .stream import Reservoir, Stream, join
 
-__all__ = ["Blocks", "StreamColumn", "check_no_targets", "unpacked"]
+__all__ = ["Blocks", "StreamColumn", "check_no_targets", "reads_once", "reread", "unpacked"]
 
 # Rows that landmarks and widths are taken from where the number of rows is not known.
 _POOL_ROWS = 20_000
@@ -77,8 +77,8 @@ class Blocks:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError(
-            "Blocks are not an array: give them to the fit of an estimator of skout, or their parts "
-            "to partial_fit."
+            "Blocks are not an array: give them to the fit of an estimator of skout, or their "
+            "parts to partial_fit."
         )
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -202,6 +202,16 @@ class StreamColumn(Disk):
         super().__init__(column, name)
         if pool is not None:
             self.pool = Memory(pool, name), pool_weights
+
+
+def reads_once(X: Any) -> bool:
+    """Whether X are blocks of a generator."""
+    return isinstance(X, Blocks) and X.is_once
+
+
+def reread(X: Any) -> Any:
+    """Return what can be read many times: X, or a copy of blocks of a generator."""
+    return X.reread() if isinstance(X, Blocks) else X
 
 
 def unpacked(

@@ -9,10 +9,7 @@ This is the one module that imports dask; plain collections work with every sche
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,15 +17,14 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype, n_rows, take
-from .._numerics.threads import single_thread
 from .limits import limits
+from .local import Memory
 from .source import Progress, Reduction, RowMap, Source
 from .stream import join
+from .tasks import alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 
-__all__ = ["Dask", "alone", "broadcast", "from_blocks", "is_dask", "task", "tree"]
+__all__ = ["Dask", "is_dask"]
 
-# Parts that are summed in one task.
-_FAN_IN = 8
 # Rows that may be brought here at once, as landmarks.
 _MOST_ROWS = 200_000
 # Blocks whose sizes a message shows.
@@ -37,9 +33,7 @@ _SHOWN = 6
 
 def is_dask(objects: Any) -> bool:
     """Whether these are blocks that dask computes; dask need not be installed to ask."""
-    if isinstance(objects, list | tuple):
-        return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
-    return isinstance(objects, Dask) or hasattr(type(objects), "__dask_graph__")
+    return isinstance(objects, Dask) or has_graph(objects)
 
 
 class Dask(Source):
@@ -93,7 +87,7 @@ class Dask(Source):
     @functools.cached_property
     def _found(self) -> tuple[tuple[int, ...], Any]:
         """Sizes of the parts and what rows are like, computed."""
-        found = _compute([task(_described, part) for part in self.parts])
+        found = compute([task(_described, part) for part in self.parts])
         sizes = tuple(size for size, _, _ in found)
         shapes = {tail for size, tail, _ in found if size}
         if len(shapes) > 1:
@@ -166,7 +160,10 @@ class Dask(Source):
                 "Use a model that passes over them where they lie, such as KernelRidge with a "
                 "sketch, or compute them yourself."
             )
-        return join(_compute(self._tasks(_as_they_are)))
+        return join(compute(self._tasks(_as_they_are)))
+
+    def gathered(self, most: int) -> Source:
+        return Memory(self.here(), self.name) if len(self) <= most else self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.here(), dtype=dtype)
@@ -184,7 +181,7 @@ class Dask(Source):
             more, end = self._taking(rest[0]) if what == "take" else self._summing(*rest)
             tasks += more
             finish.append((len(more), end))
-        found = _compute(tasks)
+        found = compute(tasks)
         answers = []
         for count, end in finish:
             answers.append(end(found[:count]))
@@ -229,7 +226,7 @@ class Dask(Source):
     def collect(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> np.ndarray:
-        return _compute([self.map(function, tail, dtype)])[0]
+        return compute([self.map(function, tail, dtype)])[0]
 
     def reduce(
         self,
@@ -280,7 +277,7 @@ class Dask(Source):
         nothing = np.empty((0, *tail), dtype=self.precision)
         send = broadcast(function)
         tasks = [task(_mapped, p, self._place(i), send, nothing) for i, p in enumerate(self.parts)]
-        with _quiet():
+        with quiet():
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
     def _place(self, i: int) -> _Place:
@@ -334,17 +331,6 @@ class _Chain:
 # Tasks: what runs on the workers ------------------------------------------------------------------
 
 
-def alone(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a task use one thread: the others are busy with tasks of their own."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **keywords: Any) -> Any:
-        with single_thread():
-            return function(*args, **keywords)
-
-    return run
-
-
 @alone
 def _run(function: Callable[..., Any], blocks: list[Any], places: list[Any]) -> Any:
     encoded = [b if p is None else p(b) for b, p in zip(blocks, places, strict=True)]
@@ -394,70 +380,6 @@ class _First:
 
     def __call__(self, *block: Any) -> Any:
         return self.reduction.combine(None, self.reduction(*block))
-
-
-def _combined(parts: Sequence[Any], reduction: Reduction) -> Any:
-    total = copy.deepcopy(parts[0])  # what a task was given must stay as it is
-    for part in parts[1:]:
-        total = reduction.combine(total, part)
-    return total
-
-
-# Graphs: what the workers shall do ----------------------------------------------------------------
-
-
-def task(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Return function(*args) as a task, which may depend on others."""
-    import dask
-
-    return dask.delayed(function, pure=False)(*args, **keywords)
-
-
-def broadcast(thing: Any) -> Any:
-    """Return something that many tasks need as one node of a graph, which travels once."""
-    import dask
-
-    return dask.delayed(thing, pure=False, traverse=False)
-
-
-def tree(parts: list[Any], reduction: Reduction) -> Any:
-    """Return the task that combines parts in their order, a few at a time."""
-    while len(parts) > 1:
-        parts = [
-            task(_combined, parts[i : i + _FAN_IN], reduction)
-            for i in range(0, len(parts), _FAN_IN)
-        ]
-    return parts[0]
-
-
-def from_blocks(
-    blocks: list[Any], sizes: Sequence[float], tail: tuple[int, ...], dtype: np.dtype
-) -> Any:
-    """Return a lazy dask array of shape (n, *tail) from tasks that make its blocks."""
-    import dask.array as da
-
-    meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    arrays = [
-        da.from_delayed(block, (size, *tail), dtype, meta)
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
-    return da.concatenate(arrays, allow_unknown_chunksizes=True)
-
-
-def _compute(tasks: list[Any]) -> list[Any]:
-    import dask
-
-    with _quiet():
-        return list(dask.compute(*tasks))
-
-
-def _quiet() -> Any:
-    """Let a graph hold a model: it is there once, and outlives the workers."""
-    import dask
-
-    if "distributed" not in sys.modules:  # to set its options now would undo its defaults later
-        return contextlib.nullcontext()
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
 
 
 def _delayed_parts(objects: Any) -> list[Any]:

@@ -162,13 +162,15 @@ def finite_targets(y: Any) -> np.ndarray:
         return y
 
 
-def encoded_weights(sample_weight: Any, rows: Source) -> Any:
-    """Return non-negative float64 weights, one a row: an array, a source on a cluster, or None."""
+def encoded_weights(sample_weight: Any, rows: Source, *, here: bool = False) -> Any:
+    """Return non-negative float64 weights, one a row: an array, or a source on a cluster unless
+    they are wanted here; or None.
+    """
     if sample_weight is None:
         return None
     weights = source(to_host(sample_weight), "sample_weight")
     _check_together(weights, rows)
-    if isinstance(weights, Dask):
+    if isinstance(weights, Dask) and not here:
         return weights.then(_finite_weights, np.empty(0))
     return check_weights(weights.here(), rows)
 

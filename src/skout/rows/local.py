@@ -129,6 +129,11 @@ class Memory(Local):
         self.rows = self.like = rows
         self.name = name
 
+    @classmethod
+    def of(cls, rows: Any) -> Source:
+        """Return encoded rows as a source, which they may be already."""
+        return rows if isinstance(rows, Source) else cls(rows)
+
     def __len__(self) -> int:
         return n_rows(self.rows)
 
@@ -142,7 +147,9 @@ class Memory(Local):
     def at_hand(self) -> Any:
         return self.rows
 
-    def subset(self, index: np.ndarray) -> Memory:
+    def subset(self, index: np.ndarray) -> Local:
+        if isinstance(self.rows, np.memmap):  # a file of `kept`, larger than memory may be
+            return _Subset(self, index)
         return Memory(take(self.rows, index), self.name)
 
 

@@ -241,6 +241,21 @@ class Source(ABC):
     def subset(self, index: np.ndarray) -> Source:
         """Return some of the rows, at increasing positions, where they are."""
 
+    def some(self, n: int) -> Any:
+        """Return all rows where they are in memory, else the first n of them."""
+        return self.take(slice(0, n)) if self.at_hand is None else self.at_hand
+
+    def gathered(self, most: int) -> Source:
+        """Return the rows as they are; from elsewhere here, if they are no more than `most`."""
+        return self
+
+    def copies(self, share: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return `unique` of rows in memory, if no more than this share of them is distinct."""
+        if self.at_hand is None:
+            return None
+        first, inverse = unique(self.at_hand)
+        return (first, inverse) if len(first) <= share * len(self) else None
+
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first position of each distinct row, and which of them each row is."""
         return unique(self.here() if self.at_hand is None else self.at_hand)

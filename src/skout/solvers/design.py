@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import Memory, Reduction, RowMap, Source
+from ..rows import Memory, Reduction, RowMap
 
 __all__ = ["Design"]
 
@@ -22,34 +22,47 @@ class Design:
     Parameters
     ----------
     Z : Source of ndarrays of shape (n, p), or an ndarray
-    product : callable, optional
-        B -> Z B, where that is cheaper than by Z itself.
-    is_held : bool, default True
-        Whether Z is held; if not, rows of no weight should not be asked for.
+    rows : Source, optional
+        What Z is made of again in each pass; None where Z is held.
+    through : callable, with `rows`
+        Returns for B the map of rows to Z B, which is cheaper than by Z itself.
     n_jobs : int, optional
     """
 
     def __init__(
         self,
         Z: Any,
-        product: Callable[[np.ndarray], np.ndarray] | None = None,
-        is_held: bool = True,
+        rows: Source | None = None,
+        through: Callable[[np.ndarray], RowMap] | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.Z = Z if isinstance(Z, Source) else Memory(Z)
+        self.Z = Memory.of(Z)
         self.shape = self.Z.shape
-        self.is_held, self.n_jobs = is_held, n_jobs
-        self._product = product
+        self.rows, self.through = rows, through
+        self.n_jobs = n_jobs
+
+    @property
+    def is_held(self) -> bool:
+        """Whether Z is held; if not, rows of no weight should not be asked for."""
+        return self.rows is None
 
     def take(self, index: np.ndarray) -> Design:
-        """Return some of the rows, at increasing positions."""
-        return Design(self.Z.subset(index), None, self.is_held, self.n_jobs)
+        """Return some of the rows, at increasing positions; held if they fit the memory."""
+        Z = self.Z.subset(index)
+        if self.rows is None:
+            return Design(Z, n_jobs=self.n_jobs)
+        held = Z.kept(_Same(self.shape[1]), Z.tail, n_jobs=self.n_jobs)
+        if held is not None:
+            return Design(held, n_jobs=self.n_jobs)
+        return Design(Z, self.rows.subset(index), self.through, self.n_jobs)
 
     def product(self, B: np.ndarray) -> np.ndarray:
         """Return Z B, in float64."""
-        if self._product is not None:
-            return self._product(B)
-        return self.Z.collect(_Product(B), (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        if self.rows is not None and self.through is not None:
+            source, product = self.rows, self.through(B)
+        else:
+            source, product = self.Z, _Product(B)
+        return source.collect(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
     def adjoint(self, G: np.ndarray) -> np.ndarray:
         """Return Z' G, in float64."""
@@ -64,6 +77,14 @@ class Design:
         if len(weights) == 0:
             return np.zeros((self.shape[1] + 1,) * 2)
         return Z.reduce(_Gram(self.shape[1]), weights, n_jobs=self.n_jobs)
+
+
+class _Same(RowMap):
+    def __init__(self, p: int) -> None:
+        self.width = p
+
+    def __call__(self, Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return Z
 
 
 class _Product(RowMap):

@@ -113,8 +113,8 @@ def _table_rows(run: DemoRun) -> list[str]:
     for method, row, marks in zip(run.methods, cells(run), best_cells(run), strict=True):
         head = f"<th scope=row>{row[0]}<small>{escape(method.what)}</small></th>"
         body = [
-            f"<td><b>{text}</b></td>" if best else f"<td>{text}</td>"
-            for text, best in zip(row[1:], marks[1:], strict=True)
+            f'<td data-name="{name}">{f"<b>{text}</b>" if best else text}</td>'
+            for name, text, best in zip(HEADER[1:], row[1:], marks[1:], strict=True)
         ]
         rows.append(f"<tr>{head}{''.join(body)}</tr>")
     return rows

@@ -14,9 +14,11 @@ from scipy import sparse
 
 import skout
 from skout import KernelBasis, KernelMachine, KernelRidge, iokr, sisokr
-from skout._lazy import LazyRows, is_on_disk, pick
 from skout._numerics.threads import map_blocks, prefetch
 from skout.kernels import Gaussian, Linear, Mapped, Tanimoto
+from skout.rows import Source, source
+from skout.rows.disk import Disk, is_array_like, pick
+from skout.rows.limits import limits
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import open_csr, save_csr
 
@@ -69,41 +71,49 @@ def _small_blocks():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_on_disk(tmp_path, kind):
-    assert is_on_disk(kind(tmp_path, X))
-    assert not is_on_disk(X)
-    assert not is_on_disk(sparse.csr_matrix(X))
-    assert not is_on_disk(X.tolist())
-    assert not is_on_disk(np.float64(3.0))
-    assert not is_on_disk(LazyRows(X, lambda block: block))
+    found = kind(tmp_path, X)
+    assert is_array_like(found)
+    assert isinstance(source(found), Disk)
+    assert source(source(found)).array is found
+    for here in (X, sparse.csr_matrix(X), X.tolist(), np.float64(3.0)):
+        assert not is_array_like(here)
+    lazy = Disk(X).then(np.abs)
+    assert source(lazy) is lazy
+    assert source(X).at_hand is X
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(index=st.lists(st.integers(0, N - 1), max_size=30), stop=st.integers(0, N))
 def test_pick_is_indexing(tmp_path_factory, kind, index, stop):
-    source = kind(tmp_path_factory.mktemp("pick"), X)
+    stored = kind(tmp_path_factory.mktemp("pick"), X)
     index = np.array(index, dtype=int)
-    np.testing.assert_array_equal(pick(source, index), X[index])
-    np.testing.assert_array_equal(pick(source, slice(stop // 2, stop)), X[stop // 2 : stop])
+    np.testing.assert_array_equal(pick(stored, index), X[index])
+    np.testing.assert_array_equal(pick(stored, slice(stop // 2, stop)), X[stop // 2 : stop])
     mask = np.zeros(N, dtype=bool)
     mask[index] = True
-    np.testing.assert_array_equal(pick(source, mask), X[mask])
-    np.testing.assert_array_equal(pick(source, slice(None, None, 7)), X[::7])
+    np.testing.assert_array_equal(pick(stored, mask), X[mask])
+    np.testing.assert_array_equal(pick(stored, slice(None, None, 7)), X[::7])
 
 
-def test_lazy_rows_know_what_they_will_be(tmp_path):
+def test_encoded_rows_know_what_they_will_be(tmp_path):
     integers = memmap(tmp_path, RNG.integers(0, 9, (50, 3)).astype(np.int16))
-    rows = LazyRows(integers, lambda block: block.astype(np.float32))
+    rows = Disk(integers).then(lambda block: block.astype(np.float32))
     assert rows.shape == (50, 3)
-    assert rows.dtype == np.float32
+    assert len(rows) == 50
+    assert rows.dtype == rows.precision == np.float32
     assert rows.ndim == 2
-    some = np.array([40, 3, 3])
-    np.testing.assert_array_equal(rows.subset(some)[1:], integers[some[1:]])
-    assert rows.subset(some).keys() == [rows[i : i + 1].tobytes() for i in some]
+    assert rows.at_hand is None
+    some = np.array([3, 3, 40])
+    part = rows.subset(some)
+    np.testing.assert_array_equal(part[1:], integers[some[1:]])
+    np.testing.assert_array_equal(rows.take(some[::-1]), integers[some[::-1]])
+    first, inverse = part.unique()
+    np.testing.assert_array_equal(first, [0, 2])
+    np.testing.assert_array_equal(inverse, [0, 0, 1])
     doubled = rows.then(lambda block: 2 * block)
     np.testing.assert_array_equal(doubled[5:7], 2.0 * integers[5:7])
-    np.testing.assert_array_equal(np.asarray(rows), integers)
-    with pytest.raises(TypeError, match="cannot be put together"):
-        LazyRows.concatenate([rows, rows])
+    assert rows.here().dtype == np.float32
+    np.testing.assert_array_equal(rows.here(), integers)
 
 
 # Equal to what is in memory ----------------------------------------------------------------------
@@ -200,7 +210,8 @@ def test_large_outputs_are_never_held(monkeypatch):
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         lazy = model.fit(X, LABELS).predict_coordinates(X)
     assert isinstance(given[0], np.ndarray)
-    assert isinstance(given[1], LazyRows)
+    assert isinstance(given[1], Source)
+    assert given[1].at_hand is None
     np.testing.assert_allclose(lazy, held, rtol=1e-10, atol=1e-12)
 
 
@@ -374,10 +385,10 @@ def test_a_fit_reads_ahead(n_jobs):
 
 
 def test_settings_hold_in_the_reader():
-    from skout.basis.features import stored_bytes
-
     with skout.memory_limits(coordinates_mb=7.0):
-        found = map_blocks(int, range(2), read=lambda _: stored_bytes(), ahead=True, n_jobs=1)
+        found = map_blocks(
+            int, range(2), read=lambda _: limits().coordinates_bytes, ahead=True, n_jobs=1
+        )
         assert list(found) == [7 * 2**20] * 2
 
 

@@ -1,4 +1,4 @@
-"""Blocks, threads and sums: the engine gives what one dense formula gives."""
+"""Features, blocks, threads and sums: passes over rows give what one dense formula gives."""
 
 import threading
 import time
@@ -15,11 +15,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skout import KernelRidge, gram, memory_limits
+import skout.basis.features as module
+from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
-from skout.basis.passes import Sample
+from skout.basis.passes import BlockMoments, Sample
+from skout.basis.whitening import Plan, Whitening
 from skout.kernels import Gaussian, Linear
+from skout.regressors.checkpoint import Bar
+from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers.moments import Moments, sum_moments
 
@@ -112,7 +116,7 @@ def problem(weights=None, n=60, groups=None, n_groups=1, seed=0, dtype=np.float6
     F = oracle.gaussian(X.astype(float), landmarks.astype(float), 0.4)
     if weights is not None:
         F = F @ (weights.toarray() if sparse.issparse(weights) else weights).T
-    return features, F, Sample(X, T, rng.uniform(0, 2, n), groups, n_groups)
+    return features, F, Sample(Memory(X), Memory(T), rng.uniform(0, 2, n), groups, n_groups)
 
 
 MIXES = {
@@ -126,18 +130,18 @@ MIXES = {
 def test_features(mix):
     features, F, sample = problem(MIXES[mix])
     assert features.m == F.shape[1]
-    assert_allclose(features(sample.rows), F, atol=1e-12)
+    assert_allclose(features(sample.rows.here()), F, atol=1e-12)
     out = np.full(F.shape, 7.0)
-    assert features(sample.rows, out) is out
+    assert features(sample.rows.here(), out) is out
     assert_allclose(out, F, atol=1e-12)
 
 
 def test_features_over_chunks_of_landmarks(monkeypatch):
-    monkeypatch.setattr(gram, "_LANDMARK_CHUNK", 2)
-    monkeypatch.setattr(gram, "_CACHE_BYTES", 64)
+    monkeypatch.setattr(module, "_LANDMARK_CHUNK", 2)
+    monkeypatch.setattr(module, "_CACHE_BYTES", 64)
     for mix in ("dense", "csr"):
         features, F, sample = problem(MIXES[mix], n=200)
-        assert_allclose(features(sample.rows), F, atol=1e-12)
+        assert_allclose(features(sample.rows.here()), F, atol=1e-12)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 4096])
@@ -147,7 +151,7 @@ def test_project(rows):
     with memory_limits(block_rows=rows):
         assert_allclose(project(features, sample.rows, M), F @ M, atol=1e-12)
         assert_allclose(project(features, sample.rows, None), F, atol=1e-12)
-        single = project(features, sample.rows.astype(np.float32), M)
+        single = project(features, Memory(sample.rows.here().astype(np.float32)), M)
     assert single.dtype == np.float32
     assert_allclose(single, F @ M, atol=1e-5)
 
@@ -160,7 +164,7 @@ def test_kernel_matrix(mix, monkeypatch):
     R = np.eye(5) if W is None else (W.toarray() if sparse.issparse(W) else W)
     matrix = KernelMatrix(Gaussian(0.4), X)
     for rows, kept in ((2, 2**28), (4096, 2**28), (2, 0), (4096, 0)):
-        monkeypatch.setattr(gram, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(module, "_KEPT_BYTES", kept)
         with memory_limits(block_rows=rows):
             found, mixed, _ = matrix.sketched(W)
         assert_allclose(found, found.T, atol=1e-14)
@@ -173,21 +177,24 @@ def test_kernel_matrix(mix, monkeypatch):
     assert_allclose(matrix.diag(), 1.0)
 
 
-def streamed(features, sample, **options):
-    return accumulate(features, sample, prepare=lambda F: F, p=features.m, **options)
+def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **options):
+    """The moments of features, less their mean if that is given, one a group."""
+    plan = Plan(0, mean is not None, np.dtype(dtype))
+    blocks = BlockMoments(features, Whitening(np.eye(features.m), plan, mean), sample)
+    return blocks.of(sample, progress=Bar(verbose), **options)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("mix", MIXES)
-def test_accumulate_equals_the_definition(mix, weighted):
+def test_streamed_moments_equal_the_definition(mix, weighted):
     features, F, sample = problem(MIXES[mix])
     w = sample.weights if weighted else None
     (found,) = streamed(features, Sample(sample.rows, sample.targets, w))
-    assert_moments(found, raw_moments(F, sample.targets, w))
+    assert_moments(found, raw_moments(F, sample.targets.here(), w))
 
 
 @pytest.mark.parametrize("kind", ["contiguous", "interleaved", "random"])
-def test_accumulate_by_group(kind):
+def test_streamed_moments_by_group(kind):
     n = 60
     groups = {
         "contiguous": np.repeat(np.arange(4), 15),
@@ -231,19 +238,15 @@ def test_float32_blocks_are_summed_in_float64():
     with memory_limits(block_rows=50):
         (found,) = streamed(features, sample, dtype=np.float32)
     assert found.zz.dtype == found.zt.dtype == np.float64
-    assert_moments(found, raw_moments(F, sample.targets), rtol=2e-6, atol=2e-4)
+    assert_moments(found, raw_moments(F, sample.targets.here()), rtol=2e-6, atol=2e-4)
 
 
-def test_prepare_may_work_in_place():
+def test_features_may_be_centred_in_place():
     features, F, sample = problem()
-
-    def double(block):
-        block *= 2.0
-        return block
-
+    mean = np.arange(5.0)
     with memory_limits(block_rows=8):
-        (found,) = accumulate(features, sample, prepare=double, p=5)
-    assert_moments(found, raw_moments(2 * F, sample.targets, sample.weights))
+        (found,) = streamed(features, sample, mean=mean)
+    assert_moments(found, raw_moments(F - mean, sample.targets.here(), sample.weights))
 
 
 def test_progress_bar(capsys):
@@ -504,7 +507,7 @@ def largest_block(n=1000, m=8):
             return super().__call__(rows, out)
 
     X = np.zeros((n, 1))
-    project(Spy(Linear(), X[:m]), X, None)
+    project(Spy(Linear(), X[:m]), Memory(X), None)
     assert sum(sizes) == n
     return max(sizes)
 
@@ -531,9 +534,11 @@ def test_memory_limits_in_bytes():
 @pytest.mark.parametrize(
     ("budget", "error", "message"),
     [
-        ({"rows": 0}, ValueError, "rows must be an integer >= 1. Got 0"),
-        ({"rows": 2.5}, TypeError, "rows must be an integer >= 1. Got 2.5"),
-        ({"megabytes": 0}, ValueError, "megabytes must be a finite number > 0. Got 0"),
+        ({"block_rows": 0}, ValueError, "block_rows must be an integer >= 1. Got 0"),
+        ({"block_rows": 2.5}, TypeError, "block_rows must be an integer >= 1. Got 2.5"),
+        ({"block_mb": 0}, ValueError, "block_mb must be a finite number > 0. Got 0"),
+        ({"coordinates_mb": -1}, ValueError, "coordinates_mb must be a finite number >= 0. Got -1"),
+        ({"device_mb": 0}, ValueError, "device_mb must be a finite number > 0. Got 0"),
     ],
 )
 def test_bad_budget(budget, error, message):

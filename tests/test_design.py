@@ -1,4 +1,4 @@
-"""Coordinates, stored or streamed: three products, against the dense matrix."""
+"""The design matrix, held or streamed: three products, against the dense matrix."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-import skout.coordinates as module
-from skout import KernelBasis, memory_limits
+import skout.solvers.design as module
+from skout import KernelBasis, KernelMachine, memory_limits
+from skout.rows import Memory
+from skout.rows.disk import Disk
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers.design import Design
 
@@ -24,13 +26,20 @@ def rows(kind="float64"):
     return X.astype(kind)
 
 
-def coordinates(X, sketch=None, stored=True, kernel="gaussian", **options):
-    """Coordinates, and the dense matrix that they stand for."""
-    basis = KernelBasis(kernel, sketch, random_state=0, **options).fit(X)
-    with memory_limits(coordinates_mb=2048.0 if stored else 0.0):
-        Z = Coordinates.of_basis(basis, X)
-    assert Z.is_stored == stored
-    return Z, basis.transform(X).astype(np.float64)
+def machine(X, sketch=None, kernel="gaussian", **options):
+    """A machine that has a basis, and no more."""
+    model = KernelMachine(kernel, sketch, n_jobs=options.get("n_jobs"))
+    model.basis_ = KernelBasis(kernel, sketch, random_state=0, **options).fit(X)
+    return model
+
+
+def coordinates(X, sketch=None, held=True, kernel="gaussian", **options):
+    """The design of a machine, and the dense matrix that it stands for."""
+    model = machine(X, sketch, kernel, **options)
+    with memory_limits(coordinates_mb=2048.0 if held else 0.0):
+        Z = model._design(Memory(X))
+    assert Z.is_held == held
+    return Z, model.basis_.transform(X).astype(np.float64)
 
 
 def weights_of(kind):
@@ -53,17 +62,17 @@ def gram(Z, weights):
     return total
 
 
-stored_or_not = pytest.mark.parametrize("stored", [True, False], ids=["stored", "streamed"])
+held_or_not = pytest.mark.parametrize("held", [True, False], ids=["held", "streamed"])
 every_sketch = pytest.mark.parametrize("sketch", SKETCHES, ids=lambda s: type(s).__name__)
 WEIGHTS = ["positive", "some zero", "most zero", "negative", "negative and zero", "zero"]
 
 
-@stored_or_not
+@held_or_not
 @every_sketch
 @pytest.mark.parametrize("kind", ["float64", "csr"])
 @pytest.mark.parametrize("size", [7, 8192], ids=["blocks", "one-block"])
-def test_products_are_those_of_the_matrix(kind, sketch, stored, size):
-    Z, dense = coordinates(rows(kind), sketch, stored)
+def test_products_are_those_of_the_matrix(kind, sketch, held, size):
+    Z, dense = coordinates(rows(kind), sketch, held)
     rng = np.random.default_rng(2)
     B, G = rng.standard_normal((Z.shape[1], D)), rng.standard_normal((N, D))
     assert Z.shape == dense.shape
@@ -75,10 +84,10 @@ def test_products_are_those_of_the_matrix(kind, sketch, stored, size):
             assert_allclose(Z.gram(w), gram(dense, w), atol=1e-9, err_msg=name)
 
 
-@stored_or_not
+@held_or_not
 @pytest.mark.parametrize("sketch", [SubSample(P), GaussianSketch(P)], ids=repr)
-def test_single_precision(sketch, stored):
-    Z, dense = coordinates(rows("float32"), sketch, stored)
+def test_single_precision(sketch, held):
+    Z, dense = coordinates(rows("float32"), sketch, held)
     rng = np.random.default_rng(2)
     B, G = rng.standard_normal((Z.shape[1], D)), rng.standard_normal((N, D))
     size = np.abs(dense).max()
@@ -92,51 +101,53 @@ def test_single_precision(sketch, stored):
         assert_allclose(found, truth, atol=1e-4 * max(1.0, size**2))
 
 
-@stored_or_not
+@held_or_not
 @pytest.mark.parametrize("kind", ["float64", "float32", "csr"])
-def test_take_holds_some_rows(kind, stored):
-    Z, dense = coordinates(rows(kind), SubSample(P), stored)
-    index = np.array([3, 0, 41, 3])
+def test_take_holds_some_rows(kind, held):
+    Z, dense = coordinates(rows(kind), SubSample(P), held)
+    index = np.array([0, 3, 3, 41])
     some = Z.take(index)
-    assert some.is_stored
+    assert some.is_held
+    with memory_limits(coordinates_mb=0.0):
+        assert Z.take(index).is_held == held
     assert some.shape == (4, Z.shape[1])
     tol = 1e-3 if kind == "float32" else 1e-9
     assert_allclose(some.product(np.eye(Z.shape[1])), dense[index], atol=tol)
     w = np.array([1.0, 2.0, 0.0, -1.0])
     assert_allclose(some.gram(w), gram(dense[index], w), atol=10 * tol)
-    assert_allclose(some.take(np.array([1])).product(np.eye(Z.shape[1])), dense[[0]], atol=tol)
+    assert_allclose(some.take(np.array([1])).product(np.eye(Z.shape[1])), dense[[3]], atol=tol)
 
 
-@stored_or_not
-def test_an_eigenbasis(stored):
-    Z, dense = coordinates(rows(), SubSample(P), stored, whiten="eigh")
+@held_or_not
+def test_an_eigenbasis(held):
+    Z, dense = coordinates(rows(), SubSample(P), held, whiten="eigh")
     assert_allclose(Z.product(np.eye(P)), dense, atol=1e-9)
     assert_allclose(Z.adjoint(np.ones((N, 1))), dense.sum(axis=0)[:, None], atol=1e-9)
     assert_allclose(Z.gram(np.ones(N)), gram(dense, np.ones(N)), atol=1e-9)
 
 
-@stored_or_not
-def test_a_kernel_of_low_rank(stored):
-    Z, dense = coordinates(rows(), None, stored, kernel="linear")
+@held_or_not
+def test_a_kernel_of_low_rank(held):
+    Z, dense = coordinates(rows(), None, held, kernel="linear")
     assert Z.shape == (N, 4)
     assert_allclose(Z.gram(np.ones(N)), gram(dense, np.ones(N)), atol=1e-9)
 
 
-def test_what_fits_the_budget_is_stored():
+def test_what_fits_the_budget_is_held():
     X = rows()
-    basis = KernelBasis("gaussian", SubSample(P), random_state=0).fit(X)
-    megabytes = N * basis.rank_ * 8 / 2**20
+    model = machine(X, SubSample(P))
+    megabytes = N * model.basis_.rank_ * 8 / 2**20
     with memory_limits(coordinates_mb=megabytes * 1.01):
-        assert Coordinates.of_basis(basis, X).is_stored
+        assert model._design(Memory(X)).is_held
     with memory_limits(coordinates_mb=megabytes * 0.99):
-        assert not Coordinates.of_basis(basis, X).is_stored
-        assert Coordinates.of_basis(basis, X.astype(np.float32)).is_stored  # half as large
+        assert not model._design(Memory(X)).is_held
+        assert model._design(Memory(X.astype(np.float32))).is_held  # half as large
 
 
 def test_an_array_is_not_copied():
     array = np.ones((5, 2))
     Z = Design(array)
-    assert Z.is_stored
+    assert Z.is_held
     assert Z.shape == (5, 2)
     array[:] = 2.0
     assert_array_equal(Z.product(np.eye(2)), 2.0)
@@ -157,19 +168,22 @@ def test_threads_do_not_change_the_result(n_jobs):
 def test_rows_of_weight_zero_are_not_computed():
     seen = []
 
-    def block(some):
-        seen.append(some)
-        return np.ones((len(np.arange(N)[some]), 2))
+    def ones(some):
+        seen.append(some[:, 0])
+        return np.ones((len(some), 2))
 
+    numbers = Memory(np.arange(float(N))[:, None])
+    Z = Design(numbers.then(ones), numbers)
     w = np.zeros(N)
     w[[4, 9]] = 1.0
-    assert_allclose(Coordinates((N, 2), block).gram(w), np.full((3, 3), 2.0))
-    assert_array_equal(np.concatenate(seen), [4, 9])
+    seen.clear()  # one row was made to see the shape
+    assert_allclose(Z.gram(w), np.full((3, 3), 2.0))
+    assert set(np.concatenate(seen)) == {4, 9}
 
 
 def test_arguments_are_left_alone():
-    for stored in (True, False):
-        Z, _ = coordinates(rows(), SubSample(P), stored)
+    for held in (True, False):
+        Z, _ = coordinates(rows(), SubSample(P), held)
         for method, array in ((Z.gram, weights_of("negative")), (Z.adjoint, np.ones((N, 2)))):
             array.flags.writeable = False
             method(array)
@@ -199,13 +213,43 @@ def test_blocks_of_a_large_matrix(monkeypatch):
 
 def test_rows_taken_from_streamed_coordinates_obey_the_budget():
     X = np.random.default_rng(0).standard_normal((400, 3))
-    basis = KernelBasis("gaussian", SubSample(20), random_state=0, n_jobs=1).fit(X)
+    model = machine(X, SubSample(20), n_jobs=1)
     with memory_limits(coordinates_mb=0.01):  # 65 rows of 20 coordinates
-        Z = Coordinates.of_basis(basis, X)
+        Z = model._design(Memory(X))
         many, few = Z.take(np.arange(300)), Z.take(np.arange(50))
-    assert not Z.is_stored
-    assert not many.is_stored
-    assert few.is_stored
+    assert not Z.is_held
+    assert not many.is_held
+    assert few.is_held
     assert Z.n_jobs == many.n_jobs == few.n_jobs == few.take(np.arange(5)).n_jobs == 1
     B = np.ones((20, 2))
-    assert_allclose(many.product(B), basis.transform(X[:300]) @ B, rtol=1e-10, atol=1e-12)
+    for some, n in ((many, 300), (few, 50)):
+        expected = model.basis_.transform(X[:n]) @ B
+        assert_allclose(some.product(B), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_products_of_streamed_coordinates_are_not_by_them(monkeypatch):
+    """Z B of streamed rows, and of some of them, goes from features to B's few columns at once."""
+    Z, dense = coordinates(rows(), SubSample(P), held=False)
+    with memory_limits(coordinates_mb=0.0):
+        some = Z.take(np.arange(30))
+    monkeypatch.setattr(module, "_Product", lambda B: pytest.fail("by Z itself"))
+    B = np.ones((P, 2))
+    assert_allclose(Z.product(B), dense @ B, atol=1e-9)
+    assert_allclose(some.product(B), dense[:30] @ B, atol=1e-9)
+
+
+def test_rows_taken_from_a_file_of_coordinates_stay_there():
+    """Coordinates of rows that are read in order are put into a file where memory is short."""
+
+    X = rows()
+    model = machine(X, SubSample(P))
+    in_order = Disk(X)
+    in_order.in_order = True
+    with memory_limits(coordinates_mb=0.0):
+        Z = model._design(in_order)
+    assert isinstance(Z.Z.rows, np.memmap)
+    some = Z.take(np.arange(0, N, 2))
+    assert some.Z.at_hand is None
+    dense = model.basis_.transform(X)
+    assert_allclose(some.product(np.eye(P)), dense[::2], atol=1e-9)
+    assert_allclose(some.gram(np.ones(25)), gram(dense[::2], np.ones(25)), atol=1e-9)

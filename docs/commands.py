@@ -1,0 +1,190 @@
+"""Run every command of `skout` and write the page of them: python docs/commands.py.
+
+The page docs/command_line.md shows what the commands printed, in a folder that holds only the
+tables made here. A command that a version does not have is left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).parent / "command_line.md"
+WIDTH, MAX_LINES = 88, 16
+
+HEAD = """# Command line
+
+*This page is made by `python docs/commands.py`, which ran every command that it shows.*
+
+`pip install "skout[cli,disk]"` brings the command `skout`. Tables are CSV, TSV, parquet or npz
+files; the columns to predict hold label sets, rankings, strings, SMILES or numbers. The file of a
+model knows its columns, labels and scales, and large tables are read by the block.
+`skout COMMAND --help` lists all options, and `--debug` shows where an error comes from.
+
+The tables of this page are tours, with made-up numbers and tags:
+"""
+
+# A title, what to say, and the commands to run.
+Step = tuple[str, str, list[str]]
+STEPS: list[Step] = [
+    ("", "", ["head -4 train.csv", "skout --version"]),
+    (
+        "Fit",
+        "Name the column to predict and what it holds; the other numbers are the inputs.",
+        [
+            "skout fit train.csv --target tags --output label-set -o tours.skout",
+            "skout inspect tours.skout",
+        ],
+    ),
+    (
+        "Evaluate",
+        "Metrics are those of the kind of output. `--json` is for programs, as elsewhere.",
+        [
+            "skout evaluate tours.skout test.csv",
+            "skout evaluate tours.skout test.csv --json",
+        ],
+    ),
+    (
+        "Predict",
+        "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file.",
+        [
+            "skout predict tours.skout new.csv --keep minutes",
+            "skout predict tours.skout new.csv --format jsonl",
+        ],
+    ),
+    (
+        "Rank",
+        "The best label sets for each row, of those seen in training or of a table of candidates.",
+        [
+            "skout rank tours.skout new.csv -k 2",
+            "skout rank tours.skout new.csv -k 2 --candidates pool.csv",
+        ],
+    ),
+    (
+        "Embed",
+        "A pool that is used again and again is embedded once.",
+        [
+            "skout embed tours.skout pool.csv -o pool.skpool",
+            "skout rank tours.skout new.csv -k 2 --candidates pool.skpool",
+        ],
+    ),
+    (
+        "Choose",
+        "Options name kernels, sketches and penalties; of several penalties the best in "
+        "cross-validation is taken. `--config` reads the same names from a TOML file.",
+        [
+            "skout fit train.csv --target tags --output label-set --input-kernel gaussian:0.5 "
+            "--alpha 1e-4 --alpha 1e-2 -o chosen.skout",
+        ],
+    ),
+    (
+        "Numbers",
+        "Columns of numbers are targets too, one or several.",
+        [
+            "skout fit train.csv --target minutes --drop tags -o minutes.skout",
+            "skout evaluate minutes.skout test.csv",
+        ],
+    ),
+    (
+        "Mistakes",
+        "An error is one line that says what to do.",
+        ["skout fit train.csv --target tag --output label-set -o tours.skout"],
+    ),
+    (
+        "Data sets",
+        "What {py:mod}`skout.datasets` loads, and whether its files are on this computer.",
+        ["skout datasets --kind spectra"],
+    ),
+    (
+        "Demo",
+        "Digits completed by five methods: a table here, a page and a picture as files.",
+        ["skout demo --quick --out demo.html"],
+    ),
+]
+
+
+def write_tables(folder: Path) -> None:
+    """Write tours to train on, to test, to predict, and label sets to choose from."""
+    rng = np.random.default_rng(0)
+    speed = {"run": 10, "ride": 22, "walk": 4}
+    rows = []
+    for sport, way in zip(rng.choice(list(speed), 260), rng.random(260) < 0.5, strict=True):
+        minutes = int(rng.uniform(20, 120))
+        distance = speed[sport] * minutes / 60 * rng.normal(1.0, 0.15)
+        climb = distance * rng.uniform(25, 45) if way else distance * rng.uniform(1, 20)
+        tags = f"{sport};{'trail' if way else 'road'}" + (";long" if minutes > 90 else "")
+        rows.append([minutes, round(distance, 1), round(climb), tags])
+    names = ["minutes", "distance", "climb", "tags"]
+    _write(folder / "train.csv", names, rows[:200])
+    _write(folder / "test.csv", names, rows[200:257])
+    _write(folder / "new.csv", names[:3], [row[:3] for row in rows[257:]])
+    pool = [[f"{sport};{way}"] for sport in speed for way in ("road", "trail")]
+    _write(folder / "pool.csv", ["tags"], pool)
+
+
+def _write(path: Path, names: list[str], rows: list[list[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([names, *rows])
+
+
+def commands() -> set[str]:
+    """Return the names of the commands that this version has."""
+    from skout.cli import build_app
+
+    app = build_app()
+    return {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]
+
+
+def is_known(command: str, known: set[str]) -> bool:
+    """Whether a line can be run: a command of the shell, an option or a command of skout."""
+    words = shlex.split(command)
+    return words[0] != "skout" or words[1].startswith("--") or words[1] in known
+
+
+def run(command: str, folder: Path) -> str:
+    """Return what a command prints, errors too."""
+    words = shlex.split(command)
+    if words[0] == "skout":
+        words = [sys.executable, "-m", "skout", *words[1:]]
+    environment = os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TQDM_DISABLE": "1"}
+    environment.pop("SKOUT_DATA", None)
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
+    return "\n".join(lines if len(lines) <= MAX_LINES else [*lines[:MAX_LINES], "..."])
+
+
+def section(step: Step, folder: Path) -> str:
+    """Return a part of the page."""
+    title, words, lines = step
+    shown = "\n".join(f"$ {line}\n{run(line, folder)}" for line in lines)
+    head = f"## {title}\n\n{words}\n\n" if title else ""
+    return f"{head}```console\n{shown}\n```\n"
+
+
+def text() -> str:
+    """Return the page."""
+    known = commands()
+    steps = [step for step in STEPS if all(is_known(line, known) for line in step[2])]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_tables(folder)
+        return "\n".join([HEAD, *(section(step, folder) for step in steps)])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")

@@ -1,0 +1,127 @@
+"""Graphs of dask: what the workers shall do.
+
+Tasks are pure functions of their inputs, and models travel inside the graph, once. This module and
+`rows.dask` are the only ones that import dask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._numerics.threads import single_thread
+from .source import Reduction
+
+__all__ = [
+    "alone",
+    "as_lazy_as",
+    "blocks_of",
+    "broadcast",
+    "compute",
+    "from_blocks",
+    "has_graph",
+    "quiet",
+    "task",
+    "tree",
+]
+
+# Parts that are summed in one task.
+_FAN_IN = 8
+
+
+def has_graph(objects: Any) -> bool:
+    """Whether these are blocks that dask computes; dask need not be installed to ask."""
+    if isinstance(objects, list | tuple):
+        return len(objects) > 0 and hasattr(type(objects[0]), "__dask_graph__")
+    return hasattr(type(objects), "__dask_graph__")
+
+
+def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a task use one thread: the others are busy with tasks of their own."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with single_thread():
+            return function(*args, **keywords)
+
+    return run
+
+
+def _combined(parts: Sequence[Any], reduction: Reduction) -> Any:
+    total = copy.deepcopy(parts[0])  # what a task was given must stay as it is
+    for part in parts[1:]:
+        total = reduction.combine(total, part)
+    return total
+
+
+def task(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Return function(*args) as a task, which may depend on others."""
+    import dask
+
+    return dask.delayed(function, pure=False)(*args, **keywords)
+
+
+def broadcast(thing: Any) -> Any:
+    """Return something that many tasks need as one node of a graph, which travels once."""
+    import dask
+
+    return dask.delayed(thing, pure=False, traverse=False)
+
+
+def tree(parts: list[Any], reduction: Reduction) -> Any:
+    """Return the task that combines parts in their order, a few at a time."""
+    while len(parts) > 1:
+        parts = [
+            task(_combined, parts[i : i + _FAN_IN], reduction)
+            for i in range(0, len(parts), _FAN_IN)
+        ]
+    return parts[0]
+
+
+def from_blocks(
+    blocks: list[Any], sizes: Sequence[float], tail: tuple[int, ...], dtype: np.dtype
+) -> Any:
+    """Return a lazy dask array of shape (n, *tail) from tasks that make its blocks."""
+    import dask.array as da
+
+    meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
+    arrays = [
+        da.from_delayed(block, (size, *tail), dtype, meta)
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
+    """Return the blocks of a dask array, or an array as one block, and their sizes."""
+    if not has_graph(array):
+        return [array], [len(array)]
+    return list(array.to_delayed().ravel()), array.chunks[0]
+
+
+def as_lazy_as(found: Any, array: Any) -> Any:
+    """Return a lazy dask array, computed if it was made from an array that is here."""
+    return found if has_graph(array) else found.compute()
+
+
+def compute(tasks: list[Any]) -> list[Any]:
+    """Return the results of tasks, all in one computation."""
+    import dask
+
+    with quiet():
+        return list(dask.compute(*tasks))
+
+
+def quiet() -> Any:
+    """Let a graph hold a model: it is there once, and outlives the workers."""
+    import dask
+
+    if "distributed" not in sys.modules:  # to set its options now would undo its defaults later
+        return contextlib.nullcontext()
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
