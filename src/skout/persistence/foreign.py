@@ -169,7 +169,7 @@ def restored(name: str, state: dict[str, Any]) -> Any:
     estimator = estimators.restored(name, state)
     if estimator is not None:
         return estimator
-    found = networks.classes().get(name) if name.startswith(networks.PACKAGE) else None
+    found = networks.named(name)
     if found is None:
         raise FileError(f"The file has an object of the class {name!r}, which is not skout's.")
     return networks.restored(found, state)
@@ -177,7 +177,7 @@ def restored(name: str, state: dict[str, Any]) -> Any:
 
 def own_type(name: str) -> type:
     """Return a class of `skout.deep` that a file names; others are refused."""
-    found = networks.classes().get(name) if name.startswith(networks.PACKAGE) else None
+    found = networks.named(name)
     if found is None:
         raise FileError(f"The file names the class {name!r}, which is not skout's.")
     return found
