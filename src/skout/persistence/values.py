@@ -21,7 +21,7 @@ from scipy import sparse
 
 from ..decoding import FaissIndex
 from . import foreign
-from .classes import CLASSES, TYPES, name_of, restored, saved_state
+from .classes import CLASSES, TYPES, name_of, public_name, restored, saved_state
 from .files import DTYPES, FileError
 from .nesting import too_nested
 
@@ -389,7 +389,7 @@ def _read_object(reader: Reader, node: dict[str, Any]) -> Any:
 
 def _grown(name: str, state: dict[str, Any]) -> int:
     """Return the bytes that an object takes to build what it has for its rows, bins or words."""
-    if name == name_of(FaissIndex):
+    if public_name(name) == name_of(FaissIndex):
         return getattr(state.get("embedding_"), "nbytes", 0)
     n, *width = getattr(state.get("_fit_X"), "shape", (0,))  # of scikit-learn's neighbours
     leaf = state.get("leaf_size")
