@@ -382,8 +382,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        rows = encoded(self, self.kernel_, X, reset=False)
-        return self._residual_of(rows)
+        return self._residual_of(encoded(self, self.kernel_, X, reset=False))
 
     def _residual_of(self, rows: Source) -> Any:
         return rows.map(_Residual(self), (), np.float64, n_jobs=self.n_jobs)

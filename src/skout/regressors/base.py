@@ -17,7 +17,13 @@ from tqdm.auto import tqdm
 from .._estimators import PartsByName
 from .._numerics.arrays import take
 from .._numerics.linalg import EPS, square_root
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+    check_total_weight,
+)
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
@@ -90,7 +96,10 @@ class KernelMachineBase(PartsByName):
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
             )
         weights = encoded_weights(sample_weight, rows)
-        return rows, y, weights.here() if isinstance(weights, Source) else weights
+        if isinstance(weights, Source):
+            weights = weights.here()
+            check_total_weight(weights.sum())
+        return rows, y, weights
 
     def _targets(self, y: Any, rows: Source) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""

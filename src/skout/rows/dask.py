@@ -105,6 +105,11 @@ class Dask(Source):
         return sizes, np.empty((0, *(shapes.pop() if shapes else ())), dtype=dtype)
 
     @property
+    def _known_sizes(self) -> tuple[int, ...] | None:
+        """Rows of each part where they are known without computing anything."""
+        return self.__dict__.get("_found", (self._sizes, None))[0]
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Rows of each part."""
         return self._found[0] if self._sizes is None else self._sizes
@@ -141,7 +146,7 @@ class Dask(Source):
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Dask:
         encode = function if self.encode is None else _Chain((self.encode, function))
-        return Dask(self.parts, self.name, self._sizes, like, encode)
+        return Dask(self.parts, self.name, self._known_sizes, like, encode)
 
     def subset(self, index: np.ndarray) -> Dask:
         found = [(i, local) for i, local in self.locate(index) if len(local)]
@@ -159,12 +164,14 @@ class Dask(Source):
         return self._answered([("take", index)])[0]
 
     def here(self) -> Any:
-        n, row = len(self), int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
-        if n * row > limits().coordinates_bytes:
+        needed = len(self) * int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
+        most = limits().coordinates_bytes
+        if needed > most:
             raise ValueError(
-                f"All {n} rows of {self.name} would be brought here, {n * row / 2**30:.1f} GiB. "
-                "Use a model that passes over them where they lie, such as KernelRidge with a "
-                "sketch, or compute them yourself."
+                f"All {len(self)} rows of {self.name}, {needed / 2**20:,.0f} MiB, would be brought "
+                f"here, more than the {most / 2**20:,.0f} MiB of memory_limits(coordinates_mb=...)."
+                " Use an estimator that leaves rows on the cluster, such as KernelRidge with a "
+                f"sketch; or, if they fit into memory, give {self.name}.compute()."
             )
         return join(_compute(self._tasks(_as_they_are)))
 
@@ -223,7 +230,7 @@ class Dask(Source):
         tasks = [
             task(_mapped, part, self._place(i), send, nothing) for i, part in enumerate(self.parts)
         ]
-        sizes = [np.nan] * len(tasks) if self._sizes is None else self._sizes
+        sizes = [np.nan] * len(tasks) if self._known_sizes is None else self._known_sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
 
     def collect(
@@ -284,7 +291,7 @@ class Dask(Source):
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
     def _place(self, i: int) -> _Place:
-        if self._sizes is None and "_found" not in self.__dict__:
+        if self._known_sizes is None:
             return _Place(f"block {i} of {self.name}", self.encode)
         return _Place(
             f"rows {self.starts[i]} to {self.starts[i + 1] - 1} of {self.name}", self.encode
@@ -437,11 +444,11 @@ def from_blocks(
     import dask.array as da
 
     meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    arrays = [
-        da.from_delayed(block, (size, *tail), dtype, meta)
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
-    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+    # dask would leave out the blocks that it knows to be empty
+    arrays = [da.from_delayed(block, (np.nan, *tail), dtype, meta) for block in blocks]
+    whole = da.concatenate(arrays, allow_unknown_chunksizes=True)
+    chunks = (tuple(sizes), *((size,) for size in tail))
+    return da.Array(whole.dask, whole.name, chunks, dtype, meta)
 
 
 def _compute(tasks: list[Any]) -> list[Any]:
