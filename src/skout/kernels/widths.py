@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number, check_total_weight
 from ..rows import Reduction, Survey, to_host
 from .base import Kernel
 from .distances import SquaredDistances, manhattan
@@ -148,6 +148,7 @@ def some_positions(
         index = np.arange(n)
     else:
         weights = np.asarray(weights, dtype=np.float64)
+        check_total_weight(weights.sum())
         index = np.flatnonzero(weights)
         weights = weights[index] if np.ptp(weights[index]) > 0 else None
     if len(index) > _MEDIAN_ROWS and weights is None:
@@ -161,6 +162,7 @@ def some_positions(
 
 def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
+    check_total_weight(spread.weight)
     d, variance = spread.d, spread.variance
     if unit == "squared":
         return d * variance
