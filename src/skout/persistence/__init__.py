@@ -10,16 +10,17 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata as packages
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows
 from .._numerics.files import check_place
-from .classes import name_of
+from .classes import function_name, name_of
 from .description import parts_of
 from .files import FileError, parse_json, read_file, write_file
 from .values import Reader, Writer
@@ -49,8 +50,9 @@ def save(
     model : estimator, basis, kernel, decoder or candidates of skout
         Of scikit-learn, trees, forests, boosting, neighbours, SVMs, perceptrons, Gaussian
         processes, pipelines of them, and all that skops trusts (`pip install skout[save]`) may be
-        in it. Functions and networks of your own are not saved, only their names and weights: give
-        them again to `load`.
+        in it, and kernels, sketches, losses, decoders and transformers of your own. Code is not
+        saved: functions, classes and networks of your own, of which the file has the names,
+        attributes and weights, are to be given again to `load`.
     path : path
         Its folder must exist.
     candidates : bool, default True
@@ -98,7 +100,7 @@ def save(
 def load(
     path: str | os.PathLike[str],
     *,
-    modules: Mapping[str, Any] | None = None,
+    modules: Mapping[str, Any] | Iterable[Any] | None = None,
     mmap: bool = False,
 ) -> Any:
     """Load a model that `save` wrote.
@@ -106,9 +108,11 @@ def load(
     Parameters
     ----------
     path : path
-    modules : dict, optional
-        Functions and networks of your own that the model uses, by name: a network as its class, an
-        instance, or a callable of the number of outputs. A message says which ones are missing.
+    modules : list or dict, optional
+        Functions, classes of kernels, sketches, losses, decoders and other parts, and networks of
+        your own that the model uses. A list goes by their names; a dict has the names as keys. A
+        network is its class, an instance, or, in a dict, a callable of the number of outputs. A
+        message says which ones are missing.
     mmap : bool, default False
         Leave arrays in the file until they are used. They cannot be written then.
 
@@ -133,18 +137,19 @@ def load(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "kernel.skout")
     ...     skout.save(Mapped(lengths, "linear"), path)
-    ...     skout.load(path, modules={"lengths": lengths})(["ab", "abc"])
+    ...     skout.load(path, modules=[lengths])(["ab", "abc"])
     array([[4., 6.],
            [6., 9.]])
     """
     version, about, arrays = _read(path, mmap)
-    given = {} if modules is None else dict(modules)
+    given = _by_name(modules)
     missing = [name for name in about["needs"] if name not in given]
     if missing:
         shown = ", ".join(f"{name!r}: ..." for name in missing)
         raise ValueError(
             f"The model needs {', '.join(missing)}, which a file cannot hold. Give what it was "
-            f"made with: skout.load(path, modules={{{shown}}})."
+            f"made with: skout.load(path, modules={{{shown}}}), or a list of the functions and "
+            "classes."
         )
     with _whatever_it_leads_to():
         return Reader(arrays, given).model(_structure(version, arrays))
@@ -172,7 +177,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     ...     skout.save(skout.kernels.Gaussian(0.5), path, metadata={"for": "cars"})
     ...     found = skout.persistence.describe(path)
     >>> found["about"]["class"], found["about"]["metadata"]
-    ('skout.kernels.vectors.Gaussian', {'for': 'cars'})
+    ('skout.Gaussian', {'for': 'cars'})
     >>> found["parts"]["parts"]
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
@@ -185,6 +190,24 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "about": about,
         "parts": parts,
     }
+
+
+def _by_name(modules: Any) -> dict[str, Any]:
+    """Return what the user gives to a model, by name."""
+    if modules is None or isinstance(modules, Mapping):
+        return dict(modules or {})
+    if not isinstance(modules, Iterable) or isinstance(modules, str):
+        raise TypeError(
+            f"modules must be a list of functions and classes, or a dict of them. Got {modules!r}."
+        )
+    found: dict[str, Any] = {}
+    for one in modules:
+        name = function_name(one, "modules")
+        if isinstance(one, ModuleType | str):
+            raise TypeError(f"modules must have functions and classes. Got {one!r} among them.")
+        if found.setdefault(name, one) is not one:
+            raise ValueError(f"modules has two of the name {name!r}: give the one that is meant.")
+    return found
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,16 @@ from ..solvers.moments import Moments
 from .files import FileError
 
 __all__ = [
+    "BUILT",
     "CLASSES",
     "FUNCTIONS",
     "TYPES",
     "function_name",
     "name_of",
     "new_parameters",
+    "not_attributes",
     "own_function",
+    "public_name",
     "restored",
     "saved_state",
 ]
@@ -165,6 +168,8 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
         raise ValueError(
             "StringDecoder cannot work without its training outputs: save with candidates=True."
         )
+    if hasattr(item, "decode") and CLASSES.get(name_of(type(item))) is not type(item):
+        _leave_out_own(item, state)
     if isinstance(item, CandidateDecoder):
         state.pop("_outputs", None)
     if isinstance(item, CandidateDecoder) and "pool_" in state:
@@ -172,6 +177,19 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
         state["pool_"] = take(item.pool_, slice(0)) if is_plain else None
         state["embedding_"] = item.embedding_[:0]
         state["_training"] = None
+
+
+def _leave_out_own(item: Any, state: dict[str, Any]) -> None:
+    """Let a decoder that a user wrote say what it is without candidates."""
+    if not hasattr(item, "without_pool"):
+        raise ValueError(
+            f"{type(item).__name__} has no method without_pool, which would return a copy without "
+            "candidates: write it, or save with candidates=True."
+        )
+    light = vars(item.without_pool())
+    for name in [name for name in state if name not in light]:
+        del state[name]
+    state |= light
 
 
 def restored(kind: type, state: dict[str, Any]) -> Any:
@@ -183,16 +201,24 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
         return kind(**state)
     if kind in _BUILDERS:
         return _BUILDERS[kind](state)
-    for name in state:
-        own = inspect.getattr_static(kind, name, None)
-        is_method = callable(own) or isinstance(own, property | classmethod | staticmethod)
-        if is_method or name.startswith("__"):
-            raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
+    for name in not_attributes(kind, state):
+        raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
     item = object.__new__(kind)
     vars(item).update(new_parameters(kind) | state)
     if isinstance(item, Ragged):
         _check_ragged(item)
     return _REBUILT[kind](item) if kind in _REBUILT else item
+
+
+def not_attributes(kind: type, names: Iterable[str]) -> list[str]:
+    """Return the names that stand for methods and properties of a class, or for more."""
+    found = []
+    for name in names:
+        own = inspect.getattr_static(kind, name, None)
+        is_method = callable(own) or isinstance(own, property | classmethod | staticmethod)
+        if is_method or name.startswith("__"):
+            found.append(name)
+    return found
 
 
 def new_parameters(kind: type) -> dict[str, Any]:
@@ -256,3 +282,5 @@ _BUILDERS: dict[type, Callable[[dict[str, Any]], Any]] = {
     ),
 }
 _REBUILT: dict[type, Callable[[Any], Any]] = {EmbeddedPool: _check_pool, FaissIndex: _with_index}
+#: Classes whose objects are not just their attributes.
+BUILT = {*_BUILDERS, *_REBUILT}

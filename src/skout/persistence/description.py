@@ -52,7 +52,7 @@ class _Walk:
     def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
         """Return the names and values of what a node is made of, where that is worth a line."""
         kind = node["kind"]
-        if kind == "object":
+        if kind in ("object", "own"):
             return list(node["state"].items())
         if kind == "dict":
             return [(_shortened(key), value) for key, value in node["items"]]
@@ -76,7 +76,7 @@ def _what(node: dict[str, Any]) -> str:
     if kind == "array":
         shape = " x ".join(map(str, node["shape"])) or "one"
         return f"{np.dtype(str(node['dtype'])).name} array, {shape}"
-    if kind in ("object", "sklearn", "partial"):
+    if kind in ("object", "own", "sklearn", "partial"):
         return str(node["class"]).rpartition(".")[2]
     if kind == "network":
         return f"network {node['class'] or node['given']}"

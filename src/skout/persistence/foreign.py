@@ -1,4 +1,5 @@
-"""Parts of a model that are not skout's: scikit-learn's estimators, functions, networks.
+"""Parts of a model that are not skout's: scikit-learn's estimators, functions, networks, and
+classes that users wrote.
 
 scikit-learn's are in the list of `estimators`, or go through skops, which knows how to read them
 without running code and refuses what it does not trust. Functions are not saved: the file has
@@ -13,10 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.model_selection._search import BaseSearchCV
 
-from . import estimators, networks
+from . import estimators, networks, own
 from .classes import FUNCTIONS, function_name, name_of, own_function
 from .files import FileError, parse_json
 
@@ -51,7 +51,9 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any]:
     found = estimators.node(writer, item, path)
     if found is not None or package == "sklearn":
         return found or _archive_node(writer, item, path)
-    if callable(item) and not isinstance(item, BaseEstimator):
+    if own.is_part(type(item)):
+        return own.node(writer, item, path)
+    if callable(item):
         return writer.given(function_name(item, path), item, path)
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
     more = ", or leave the candidates out: candidates=False" if writer.candidates else ""
@@ -161,6 +163,7 @@ READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "sklearn": _read_archive,
     **estimators.READERS,
     **networks.READERS,
+    **own.READERS,
 }
 
 
@@ -169,7 +172,7 @@ def restored(name: str, state: dict[str, Any]) -> Any:
     estimator = estimators.restored(name, state)
     if estimator is not None:
         return estimator
-    found = networks.named(name)
+    found = networks.class_of(name)
     if found is None:
         raise FileError(f"The file has an object of the class {name!r}, which is not skout's.")
     return networks.restored(found, state)
@@ -177,7 +180,7 @@ def restored(name: str, state: dict[str, Any]) -> Any:
 
 def own_type(name: str) -> type:
     """Return a class of `skout.deep` that a file names; others are refused."""
-    found = networks.named(name)
+    found = networks.class_of(name)
     if found is None:
         raise FileError(f"The file names the class {name!r}, which is not skout's.")
     return found

@@ -19,31 +19,37 @@ import numpy as np
 from .classes import function_name, name_of, public_name
 from .files import FileError
 
-__all__ = ["READERS", "named", "node", "restored"]
+__all__ = ["NAMES", "READERS", "class_of", "node", "restored"]
 
-# Classes of `skout.deep` that a file may name.
-_CLASSES = ("MLP", "CharTransformer", "TextEncoder", "NeuralRegressor", "Training")
+PACKAGE = "skout.deep."
+#: The classes of `skout.deep` that a file may name, as files know them.
+NAMES = {
+    f"skout.{name}"
+    for name in ("MLP", "CharTransformer", "TextEncoder", "NeuralRegressor", "Training")
+}
 # Numbers that a module may hold beyond its weights, such as sinusoids of positions.
 _SPARE = 2**24
 
 
-def named(name: str) -> type | None:
-    """Return the class of `skout.deep` that a file names, None for others; it needs PyTorch."""
-    found = public_name(name).removeprefix("skout.")
-    if not name.startswith("skout.") or found not in _CLASSES:
+def class_of(name: str) -> type | None:
+    """Return a class of `skout.deep`, None for any other name; PyTorch is imported here."""
+    name = public_name(name)
+    if name not in NAMES:
         return None
     from .. import deep
 
-    return getattr(deep, found)
+    return getattr(deep, name.rpartition(".")[2])
 
 
 def _is_own(kind: Any) -> bool:
     """Whether this is a module class that can be built from its settings."""
-    return isinstance(kind, type) and named(name_of(kind)) is kind and hasattr(kind, "forward")
+    if not isinstance(kind, type) or not kind.__module__.startswith(PACKAGE):
+        return False
+    return class_of(name_of(kind)) is kind and hasattr(kind, "forward")
 
 
 def _own(name: Any) -> Callable[..., Any]:
-    kind = named(str(name))
+    kind = class_of(str(name))
     if kind is None or not _is_own(kind):
         raise FileError(f"The file names the network {name!r}, which is not skout's.")
     return kind
@@ -61,7 +67,7 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any] | None:
     if _is_own(item):
         return {"kind": "type", "name": name_of(item)}
     name = name_of(type(item))
-    if named(name) is not type(item):
+    if class_of(name) is not type(item):
         return None
     if _is_own(type(item)):
         return _network(writer, item, path)
