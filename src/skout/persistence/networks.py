@@ -19,7 +19,7 @@ import numpy as np
 from .classes import function_name, name_of, public_name
 from .files import FileError
 
-__all__ = ["READERS", "NAMES", "class_of", "node", "restored"]
+__all__ = ["NAMES", "READERS", "class_of", "node", "restored"]
 
 PACKAGE = "skout.deep."
 #: The classes of `skout.deep` that a file may name, as files know them.
