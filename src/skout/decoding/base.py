@@ -36,8 +36,8 @@ class Decoder(ABC, PartsByName):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and scores of the k best candidates of each row, if there are any."""
         raise TypeError(
-            f"{type(self).__name__} has no method rank: it builds objects instead of ranking "
-            'candidates. To rank them, fit the model with decoder="candidates".'
+            f"{type(self).__name__} builds objects instead of ranking candidates, and has no "
+            'method rank. To rank them, fit the model with decoder="candidates".'
         )
 
     def _refuse(self, candidates: Any) -> None:
@@ -58,9 +58,9 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
     missing = [name for name in methods if not callable(getattr(decoder, name, None))]
     if missing:
         kind = type(decoder).__name__
-        plural = "methods" if len(missing) > 1 else "method"
+        names = ", ".join(missing)
         raise TypeError(
-            f"{by} needs a decoder with the {plural} {', '.join(missing)}, and {kind} has none. "
-            f'Write what is missing in {kind}, or fit the model with decoder="candidates".'
+            f"{by} needs a decoder with {names}, and {kind} has none. Fit the model with "
+            f'decoder="candidates", or, if {kind} is your own, write {names}.'
         )
     return decoder
