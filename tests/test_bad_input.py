@@ -462,7 +462,7 @@ CASES += refused(
 
 PARAMETERS = {
     "alpha": [-1, np.nan, np.inf, "a", None, [], [1, -1], True, 1j, [None], {}, [[1, 2]], 10**400],
-    "cv": [0, 1, "a", 100, [], 2.5, [([0, 1], [99])], [([0, 1], [])]],
+    "cv": [0, 1, "a", [], 2.5, [([0, 1], [99])], [([0, 1], [])]],
     "random_state": ["a", -1, 1.5],
     "n_jobs": ["a", 0, 1.5, True],
     "fit_intercept": ["a", None, 2],

@@ -378,7 +378,7 @@ def test_inspect_prints_the_parts(saved):
     path, found = saved
     result = run_words("inspect", str(path))
     assert result.exit_code == 0
-    assert re.search(r"^class +skout\.predictor\.StructuredPredictor$", result.output, re.M)
+    assert re.search(r"^class +skout\.StructuredPredictor$", result.output, re.M)
     assert re.search(r"components_  float64 array, 2 x 2  32 bytes", result.output)
     assert f"size      {found['bytes'] / 1000:.3g} kB" in result.output
     # what a file says is shown as it is, and cannot steer the terminal

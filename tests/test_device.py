@@ -1,5 +1,7 @@
 """Passes on a device. Without a card they run as PyTorch on the CPU, which is the same code."""
 
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -19,8 +21,8 @@ from skout._numerics.linalg import (
     triangular_inverse,
 )
 from skout.basis.features import LandmarkFeatures
+from skout.decoding.card import device_top_k
 from skout.decoding.search import top_k
-from skout.device import OnDevice, device_top_k, on_device
 from skout.kernels import (
     F1,
     KERNELS,
@@ -39,6 +41,7 @@ from skout.kernels import (
     Tanimoto,
     namespace,
 )
+from skout.rows import Device, Memory, Reduction, RowMap, on_device
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 torch = pytest.importorskip("torch")
@@ -68,7 +71,10 @@ SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine(), Tanimoto() + 0.1 * Li
 def card(request):
     """A device by the name that users give, which may be the CPU in disguise."""
     device = torch.device(request.param)
-    with mock.patch("skout.device.resolved", return_value=device):
+    with (
+        mock.patch("skout.rows.device.resolved", return_value=device),
+        mock.patch("skout.decoding.card.resolved", return_value=device),
+    ):
         yield device
 
 
@@ -195,7 +201,8 @@ OWN = [Ratio(), 2.0 * Ratio() + Gaussian(0.3), PairwiseFunction(lambda A, B: A @
 
 @pytest.mark.parametrize("kernel", OWN, ids=["class", "combined", "function"])
 @pytest.mark.parametrize("sketch", [SubSample(20), PSparsified(20, p=0.1)], ids=repr)
-def test_own_kernels_run_on_the_device(card, problem, kernel, sketch):
+@pytest.mark.usefixtures("card")
+def test_own_kernels_run_on_the_device(problem, kernel, sketch):
     X, Y, _ = problem
     host = KernelRidge(kernel, sketch, alpha=1e-3, random_state=0).fit(X, Y)
     ours = KernelRidge(kernel, sketch, alpha=1e-3, random_state=0, device="cuda").fit(X, Y)
@@ -234,7 +241,7 @@ def test_there_is_one_formula():
     for path in [*(folder / "kernels").glob("*.py"), *(folder / "losses").glob("*.py")]:
         assert path.name != "device.py"
         assert "import torch" not in path.read_text(encoding="utf-8"), path.name
-    assert not hasattr(skout.device, "DeviceFeatures")
+    assert not (folder / "device.py").exists()
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +263,7 @@ def test_ridge_equals_that_of_the_cpu(problem, sketch, alpha):
     X, Y, w = problem
     options = {"alpha": alpha, "random_state": 0, "fit_intercept": True}
     host = KernelRidge("gaussian", sketch, **options).fit(X, Y, w)
-    with mock.patch("skout.device._BLOCK_ROWS", 128):  # several blocks
+    with mock.patch("skout.rows.device._BLOCK_ROWS", 128):  # several blocks
         ours = KernelRidge("gaussian", sketch, device="cuda", **options).fit(X, Y, w)
     assert ours.alpha_ == host.alpha_
     assert_allclose(ours.predict(X), host.predict(X), rtol=1e-8, atol=1e-8)
@@ -351,7 +358,8 @@ def test_top_k_has_the_ties_of_the_cpu(name, k):
     rng = np.random.default_rng(5)
     Q = rng.integers(-2, 3, (30, 2)).astype(float)
     E = rng.integers(-2, 3, (500, 2)).astype(float)  # many equal scores
-    with mock.patch("skout.device._CANDIDATES", 64), mock.patch("skout.device._QUERIES", 7):
+    card = "skout.decoding.card"
+    with mock.patch(f"{card}._CANDIDATES", 64), mock.patch(f"{card}._QUERIES", 7):
         index, scores = device_top_k(Q, E, k, torch.device(name))
     expected = top_k(Q, E, k)
     assert_array_equal(scores, expected[1])
@@ -376,15 +384,68 @@ def test_tensors_stay_where_they_are(problem):
         ours.fit(tensor, Y)
 
 
-def test_rows_of_a_tensor():
-    # the wrapper itself needs no card
-    rows = OnDevice(torch.arange(12.0).reshape(6, 2))
+class Twice(RowMap):
+    """Runs on arrays and on tensors."""
+
+    def __call__(self, rows, out=None):
+        return 2.0 * rows
+
+    def on(self, place):
+        return self
+
+
+class HostTwice(Twice):
+    """Runs on arrays only."""
+
+    def __call__(self, rows, out=None):
+        assert isinstance(rows, np.ndarray)
+        return 2.0 * rows
+
+    def on(self, place):
+        return None
+
+
+class Total(Reduction):
+    """The weighted sum of the rows, on arrays and on tensors."""
+
+    def __call__(self, rows, weights):
+        return (rows * weights[:, None]).sum(0)
+
+    def finish(self, total):
+        return np.asarray(total.cpu())
+
+    def on(self, place):
+        return self
+
+
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("kind", ["tensor", "streamed"])
+def test_rows_of_a_tensor(name, kind):
+    values = np.arange(12.0, dtype=np.float32).reshape(6, 2)
+    device = torch.device(name)
+    tensor = torch.as_tensor(values).to(device)
+    rows = Device(tensor) if kind == "tensor" else Device(Memory(values), device)
     assert rows.shape == (6, 2)
     assert len(rows) == 6
-    assert rows.dtype == np.float32
+    assert rows.dtype == rows.precision == np.float32
+    assert rows.device.type == device.type
+    assert isinstance(rows[np.array([4, 1])], np.ndarray)
     assert_array_equal(rows[np.array([4, 1])], [[8.0, 9.0], [2.0, 3.0]])
-    assert rows.variance() == pytest.approx(np.var(np.arange(12.0)))
-    host = np.ones((2, 2))
+    assert_array_equal(rows.here(), values)
+    assert_array_equal(rows.subset(np.array([0, 5])).here(), values[[0, 5]])
+    with mock.patch("skout.rows.device._BLOCK_ROWS", 4):
+        for function in (Twice(), HostTwice()):
+            found = rows.collect(function, (2,), np.float64)
+            assert isinstance(found, np.ndarray)
+            assert found.dtype == np.float64
+            assert_array_equal(found, 2.0 * values)
+        assert_array_equal(rows.reduce(Total(), np.arange(6.0)), np.arange(6.0) @ values)
+    if kind == "tensor":
+        assert rows.map(Twice(), (2,), np.float32).device == tensor.device
+
+
+def test_rows_stay_on_the_host_unless_a_card_is_asked_for():
+    host = Memory(np.ones((2, 2)))
     assert on_device(host, None) is host
     assert on_device(host, "cpu") is host
 
@@ -406,15 +467,22 @@ def test_exact_models_are_refused(problem):
         KernelRidge("gaussian", device="cuda").fit(X, Y)
 
 
-def test_a_failing_reader_is_heard(card):
-    class Broken(np.ndarray):
-        def __getitem__(self, index):
-            raise OSError("the disk is gone")
+class Broken(Memory):
+    """Rows that can be read no more."""
 
-    rows = OnDevice(np.ones((10, 2)).view(Broken), card)
+    def take(self, index):
+        raise OSError("the disk is gone")
+
+
+def test_a_failing_reader_is_heard(card):
+    rows = Device(Broken(np.ones((10, 2))), card)
     with pytest.raises(OSError, match="the disk is gone"):
-        list(rows.blocks(10))
+        rows.map(Twice(), (2,), np.float64)
+    with pytest.raises(OSError, match="the disk is gone"):
+        rows.reduce(Total(), np.ones(10))
 
 
 def test_import_needs_no_torch():
-    assert skout.device.OnDevice is OnDevice
+    modules = "sys, skout, skout.rows.device, skout.decoding.card"
+    code = f"import {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -604,7 +604,7 @@ def test_description(tmp_path):
     skout.save(fitted("label sets"), path, metadata={"F1": 0.75, "data": ["bibtex"]})
     found = persistence.describe(path)
     about = found["about"]
-    assert about["class"] == "skout.predictor.StructuredPredictor"
+    assert about["class"] == "skout.StructuredPredictor"
     assert about["metadata"] == {"F1": 0.75, "data": ["bibtex"]}
     assert about["facts"]["n_features_in_"] == 3
     assert about["facts"]["n_candidates"] == len(np.unique(LABELS, axis=0))

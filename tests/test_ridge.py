@@ -18,7 +18,8 @@ from sklearn.kernel_ridge import KernelRidge as DualRidge
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, TimeSeriesSplit
 
-from skout import KernelRidge, basis, memory_limits
+from skout import KernelRidge, memory_limits
+from skout.basis import whitening
 from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, GaussianSketch, PSparsified, SubSample
 from skout.sources import Blocks
@@ -679,7 +680,7 @@ def test_precision_of_large_ranks(gamma, sketch):
 def test_large_ranks_try_every_plan(monkeypatch):
     """The cases above whiten nothing, a part or all of the features, in both precisions."""
     seen = set()
-    original = basis.partial_whitening
+    original = whitening.partial_whitening
 
     def spy(L, size, dtype):
         seen.add(
@@ -687,7 +688,7 @@ def test_large_ranks_try_every_plan(monkeypatch):
         )
         return original(L, size, dtype)
 
-    monkeypatch.setattr(basis, "partial_whitening", spy)
+    monkeypatch.setattr(whitening, "partial_whitening", spy)
     X, Y, _, _ = large_problem()
     for gamma, sketch in CASES:
         for alpha in PRECISION_ALPHAS:
@@ -920,6 +921,6 @@ def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkey
         model = KernelRidge(Gaussian(0.05), sketch, alpha, random_state=0)
         remembered = clone(model).fit(X, Y, w).predict(X_te)
         with monkeypatch.context() as patch:
-            patch.setattr(basis, "KnownRows", lambda *_: None)
+            patch.setattr("skout.basis.basis.KnownRows", lambda *_: None)
             plain = clone(model).fit(X, Y, w).predict(X_te)
         assert_allclose(remembered, plain, rtol=1e-6, atol=1e-6 * np.abs(plain).max())

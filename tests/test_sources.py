@@ -14,13 +14,23 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold
 
 import skout
-from skout import KernelClassifier, KernelMachine, KernelRidge, StructuredPredictor, iokr, sisokr
-from skout import outputs as outputs_module
-from skout.decoding.outputs import DistinctOutputs
+from skout import (
+    JointQuantileRegressor,
+    KernelBasis,
+    KernelClassifier,
+    KernelMachine,
+    KernelRidge,
+    StructuredPredictor,
+    iokr,
+    sisokr,
+)
+from skout.decoding import outputs as outputs_module
+from skout.decoding.outputs import Distinct
 from skout.kernels import Gaussian, NGram
+from skout.rows import blocks, encoded, source
 from skout.rows.stream import Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.sources import Blocks, blocks, open_csr, open_parquet, save_csr
+from skout.sources import Blocks, open_csr, open_parquet, save_csr
 
 pa = extra("pyarrow")
 pd = extra("pandas")
@@ -84,17 +94,23 @@ def test_cuts_do_not_matter(seed, n_cuts):
     np.testing.assert_array_equal(found.coef_, ridge(SubSample(20)).fit(cut(X, Y)).coef_)
 
 
+def pool_of(made, size=0):
+    """The rows that a first pass samples, where their number is not known."""
+    rows, _, _ = made.open(0, size)
+    return rows.pool[0].here()
+
+
 def test_a_sample_of_the_rows_stands_for_them(monkeypatch):
     """With more rows than are sampled, it is a fit with these as landmarks."""
     monkeypatch.setattr(blocks, "_POOL_ROWS", 200)
-    pool = cut(X, Y).open(0).pool
+    pool = pool_of(cut(X, Y))
     assert pool.shape == (200, D)
     found = ridge().fit(cut(X, Y, seed=1))
     expected = ridge().fit(X, Y, landmarks=pool)
     np.testing.assert_allclose(found.coef_, expected.coef_, **CLOSE)
     streamed = ridge().partial_fit(X[:300], Y[:300], landmarks=pool).partial_fit(X[300:], Y[300:])
     np.testing.assert_allclose(found.predict(X), streamed.predict(X), **CLOSE)
-    assert cut(X, Y).open(0, [SubSample(300), None]).pool.shape == (300, D)
+    assert pool_of(cut(X, Y), 300).shape == (300, D)
     other = ridge(random_state=1).fit(cut(X, Y))
     assert np.abs(other.landmarks_.sum() - found.landmarks_.sum()) > 1e-3
 
@@ -140,12 +156,49 @@ def test_blocks_that_can_be_read_once():
     np.testing.assert_allclose(weighted.predict(X), direct.predict(X), **CLOSE)
     path = ridge(alpha=[1e-5, 1e-2]).fit(Blocks(iter(made)), landmarks=X)
     assert path.cv_results_["fold_mse"].shape == (5, 2)
-    with pytest.raises(ValueError, match="can be read only once, and more passes are needed"):
-        ridge().fit(Blocks(iter(made)))
-    with pytest.raises(ValueError, match="can be read only once"):
-        KernelMachine("gaussian", SubSample(9)).fit(Blocks(iter(made)))
-    with pytest.raises(ValueError, match="0 sample"):
-        ridge().fit(Blocks(iter([])), landmarks=X)
+    for landmarks in (None, X):
+        with pytest.raises(ValueError, match="0 sample"):
+            ridge().fit(Blocks(iter([])), landmarks=landmarks)
+
+
+@pytest.mark.parametrize("n", [None, N])
+@pytest.mark.parametrize("stored", [2048.0, 0.01], ids=["held", "filed"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ridge(alpha=[1e-5, 1e-3], fit_intercept=True),
+        KernelMachine("gaussian", SubSample(9), "huber", random_state=0),
+        KernelRidge("gaussian", alpha=1e-2),
+    ],
+    ids=["ridge", "machine", "exact"],
+)
+def test_blocks_that_can_be_read_once_are_kept(model, stored, n):
+    """Where a fit needs more than one pass; beyond a limit in files."""
+    expected = clone(model).fit(X, Y, W).predict(X)
+    with skout.memory_limits(block_rows=100, coordinates_mb=stored):
+        found = clone(model).fit(Blocks(iter(list(cut(X, Y, W))), n))
+    np.testing.assert_allclose(found.predict(X), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("limit", [2**31, 20_000])
+def test_what_is_kept_is_the_same_in_each_pass(monkeypatch, tmp_path, limit):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    S = sparse.csr_matrix(X)
+    with skout.memory_limits(coordinates_mb=limit / 2**20):
+        kept = Blocks(iter(cut(X, WORDS, W))).reread()
+        spread = Blocks(iter(cut(S, Y))).reread()
+    assert not kept.is_once
+    assert bool(list(tmp_path.iterdir())) == (limit < 2**31)
+    for _ in range(2):
+        x, words, w = (list(column) for column in zip(*kept, strict=True))
+        np.testing.assert_array_equal(np.concatenate(x), X)
+        np.testing.assert_array_equal(np.concatenate(w), W)
+        assert list(itertools.chain(*words)) == WORDS
+        rows, targets = (list(column) for column in zip(*spread, strict=True))
+        np.testing.assert_array_equal(sparse.vstack(rows).toarray(), X)
+        np.testing.assert_array_equal(np.concatenate(targets), Y)
+    del kept, spread
+    assert list(tmp_path.iterdir()) == []  # the files are gone with the blocks
 
 
 @pytest.mark.parametrize("alpha", [1e-3, [1e-3, 1e-1]], ids=["alpha", "path"])
@@ -161,19 +214,41 @@ def test_machine(alpha, n, stored):
 
 
 def test_coordinates_of_blocks_go_to_a_file():
-    basis = skout.KernelBasis("gaussian", SubSample(30), random_state=0).fit(X)
-    rows = skout._numerics.validation.check_rows(
-        basis, basis.kernel_, cut(X, Y).open(0).X, reset=False
-    )
+    model = KernelMachine("gaussian", SubSample(30), random_state=0).fit(X, Y)
+    basis = model.basis_
+    rows = encoded(basis, basis.kernel_, cut(X, Y).open(0)[0], reset=False)
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
-        filed = Coordinates.of_basis(basis, rows)
-        assert isinstance(filed._Z, np.memmap)
+        filed = model._design(rows)
+        assert isinstance(filed.Z.here(), np.memmap)
         some = filed.take(np.arange(0, N, 3))
     Z = basis.transform(X)
     B, G = RNG.standard_normal((30, 2)), RNG.standard_normal((300, 2))
     np.testing.assert_allclose(filed.product(B), Z @ B, **CLOSE)
     np.testing.assert_allclose(some.product(B), Z[::3] @ B, **CLOSE)
     np.testing.assert_allclose(some.adjoint(G), Z[::3].T @ G, **CLOSE)
+
+
+@pytest.mark.parametrize("once", [False, True], ids=["again", "once"])
+@pytest.mark.parametrize("n", [None, N])
+def test_classifier_quantiles_and_basis(n, once):
+    def made(*columns):
+        found = cut(*columns, n=n)
+        return Blocks(iter(list(found)), n) if once else found
+
+    labels = np.array(["no", "yes", "perhaps"])[(Y > 0.0).sum(axis=1)]
+    for y in (labels, labels.tolist()):
+        model = KernelClassifier("gaussian", SubSample(20), "logistic", random_state=0)
+        expected = clone(model).fit(X, labels, W)
+        found = model.fit(made(X, y, W))
+        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+        np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), **CLOSE)
+    model = JointQuantileRegressor([0.1, 0.9], "gaussian", SubSample(20), random_state=0)
+    expected = clone(model).fit(X, Y[:, 0]).predict(X)
+    np.testing.assert_allclose(model.fit(made(X, Y[:, 0])).predict(X), expected, **CLOSE)
+    basis = KernelBasis("gaussian", SubSample(20), random_state=0)
+    expected = clone(basis).fit(X).transform(X)
+    np.testing.assert_allclose(basis.fit(made(X, Y)).transform(X), expected, **CLOSE)
+    np.testing.assert_allclose(basis.fit_transform(made(X, Y)), expected, **CLOSE)
 
 
 # Structured outputs ------------------------------------------------------------------------------
@@ -210,19 +285,41 @@ def test_too_many_distinct_outputs(monkeypatch):
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(1, 20))
 def test_distinct_outputs(numbers, limit):
-    found = DistinctOutputs(skout.kernels.Linear(), limit)
     values = np.array(numbers, dtype=float)[:, None]
-    for start in range(0, len(values), 7):
-        found.add(values[start : start + 7])
+    with skout.memory_limits(block_rows=7):
+        found = source(values).reduce(Distinct(limit), np.arange(len(values)))
     expected = list(dict.fromkeys(numbers))
-    assert found.is_complete == (len(expected) <= limit)
-    assert found.objects()[:, 0].tolist() == expected[:limit]
+    assert (found is not None) == (len(expected) <= limit)
+    if found is not None:
+        assert values[found, 0].tolist() == expected
 
 
-def test_regressors_that_want_all_targets_at_once():
-    model = StructuredPredictor(RandomForestRegressor(), "tanimoto")
-    with pytest.raises(TypeError, match=r"Blocks need a regressor .* such as KernelRidge"):
-        model.fit(cut(X, LABELS))
+@pytest.mark.parametrize("once", [False, True], ids=["again", "once"])
+def test_regressors_that_want_all_targets_at_once(once):
+    """They get them: those of scikit-learn take arrays only."""
+    model = StructuredPredictor(RandomForestRegressor(9, random_state=0), "tanimoto")
+    expected = clone(model).fit(X, LABELS, sample_weight=W)
+    made = cut(X, LABELS, W)
+    found = clone(model).fit(Blocks(iter(list(made))) if once else made)
+    np.testing.assert_allclose(found.predict_coordinates(X), expected.predict_coordinates(X))
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("stored", [2048.0, 0.01], ids=["held", "filed"])
+@pytest.mark.parametrize("loss", [None, "huber"])
+def test_structured_outputs_of_blocks_that_can_be_read_once(stored, loss):
+    model = sisokr("gaussian", "tanimoto", random_state=0)
+    if loss is not None:
+        machine = KernelMachine("gaussian", SubSample(40), loss, random_state=0)
+        model = StructuredPredictor(machine, KernelBasis("tanimoto", SubSample(20)))
+        model.set_params(output_basis__random_state=0)
+    expected = clone(model).fit(X, LABELS)
+    with skout.memory_limits(block_rows=100, coordinates_mb=stored):
+        found = clone(model).fit(Blocks(iter(list(cut(X, LABELS)))))
+    np.testing.assert_allclose(
+        found.predict_coordinates(X), expected.predict_coordinates(X), **CLOSE
+    )
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
 
 
 # Mistakes ----------------------------------------------------------------------------------------
@@ -299,8 +396,10 @@ def test_misuse():
         ridge().fit(cut(X, Y), Y)
     with pytest.raises(ValueError, match="sample_weight must be None where X are Blocks"):
         KernelMachine("gaussian", SubSample(9)).fit(cut(X, Y), None, W)
-    with pytest.raises(TypeError, match="Blocks are not an array"):
+    with pytest.raises(ValueError, match="y must be None where X are Blocks"):
         KernelClassifier("gaussian", SubSample(9)).fit(cut(X, Y), LABELS[:, 0])
+    with pytest.raises(TypeError, match="Blocks are not an array"):
+        ridge().fit(X, Y).predict(cut(X, Y))
     with pytest.raises(ValueError, match="landmarks are rows to draw a sketch from"):
         KernelRidge("gaussian").fit(X, Y, landmarks=X)
     with pytest.raises(ValueError, match="y to be passed"):

@@ -116,7 +116,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
         Parameters
         ----------
-        X : array, CSR matrix or objects that the kernel encodes, n of them
+        X : array, CSR matrix, objects that the kernel encodes, n of them, or Blocks
             Or, with a sketch, a dask array or a list of delayed blocks: only the rows that the
             sketch touches travel here.
         y : ignored
@@ -125,12 +125,17 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         self : KernelBasis
         """
+        self._fitted_on(X)
+        return self
+
+    def _fitted_on(self, X: Any) -> Source:
+        """Fit on X, and return its rows."""
         self._check()
         kernel = as_kernel(self.kernel)
         X, _, weights = unpacked(X, None, None, seed=self.random_state, size=self._size)
         rows = encoded(self, kernel, X, reset=True)
         self._fit_rows(kernel, rows, check_rng(self.random_state), weights)
-        return self
+        return rows
 
     @property
     def _size(self) -> int:
@@ -160,11 +165,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         Z : ndarray of shape (n, p)
         """
-        self._check()
-        kernel = as_kernel(self.kernel)
-        rows = encoded(self, kernel, X, reset=True)
-        self._fit_rows(kernel, rows, check_rng(self.random_state))
-        return self._training_coordinates(rows)
+        return self._training_coordinates(self._fitted_on(X))
 
     def _training_coordinates(self, rows: Source) -> Any:
         """Return the coordinates of the rows that this was fitted on; of copies only once."""

@@ -138,7 +138,7 @@ class CandidateDecoder(Decoder):
         if isinstance(Y, PendingOutputs):
             self._outputs, self._kinds = Y, kinds(basis.landmarks_)
         else:
-            self._keep(plain_outputs(Y), coordinates, rows)
+            self._keep(Y, coordinates, rows)
         return self
 
     def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
@@ -489,11 +489,8 @@ class CandidateDecoder(Decoder):
         numbers : ndarray of int, shape (n,)
             Rows of `pool.embedding`; -1 where the object is no candidate.
         """
-        given = self._encoded(Y, "Y").here()
-        if len(pool.first) == 0:
-            return np.full(n_rows(given), -1)
-        distinct = plain_outputs(taken(pool.pool, pool.first))  # checked when they were embedded
-        return match(*comparable(given, self.basis_.kernel_.encode(distinct)))
+        distinct = self._encoded(taken(pool.pool, pool.first)).here()
+        return match(*comparable(self._encoded(Y, "Y").here(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects

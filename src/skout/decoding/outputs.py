@@ -132,6 +132,7 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     is_here = rows.at_hand is not None
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
+    targets: Any
     if not lazy:
         targets = np.asarray(to_host(basis._training_coordinates(rows)))
     elif not is_here or _is_large(basis, len(rows)):

@@ -1,4 +1,4 @@
-"""What `score` of a predictor of objects measures: the metric that belongs to each kind of object."""
+"""What `score` of a predictor of objects measures: the metric of each kind of object."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ByName(dict[str, Any]):
     def __contains__(self, name: object) -> bool:
         return super().__contains__(public_name(str(name)))
 
-    def get(self, name: str, default: Any = None) -> Any:  # type: ignore[override]
+    def get(self, name: str, default: Any = None) -> Any:
         return super().get(public_name(name), default)
 
 

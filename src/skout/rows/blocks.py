@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -162,29 +163,45 @@ class _Spool:
     """Blocks of a generator, kept: arrays in memory, or in files beyond a limit."""
 
     def __init__(self, blocks: Iterable[tuple[Any, ...]]) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._blocks: list[tuple[Any, ...]] = []
         held = 0
         for number, block in enumerate(blocks):
-            held += sum(getattr(column, "nbytes", 0) for column in block)
+            held += sum(_n_bytes(column) for column in block)
             if held > limits().coordinates_bytes:
                 block = tuple(self._filed(c, f"{number}-{i}") for i, c in enumerate(block))
-            else:  # a generator may fill one buffer again and again
-                block = tuple(copy(column) for column in block)
             self._blocks.append(block)
 
     def _filed(self, column: Any, name: str) -> Any:
-        if not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
-            return copy(column)
+        """Return the path of a file that has the column; objects stay in memory."""
+        is_array = isinstance(column, np.ndarray) and column.dtype.kind in "biuf"
+        if not is_array and not sparse.issparse(column):
+            return column
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="skout-")
-        path = Path(self._folder.name) / f"{name}.npy"
-        np.save(path, column)
+            self._folder = Path(tempfile.mkdtemp(prefix="skout-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        path = self._folder / (f"{name}.npy" if is_array else f"{name}.npz")
+        if is_array:
+            np.save(path, column)
+        else:
+            sparse.save_npz(path, column, compressed=False)
         return path
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for block in self._blocks:
-            yield tuple(np.load(c, allow_pickle=False) if isinstance(c, Path) else c for c in block)
+            yield tuple(_loaded(column) for column in block)
+
+
+def _n_bytes(column: Any) -> int:
+    parts = (column.data, column.indices, column.indptr) if sparse.issparse(column) else (column,)
+    return sum(getattr(part, "nbytes", 0) for part in parts)
+
+
+def _loaded(column: Any) -> Any:
+    if not isinstance(column, Path):
+        return column
+    is_sparse = column.suffix == ".npz"
+    return sparse.load_npz(column) if is_sparse else np.load(column, allow_pickle=False)
 
 
 class StreamColumn(Disk):

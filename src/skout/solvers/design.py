@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows import Memory, Reduction, RowMap
+from ..rows import Memory, Reduction, RowMap, Source
 
 __all__ = ["Design"]
 

@@ -21,9 +21,9 @@ _NODE_FIELDS = 4  # left child, right child, feature, threshold
 def numbers_stored(model: Any) -> int:
     """Count the numbers in the arrays that a fitted model keeps for prediction.
 
-    Every fitted attribute, private cache and closure is followed, each array counts once however
-    many names it has, a sparse matrix counts its values and its indices, a tree its node fields and
-    the values at its nodes. Single numbers, hyper-parameters and records are not counted.
+    Every fitted attribute and closure is followed, each array counts once however many names it
+    has, a sparse matrix counts its values and its indices, a tree its node fields and the values at
+    its nodes. Single numbers, hyper-parameters, records and what copies do without are not counted.
 
     Parameters
     ----------
@@ -77,12 +77,18 @@ def _parts(thing: Any) -> Iterable[Any]:
     if isinstance(thing, list | tuple | set | frozenset):
         return thing
     if isinstance(thing, BaseEstimator):
-        return [v for k, v in vars(thing).items() if _is_fitted(k)]
+        return [v for k, v in _state(thing).items() if _is_fitted(k)]
     if isinstance(thing, FunctionType):
         return [cell.cell_contents for cell in thing.__closure__ or ()]
     if sparse.issparse(thing) or type(thing).__module__.startswith("skout"):
-        return vars(thing).values()
+        return _state(thing).values()
     return ()
+
+
+def _state(thing: Any) -> dict[str, Any]:
+    """Return the attributes that a copy gets: not those that are made of others when needed."""
+    state = thing.__getstate__()
+    return state if isinstance(state, dict) else {}
 
 
 def _is_fitted(name: str) -> bool:
