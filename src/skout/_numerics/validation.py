@@ -25,6 +25,7 @@ __all__ = [
     "Registry",
     "check_alphas",
     "check_choice",
+    "check_columns",
     "check_matrix",
     "check_number",
     "check_rng",
@@ -207,3 +208,25 @@ def check_total_weight(total: float) -> None:
     """Raise where the weights of all rows sum to zero."""
     if total <= 0.0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+
+
+def check_columns(A: Any, B: Any, kernel: str) -> None:
+    """Raise unless rows that a kernel encoded are matrices with the same columns.
+
+    Parameters
+    ----------
+    A, B : encoded rows
+    kernel : str
+        The name of its class.
+    """
+    for rows in (A, B):
+        if rows.ndim != 2:
+            raise TypeError(
+                f"{kernel} says takes_vectors = True, and its encode returns rows of shape "
+                f"{rows.shape}, where vectors are a matrix. A kernel of other objects says "
+                "takes_vectors = False."
+            )
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(
+            f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
+        )
