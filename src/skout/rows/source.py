@@ -50,6 +50,8 @@ class Reduction(ABC):
 
     #: float64 numbers that it holds for each row while it works
     width: int = 1
+    #: pieces that it works on one after another, so that a block may be as many times longer
+    pieces: int = 1
 
     @abstractmethod
     def __call__(self, rows: Any, *beside: Any) -> Any:
