@@ -115,7 +115,7 @@ class Dask(Source):
         return self._found[0] if self._sizes is None else self._sizes
 
     @functools.cached_property
-    def like(self) -> Any:  # type: ignore[override]
+    def like(self) -> Any:
         if self._like is not None:
             return self._like
         return self.take(slice(0, 1)) if self.encode is not None else self._found[1]
