@@ -296,7 +296,9 @@ def test_the_model_must_rank_candidates():
     X = np.arange(10.0)[:, None]
     Y = np.eye(2, dtype=int)[[0, 1] * 5]
     model = iokr("gaussian", "f1").set_params(decoder="label_sets").fit(X, Y)
-    with pytest.raises(TypeError, match='decoder="candidates", not with LabelSetDecoder'):
+    with pytest.raises(
+        TypeError, match="ConformalSets needs a decoder with gaps, and LabelSetDecoder has none"
+    ):
         ConformalSets(model).calibrate(X, Y)
 
 

@@ -319,10 +319,10 @@ def test_the_predictor_says_what_label_sets_cannot_do():
     with pytest.raises(TypeError, match='To rank them, fit the model with decoder="candidates"'):
         model.rank(X)
     with pytest.raises(
-        TypeError, match="truth_ranks needs candidates, and LabelSetDecoder has none"
+        TypeError, match="needs a decoder with truth_ranks, and LabelSetDecoder has none"
     ):
         model.truth_ranks(X, Y)
-    with pytest.raises(TypeError, match="embed needs candidates, and LabelSetDecoder has none"):
+    with pytest.raises(TypeError, match="needs a decoder with embed, and LabelSetDecoder has none"):
         model.embed(Y)
 
 

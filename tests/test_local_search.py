@@ -264,7 +264,7 @@ def test_through_the_predictor():
     assert_array_equal(found, (T > 0.5).astype(int))  # the best of all label sets
     known = {tuple(y) for y in Y[:30]}
     assert any(tuple(y) not in known for y in found)
-    with pytest.raises(TypeError, match="truth_ranks needs candidates, and LocalSearchDecoder has"):
+    with pytest.raises(TypeError, match="needs a decoder with truth_ranks, and LocalSearchDecoder"):
         model.truth_ranks(X, Y)
 
 

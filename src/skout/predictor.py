@@ -20,6 +20,7 @@ from ._numerics.inputs import named
 from ._numerics.validation import spawn_seed
 from .basis import KernelBasis
 from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
+from .decoding.base import able
 from .decoding.outputs import fit_outputs, plain_outputs
 from .decoding.predicting import ObjectPredictor
 from .decoding.shards import decode, rank
@@ -141,7 +142,7 @@ class StructuredPredictor(ObjectPredictor):
         return self.output_basis_
 
     def _embedded(self, candidates: Any) -> Any:
-        if is_lazy(candidates) or not isinstance(self.decoder_, CandidateDecoder):
+        if is_lazy(candidates) or not hasattr(self.decoder_, "embed"):
             return candidates
         return None if candidates is None else self.embed(candidates)
 
@@ -219,7 +220,7 @@ class StructuredPredictor(ObjectPredictor):
         pool : EmbeddedPool
         """
         check_is_fitted(self)
-        return self._candidate_decoder("embed").embed(candidates, path)
+        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -242,15 +243,8 @@ class StructuredPredictor(ObjectPredictor):
             Infinite where the truth is not among the candidates.
         """
         F = self.predict_coordinates(X)
-        return self._candidate_decoder("truth_ranks").truth_ranks(F, Y, candidates, ties=ties)
-
-    def _candidate_decoder(self, method: str) -> CandidateDecoder:
-        if not isinstance(self.decoder_, CandidateDecoder):
-            raise TypeError(
-                f"{method} needs candidates, and {type(self.decoder_).__name__} has none. "
-                'Fit the model with decoder="candidates".'
-            )
-        return self.decoder_
+        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
+        return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
 def iokr(

@@ -49,6 +49,7 @@ def check_kernel(kernel: Any, objects: Any) -> None:
     kernel = as_kernel(kernel)
     params = clone(kernel).get_params()
     rows = kernel.encode(objects)
+    _check_rows(kernel, rows)
     resolved = kernel.resolve(rows, np.random.default_rng(0))
     K = resolved(objects)
     size = float(np.max(np.abs(K)))
@@ -69,6 +70,15 @@ def check_kernel(kernel: Any, objects: Any) -> None:
     if resolved.runs_on_device and importlib.util.find_spec("torch") is not None:
         _check_tensors(resolved, rows, tol * size)
     assert repr(clone(kernel).get_params()) == repr(params), "parameters must not change"
+
+
+def _check_rows(kernel: Kernel, rows: Any) -> None:
+    """Encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
+    assert hasattr(rows, "ndim"), (
+        f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which cannot be indexed "
+        "as rows are: return a matrix, an array of objects (skout.kernels.as_objects) or skout.kernels.Rows"
+    )
+    kernel._check_columns(rows, rows)
 
 
 def _check_blocks(kernel: Kernel, rows: Any, K: np.ndarray, atol: float) -> None:

@@ -50,7 +50,27 @@ _CHUNK = 128
 class Rows(ABC):
     """Encoded objects that are neither a matrix nor an array of objects.
 
-    They are indexed by slices, masks and positions, and an index gives rows of the same kind.
+    They are indexed by slices, masks and positions, and an index gives rows of the same kind. A
+    kernel whose `encode` returns them finds them again in `against` and `diag`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Rows
+    >>> class Intervals(Rows):
+    ...     def __init__(self, ends):
+    ...         self.ends = ends  # (n, 2)
+    ...     def __len__(self):
+    ...         return len(self.ends)
+    ...     def __getitem__(self, index):
+    ...         return Intervals(self.ends[index])
+    ...     def keys(self):
+    ...         return [tuple(ends) for ends in self.ends.tolist()]
+    ...     @classmethod
+    ...     def concatenate(cls, parts):
+    ...         return cls(np.concatenate([part.ends for part in parts]))
+    >>> Intervals(np.array([[0, 1], [2, 5], [3, 4]]))[1:].keys()
+    [(2, 5), (3, 4)]
     """
 
     #: 2 where rows have as many columns as each other, as vectors do
@@ -94,6 +114,16 @@ class Ragged(Rows):
     ----------
     indptr : ndarray of int64, shape (n + 1,)
     columns : arrays of one length
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Ragged
+    >>> words = Ragged(np.array([0, 2, 3]), np.array([104, 105, 33]))  # two rows: hi, !
+    >>> words.lengths
+    array([2, 1])
+    >>> words[1:].columns[0]
+    array([33])
     """
 
     def __init__(self, indptr: np.ndarray, *columns: np.ndarray) -> None:
@@ -235,7 +265,18 @@ def take(objects: Any, index: Any) -> Any:
 
 
 def as_objects(objects: Any) -> np.ndarray:
-    """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...)."""
+    """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
+
+    Parameters
+    ----------
+    objects : list or array of objects
+
+    Examples
+    --------
+    >>> from skout.kernels import as_objects
+    >>> as_objects([(1, 2), (3,)])
+    array([(1, 2), (3,)], dtype=object)
+    """
     if isinstance(objects, np.ndarray) and objects.ndim == 1:
         return objects
     if isinstance(objects, str | set | Mapping) or not hasattr(objects, "__len__"):

@@ -25,11 +25,13 @@ __all__ = [
     "Registry",
     "check_alphas",
     "check_choice",
+    "check_columns",
     "check_matrix",
     "check_number",
     "check_rng",
     "check_size",
     "check_task_matrix",
+    "check_total_weight",
     "check_weights",
     "resolve",
     "spawn_seed",
@@ -198,6 +200,33 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
-    if weights.sum() <= 0:
-        raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+    check_total_weight(weights.sum())
     return weights
+
+
+def check_total_weight(total: float) -> None:
+    """Raise where the weights of all rows sum to zero."""
+    if total <= 0.0:
+        raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+
+
+def check_columns(A: Any, B: Any, kernel: str) -> None:
+    """Raise unless rows that a kernel encoded are matrices with the same columns.
+
+    Parameters
+    ----------
+    A, B : encoded rows
+    kernel : str
+        The name of its class.
+    """
+    for rows in (A, B):
+        if rows.ndim != 2:
+            raise TypeError(
+                f"{kernel} says takes_vectors = True, and its encode returns rows of shape "
+                f"{rows.shape}, where vectors are a matrix. A kernel of other objects says "
+                "takes_vectors = False."
+            )
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(
+            f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
+        )

@@ -10,7 +10,7 @@ import numpy as np
 from .._estimators import PartsByName
 from ..basis import KernelBasis
 
-__all__ = ["Decoder"]
+__all__ = ["Decoder", "able"]
 
 
 class Decoder(ABC, PartsByName):
@@ -36,8 +36,8 @@ class Decoder(ABC, PartsByName):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and scores of the k best candidates of each row, if there are any."""
         raise TypeError(
-            f"{type(self).__name__} builds objects instead of ranking candidates. To rank them, "
-            'fit the model with decoder="candidates".'
+            f"{type(self).__name__} builds objects instead of ranking candidates, and has no "
+            'method rank. To rank them, fit the model with decoder="candidates".'
         )
 
     def _refuse(self, candidates: Any) -> None:
@@ -47,3 +47,20 @@ class Decoder(ABC, PartsByName):
                 f"{type(self).__name__} searches all objects, so candidates must be None. To "
                 'choose among candidates, fit the model with decoder="candidates".'
             )
+
+
+def able(decoder: Any, *methods: str, by: str) -> Any:
+    """Return a decoder, or raise in the name of `by` where it has not all of these methods.
+
+    What a decoder can do is asked of it, not of its class: those that users write have the same
+    rights as ours.
+    """
+    missing = [name for name in methods if not callable(getattr(decoder, name, None))]
+    if missing:
+        kind = type(decoder).__name__
+        names = ", ".join(missing)
+        raise TypeError(
+            f"{by} needs a decoder with {names}, and {kind} has none. Fit the model with "
+            f'decoder="candidates", or, if {kind} is your own, write {names}.'
+        )
+    return decoder

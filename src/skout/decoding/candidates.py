@@ -22,11 +22,21 @@ from .._numerics.files import check_place, replacing
 from .._numerics.inputs import named
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
-from ..rows import Memory, Source, encoded, source
+from ..rows import Memory, Source, encoded
 from .base import Decoder
 from .index import as_index
 from .outputs import PendingOutputs, plain_outputs
-from .pools import EmbeddedPool, as_sets, check_found, check_sets, new_map, with_copies
+from .pools import (
+    EmbeddedPool,
+    as_sets,
+    check_found,
+    check_made_by,
+    check_sets,
+    new_map,
+    taken,
+    truth_in,
+    with_copies,
+)
 from .recognise import are_lists, check_kinds, comparable, kinds
 from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import (
@@ -208,7 +218,7 @@ class CandidateDecoder(Decoder):
         if candidates is None:
             return self._own_pool()
         if isinstance(candidates, EmbeddedPool):
-            self._check_own(candidates)
+            check_made_by(candidates, self._name)
             return candidates
         if are_lists(candidates, self.basis_.landmarks_):
             candidates = CandidateSets.from_lists(candidates)
@@ -226,18 +236,9 @@ class CandidateDecoder(Decoder):
             raise ValueError("candidates is empty: give at least one object to choose from.")
         return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
-    def _check_own(self, pool: EmbeddedPool) -> None:
-        """Raise where a pool has the coordinates of another model, even if as many."""
-        if pool.made_by != self._name:
-            raise ValueError(
-                "candidates were embedded by another model, or before this one was fitted again, "
-                "so that their coordinates mean something else. Embed them with this model: "
-                "model.embed(pool.objects)."
-            )
-
     def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
-        rows = self._encoded(pool if isinstance(used, slice) else _taken(pool, used))
+        rows = self._encoded(pool if isinstance(used, slice) else taken(pool, used))
         first, number = rows.unique()
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
@@ -307,7 +308,7 @@ class CandidateDecoder(Decoder):
         check_number(k, "k", low=1, integer=True)
         if k > pool.largest and len(pool):  # no sets at all have room for any k
             raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")
-        queries = self._queries(F, pool)
+        queries = self.queries(F, pool)
         if pool.is_per_query:
             return top_k_of_sets(self._set_scores(queries, pool), pool.objects.indptr, k)
         n_distinct = min(k, len(pool.first))
@@ -335,9 +336,9 @@ class CandidateDecoder(Decoder):
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
             chosen = pool.objects.indices[pool.objects.indptr[:-1] + indices[:, 0]]
-            return _taken(pool.pool, chosen)
+            return taken(pool.pool, chosen)
         check_found(indices[:, 0])
-        return _taken(pool.pool, indices[:, 0])
+        return taken(pool.pool, indices[:, 0])
 
     def truth_ranks(
         self, F: np.ndarray, Y: Any, candidates: Any = None, *, ties: str = "average"
@@ -360,7 +361,7 @@ class CandidateDecoder(Decoder):
         """
         check_choice(ties, "ties", ("average", "worst", "best"))
         pool = self.embed(candidates)
-        queries, truth = self._queries(F, pool), self._truth(Y, pool, len(F))
+        queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
         slack = slack_of(queries, own)
         if pool.is_per_query:
@@ -387,7 +388,7 @@ class CandidateDecoder(Decoder):
             Infinite where the truth is not among the candidates.
         """
         pool = self.embed(candidates)
-        queries, truth = self._queries(F, pool), self._truth(Y, pool, len(F))
+        queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
         if pool.is_per_query:
             best = best_of_sets(self._set_scores(queries, pool), pool.objects.indptr)
         else:
@@ -411,7 +412,7 @@ class CandidateDecoder(Decoder):
             Best first.
         """
         pool = self.embed(candidates)
-        queries = self._queries(F, pool)
+        queries = self.queries(F, pool)
         if pool.is_per_query:
             return self._within_sets(queries, gap, pool.distinct())
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
@@ -426,8 +427,19 @@ class CandidateDecoder(Decoder):
         inside = np.flatnonzero(scores >= floor[sets.query_of])
         return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
-    def _queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        """Return [2 f, 1] for each row, or [2 f, -|f|, 1] if candidates have prices."""
+    def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
+        """Return the vectors whose inner products with `pool.embedding` are the scores.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+        pool : EmbeddedPool
+
+        Returns
+        -------
+        queries : ndarray of shape (n, p + 1), or p + 2 if candidates have prices
+            [2 f, 1] for each row, or [2 f, -||f||, 1].
+        """
         if pool.is_per_query and len(pool) != len(F):
             raise ValueError(
                 "candidates must have one set for each row. "
@@ -453,7 +465,7 @@ class CandidateDecoder(Decoder):
         pool : EmbeddedPool
             In memory, also if the coordinates of the given one are in a file.
         """
-        self._check_own(pool)
+        check_made_by(pool, self._name)
         E, p = pool.embedding, self.basis_.rank_
         if np.shape(prices) != (len(E),) or not np.all(np.isfinite(prices)):
             raise ValueError(
@@ -464,28 +476,22 @@ class CandidateDecoder(Decoder):
         pool = replace(pool, embedding=embedding, index=None)
         return pool if pool.is_per_query else self._indexed(pool)
 
-    def _matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
-        """Return the distinct candidate that each object is, -1 where there is none."""
-        distinct = self._encoded(_taken(pool.pool, pool.first)).here()
+    def matched(self, Y: Any, pool: EmbeddedPool) -> np.ndarray:
+        """Return the distinct candidate that each object is.
+
+        Parameters
+        ----------
+        Y : objects, n of them
+        pool : EmbeddedPool
+
+        Returns
+        -------
+        numbers : ndarray of int, shape (n,)
+            Rows of `pool.embedding`; -1 where the object is no candidate.
+        """
+        distinct = self._encoded(taken(pool.pool, pool.first)).here()
         return match(*comparable(self._encoded(Y, "Y").here(), distinct))
 
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
         return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
-
-    def _truth(self, Y: Any, pool: EmbeddedPool, n: int) -> np.ndarray:
-        """Return the distinct candidate that each true object is, -1 where there is none."""
-        if n_rows(Y) != n:
-            raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
-        truth = self._matched(Y, pool)
-        if not pool.is_per_query:
-            return truth
-        query_of = pool.objects.query_of
-        present = np.zeros(n, dtype=bool)
-        present[query_of[pool.members == truth[query_of]]] = True
-        return np.where(present, truth, -1)
-
-
-def _taken(objects: Any, index: np.ndarray) -> Any:
-    """Return some of the objects, which may be on disk."""
-    return source(objects).take(index)

@@ -11,10 +11,22 @@ from numpy.lib import format as npy
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.files import reserve
+from ..rows import source
 from .search import Found
 from .sets import CandidateSets
 
-__all__ = ["EmbeddedPool", "as_sets", "check_found", "check_sets", "new_map", "with_copies"]
+__all__ = [
+    "EmbeddedPool",
+    "as_sets",
+    "check_found",
+    "check_made_by",
+    "check_sets",
+    "in_own_set",
+    "new_map",
+    "taken",
+    "truth_in",
+    "with_copies",
+]
 
 _NONE = np.empty(0, dtype=np.intp)  # for concatenations of nothing
 
@@ -87,6 +99,11 @@ class EmbeddedPool:
         return len(self.objects) if self.is_per_query else n_rows(self.objects)
 
 
+def taken(objects: Any, index: np.ndarray) -> Any:
+    """Return some of the objects, which may be on disk."""
+    return source(objects).take(index)
+
+
 def new_map(path: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return a new .npy file of float64 as a memory map, which has its room on the disk."""
     dtype = np.dtype(np.float64)
@@ -101,6 +118,26 @@ def as_sets(found: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:
     """Return the distinct candidates found for each query as sets, each at its first position."""
     indptr = np.cumsum([0, *map(len, found)])
     return CandidateSets(pool.pool, indptr, pool.first[np.concatenate([_NONE, *found])])
+
+
+def in_own_set(numbers: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
+    """Return distinct candidates, one for each query, with -1 where it is not in the query's set.
+
+    A shared pool has all that it has for each query.
+    """
+    if not pool.is_per_query:
+        return numbers
+    query_of = pool.objects.query_of
+    present = np.zeros(len(numbers), dtype=bool)
+    present[query_of[pool.members == numbers[query_of]]] = True
+    return np.where(present, numbers, -1)
+
+
+def truth_in(pool: EmbeddedPool, decoder: Any, Y: Any, n: int) -> np.ndarray:
+    """Return the distinct candidate that the true object of each of n queries is, or -1."""
+    if n_rows(Y) != n:
+        raise ValueError(f"Y must have one object for each row. Got {n_rows(Y)} for {n} rows.")
+    return in_own_set(decoder.matched(Y, pool), pool)
 
 
 def with_copies(found: Found, inverse: np.ndarray, k: int) -> Found:
@@ -126,6 +163,16 @@ def check_found(index: np.ndarray) -> None:
         raise ValueError(
             f"The index found no candidate for query {missing[0]}{_more(missing)}: "
             "raise its n_probe, or search all candidates with index=None."
+        )
+
+
+def check_made_by(pool: EmbeddedPool, name: str) -> None:
+    """Raise where a pool has the coordinates of another model, even if as many."""
+    if pool.made_by != name:
+        raise ValueError(
+            "candidates were embedded by another model, or before this one was fitted again, "
+            "so that their coordinates mean something else. Embed them with this model: "
+            "model.embed(pool.objects)."
         )
 
 

@@ -19,6 +19,7 @@ from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
 from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
+from .base import able
 from .pools import EmbeddedPool
 from .recognise import are_lists
 from .sets import CandidateSets
@@ -38,12 +39,15 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
     k : int
     """
-    if not _is_lazy(decoder, F, candidates):
+    if not is_lazy(F) and not is_lazy(candidates):
         return decoder.rank(F, candidates, k=k)
     shards = _shards(candidates)
     if shards is not None:
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
+    elif not _embeds(decoder):
+        whole = _whole(decoder, candidates)
+        found = _lazily(_rank_block, F, (k,), _RANKED, *whole, k)
     else:
         light, pool, objects = _shared(decoder, candidates)
         _check_k(k, n_rows(objects))
@@ -56,26 +60,32 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
 
     Objects that are no arrays become a 1-D array of objects there.
     """
-    if not _is_lazy(decoder, F, candidates):
+    if not is_lazy(F) and not is_lazy(candidates):
         return decoder.decode(F, candidates)
     shards = _shards(candidates)
     if shards is not None:
         like = shards.like
         return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
+    if not _embeds(decoder):
+        one = decoder.decode(np.zeros((1, F.shape[1])), candidates)
+        like = one if isinstance(one, np.ndarray) else as_objects(one)
+        whole = _whole(decoder, candidates)
+        return _lazily(_decode_block, F, like.shape[1:], like.dtype, *whole)
     light, pool, objects = _shared(decoder, candidates)
     like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, light, pool)
 
 
-def _is_lazy(decoder: Any, F: Any, candidates: Any) -> bool:
-    """Whether the search is made on a cluster; raise where the decoder cannot travel there."""
-    lazy = is_lazy(F) or is_lazy(candidates)
-    if lazy and not hasattr(decoder, "without_pool"):
-        raise TypeError(
-            f"On a cluster candidates are searched, and {type(decoder).__name__} has none. Fit "
-            'the model with decoder="candidates".'
-        )
-    return lazy
+def _embeds(decoder: Any) -> bool:
+    """Whether a decoder can travel without its candidates, and embed them there."""
+    return hasattr(decoder, "embed") and hasattr(decoder, "without_pool")
+
+
+def _whole(decoder: Any, candidates: Any) -> tuple[Any, Any]:
+    """Return a decoder that travels with all that it holds, and candidates as they were given."""
+    _refuse_sets(isinstance(candidates, CandidateSets))
+    here = None if candidates is None else source(candidates).here()
+    return broadcast(decoder), broadcast(here)
 
 
 def _shards(candidates: Any) -> Dask | None:
@@ -94,7 +104,7 @@ def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
         _refuse_sets(pool.is_per_query)
         pool = replace(pool, objects=source(pool.objects).here())
         return light, broadcast(pool), pool.objects
-    pending = decoder.pending
+    pending = getattr(decoder, "pending", None)
     if candidates is None and pending is not None:  # found where they lie, when it is computed
         later = pending.source.taken_later(pending.positions)
         like = np.empty((len(pending.positions), *pending.source.tail), pending.source.dtype)
@@ -129,7 +139,7 @@ def _lazily(function: Any, F: Any, tail: tuple[int, ...], dtype: Any, *args: Any
 
 
 @alone
-def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.ndarray:
+def _rank_block(F: np.ndarray, decoder: Any, pool: Any, k: int) -> np.ndarray:
     out = np.empty((len(F), k), dtype=_RANKED)
     if len(F):
         out["indices"], out["scores"] = decoder.rank(F, pool, k=k)
@@ -137,8 +147,8 @@ def _rank_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool, k: int) -> np.n
 
 
 @alone
-def _decode_block(F: np.ndarray, decoder: Any, pool: EmbeddedPool) -> np.ndarray:
-    found = decoder.decode(F, pool) if len(F) else take(pool.objects, slice(0))
+def _decode_block(F: np.ndarray, decoder: Any, pool: Any) -> np.ndarray:
+    found = decoder.decode(F, pool)
     return found if isinstance(found, np.ndarray) else as_objects(found)
 
 
@@ -173,11 +183,12 @@ def _by_shards(
     decoder: Any, F: Any, shards: Dask, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
 ) -> Any:
     """Search each shard for each block of rows, merge, and finish; lazily, if F is on a cluster."""
+    if len(shards) == 0:
+        raise ValueError("candidates is empty: give at least one object to choose from.")
+    able(decoder, "embed", "without_pool", "rank", by="A search of candidates on a cluster")
     light = broadcast(decoder.without_pool())
-    starts = [int(start) for start in shards.starts[:-1]]
     embedded = [
-        task(_embed_shard, part, light, start)
-        for part, start in zip(shards.parts, starts, strict=True)
+        task(_embed_shard, shards.parts[i], light, int(shards.starts[i])) for i in shards.filled
     ]
     queries, sizes = blocks_of(F)
     blocks = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._numerics.arrays import Ragged, Rows, as_objects
 from .._numerics.namespace import namespace
 from .base import (
     KERNELS,
@@ -21,7 +22,7 @@ from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .strings import NGram
-from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial
+from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
 
 __all__ = [
     "F1",
@@ -46,15 +47,19 @@ __all__ = [
     "Polynomial",
     "ProbabilityProduct",
     "Product",
+    "Ragged",
     "RankHamming",
+    "Rows",
     "Scaled",
     "ShortestPath",
     "Sum",
     "Tanimoto",
+    "VectorKernel",
     "VertexHistogram",
     "WeisfeilerLehman",
     "align",
     "as_kernel",
+    "as_objects",
     "namespace",
     "read_graphs",
 ]

@@ -20,7 +20,7 @@ from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row
 from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.validation import Registry, check_matrix, check_number, resolve
+from .._numerics.validation import Registry, check_columns, check_matrix, check_number, resolve
 from ..rows import Memory, Survey
 
 __all__ = [
@@ -96,8 +96,9 @@ class Kernel(ABC, PartsByName):
     Kernels add, multiply and scale: ``k1 + k2``, ``k1 * k2``, ``2.0 * k1``.
     """
 
-    #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X.
-    takes_vectors: bool = True
+    #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X; those of a
+    #: `VectorKernel` are.
+    takes_vectors: bool = False
     #: The formula takes rows in tensors too, see `skout.kernels.namespace`, and runs on a card. A
     #: kernel that does not say so is tried.
     runs_on_device: bool = False
@@ -177,10 +178,8 @@ class Kernel(ABC, PartsByName):
         return K
 
     def _check_columns(self, A: Any, B: Any) -> None:
-        if self.takes_vectors and A.shape[1] != B.shape[1]:
-            raise ValueError(
-                f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
-            )
+        if self.takes_vectors:
+            check_columns(A, B, type(self).__name__)
 
     def paired(self, A: Any, B: Any) -> np.ndarray:
         """Return k(a_i, b_i) for two data sets of equal length."""

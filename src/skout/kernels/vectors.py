@@ -20,8 +20,23 @@ __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", 
 
 
 class VectorKernel(Kernel):
-    """Base of the kernels on real vectors."""
+    """Base of the kernels on real vectors: `encode` checks a matrix, `against` has the formula.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import VectorKernel
+    >>> class Affine(VectorKernel):
+    ...     def against(self, B):
+    ...         return lambda A, out=None: 1.0 + A @ B.T
+    ...     def diag(self, A):
+    ...         return 1.0 + (A * A).sum(1)
+    >>> Affine()(np.array([[1.0], [2.0]]))
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    takes_vectors = True
     compares = "vectors"
 
     def encode(self, objects: Any) -> Any:

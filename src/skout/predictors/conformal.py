@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
-from ..decoding import CandidateDecoder, CandidateSets
+from ..decoding import CandidateSets
+from ..decoding.base import able
 from ..decoding.predicting import split_pipeline
 
 __all__ = ["ConformalSets"]
@@ -75,9 +76,9 @@ class ConformalSets(BaseEstimator):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if n_rows(X) == 0:
             raise ValueError("calibrate needs at least one row. Got none.")
-        decoder = self._decoder()
+        decoder = self._decoder("gaps")
         gaps = np.sort(decoder.gaps(self._coordinates(X), Y, candidates))
-        self.gaps_, self._made_by = gaps, decoder.made_by
+        self.gaps_, self._made_by = gaps, getattr(decoder, "made_by", None)
         return self
 
     def predict(self, X: Any, candidates: Any = None, coverage: float = 0.9) -> CandidateSets:
@@ -97,7 +98,7 @@ class ConformalSets(BaseEstimator):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         gap = self.threshold(coverage)
-        decoder = self._calibrated_decoder()
+        decoder = self._calibrated_decoder("within")
         return decoder.within(self._coordinates(X), gap, candidates)
 
     def threshold(self, coverage: float = 0.9) -> float:
@@ -158,7 +159,7 @@ class ConformalSets(BaseEstimator):
             "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate.
         """
         gap = self.threshold(coverage)
-        decoder = self._calibrated_decoder()
+        decoder = self._calibrated_decoder("embed", "gaps", "within")
         F = self._coordinates(X)
         pool = decoder.embed(candidates)
         sets = decoder.within(F, gap, pool)
@@ -176,20 +177,17 @@ class ConformalSets(BaseEstimator):
         before, last = split_pipeline(self.model, "ConformalSets")
         return last.predict_coordinates(X if before is None else before.transform(X))
 
-    def _decoder(self) -> CandidateDecoder:
+    def _decoder(self, *methods: str) -> Any:
+        """Return the decoder of the model, which must have these methods."""
         decoder = split_pipeline(self.model, "ConformalSets")[1].decoder_
-        if not isinstance(decoder, CandidateDecoder):
-            raise TypeError(
-                "ConformalSets needs a model that ranks candidates. Fit it with "
-                f'decoder="candidates", not with {type(decoder).__name__}.'
-            )
-        return decoder
+        return able(decoder, *methods, by="ConformalSets")
 
-    def _calibrated_decoder(self) -> CandidateDecoder:
+    def _calibrated_decoder(self, *methods: str) -> Any:
         """Return the decoder of the model, which must be the one that `calibrate` saw."""
-        decoder = self._decoder()
+        decoder = self._decoder(*methods)
+        made_by = getattr(decoder, "made_by", None)
         # files of older versions do not say which one it was
-        if getattr(self, "_made_by", decoder.made_by) != decoder.made_by:
+        if getattr(self, "_made_by", made_by) != made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, so that the gaps are those of "
                 "another model: call `calibrate` again."

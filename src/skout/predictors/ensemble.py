@@ -19,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import match, n_rows, take
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
+from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
+from ..decoding.pools import in_own_set, truth_in
 from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found
 from ..metrics import mean_reciprocal_rank
@@ -366,7 +368,7 @@ class Ensemble(ObjectPredictor):
 
     @property
     def _n_jobs(self) -> int | None:
-        return self.members_[0].decoder_.n_jobs
+        return getattr(self.members_[0].decoder_, "n_jobs", None)
 
     def _blend(self, queries: list[np.ndarray], pools: EmbeddedPools) -> Blend:
         return Blend(self.combine_, self.weights_, queries, pools, self._n_jobs)
@@ -374,25 +376,19 @@ class Ensemble(ObjectPredictor):
     def _queries(self, X: Any, pools: EmbeddedPools) -> list[np.ndarray]:
         """Return [2 f, 1] of each member."""
         return [
-            one.decoder_._queries(one.predict_coordinates(X), part)
+            _searcher(one, "queries").queries(one.predict_coordinates(X), part)
             for one, part in zip(self.members_, pools.parts, strict=True)
         ]
 
     def _truth(self, Y: Any, pools: EmbeddedPools, n: int) -> np.ndarray:
         """Return the distinct candidate that each true object is to all members, or -1."""
         found = [
-            one.decoder_._truth(Y, part, n)
+            truth_in(part, _searcher(one, "matched"), Y, n)
             for one, part in zip(self.members_, pools.parts, strict=True)
         ]
         if pools.table is None:
             return np.where(np.all(found == found[0], axis=0), found[0], -1)
-        truth = match(np.column_stack(found), pools.table)
-        if not pools.pool.is_per_query:
-            return truth
-        query_of = pools.pool.objects.query_of
-        present = np.zeros(n, dtype=bool)
-        present[query_of[pools.pool.members == truth[query_of]]] = True
-        return np.where(present, truth, -1)
+        return in_own_set(match(np.column_stack(found), pools.table), pools.pool)
 
 
 def _check_predictor(model: Any, name: str) -> None:
@@ -401,6 +397,11 @@ def _check_predictor(model: Any, name: str) -> None:
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
             f"Got {type(model).__name__} instead; of a search, give best_estimator_."
         )
+
+
+def _searcher(model: Any, method: str) -> Any:
+    """Return the decoder of a member, which must have the method."""
+    return able(model.decoder_, "embed", method, by="Ensemble")
 
 
 def _is_seed(name: str, params: dict[str, Any]) -> bool:
@@ -415,7 +416,7 @@ def _same_objects(model: Any, objects: Any, pool: EmbeddedPool) -> bool:
     if n != len(pool):
         return False
     try:
-        found = model.decoder_._truth(objects, pool, n)
+        found = truth_in(pool, _searcher(model, "matched"), objects, n)
     except (TypeError, ValueError):  # of another kind, or another number of features
         return False
     return bool(np.array_equal(found, np.arange(n)))

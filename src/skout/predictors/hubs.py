@@ -10,6 +10,7 @@ from sklearn.base import clone
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool, hub_prices
+from ..decoding.base import able
 from ..decoding.predicting import split_pipeline
 from ..rows import to_host
 
@@ -38,7 +39,8 @@ def without_hubs(
     Parameters
     ----------
     model : StructuredPredictor, or Pipeline that ends in one
-        Fitted, with a `CandidateDecoder`. The transformers, too, are fitted again on each part.
+        Fitted, with a decoder that ranks candidates. The transformers, too, are fitted again on
+        each part.
     candidates : objects, CandidateSets, list of lists or EmbeddedPool
         None is the distinct training outputs.
     X : what the regressor takes, n rows
@@ -75,13 +77,14 @@ def without_hubs(
     """
     before, model = split_pipeline(model, "without_hubs")
     check_number(n_references, "n_references", low=1, integer=True)
-    pool = model.embed(candidates)
+    decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
+    pool = decoder.embed(candidates)
     rng = check_rng(random_state)
     F = _cross_predicted(model, before, X, Y, cv, rng)
     some = np.sort(rng.permutation(len(F))[:n_references])
-    own = model.decoder_._matched(take(Y, some), pool)
+    own = decoder.matched(take(Y, some), pool)
     prices = hub_prices(F[some], pool, own, share=share, heat=heat)
-    return model.decoder_.priced(pool, prices)
+    return decoder.priced(pool, prices)
 
 
 def _cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:

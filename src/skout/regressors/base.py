@@ -17,7 +17,12 @@ from tqdm.auto import tqdm
 from .._estimators import PartsByName
 from .._numerics.arrays import take
 from .._numerics.linalg import EPS, square_root
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+)
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
@@ -30,6 +35,7 @@ from ..rows import (
     encoded_targets,
     encoded_weights,
     on_device,
+    to_host,
     unpacked,
 )
 from ..sketches import as_sketch
@@ -286,7 +292,11 @@ class Finished(RowMap):
         return self.base.most_rows(n)
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        return self.function(self.base(rows))
+        return self.function(to_host(self.base(rows)))
+
+    def on(self, place: Any) -> RowMap | None:
+        there = self.base.on(place)
+        return None if there is None else Finished(there, self.function)
 
 
 def first_column(F: Any) -> Any:

@@ -146,15 +146,21 @@ class Device(Source):
         there = function.on(self.place)
         if there is None:
             return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
+        if np.dtype(dtype).kind != "f":  # labels, of which there are no tensors
+            out = np.empty((len(self), *tail), dtype=dtype) if out is None else out
+        results = self._room((len(self), *tail), np.dtype(dtype)) if out is None else out
+        for some, (rows,) in self._blocks(function.width):
+            found = there(rows)
+            is_array = isinstance(results, np.ndarray)
+            results[some] = to_host(found) if is_array else to_device(found, results.device)
+        return results if out is not None or self.is_tensor else to_host(results)
+
+    def _room(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Return a tensor for results: where the rows lie, or in the memory of the host."""
         import torch
 
-        own = torch_dtype(np.dtype(dtype))
-        where = self.device if self.is_tensor and out is None else "cpu"
-        made = torch.empty((len(self), *tail), dtype=own, device=where)
-        results = made if out is None else torch.from_numpy(out)
-        for some, (rows,) in self._blocks(function.width):
-            results[some] = there(rows).to(results.dtype)
-        return results if self.is_tensor and out is None else results.numpy()
+        where = self.device if self.is_tensor else "cpu"
+        return torch.empty(shape, dtype=torch_dtype(dtype), device=where)
 
     def reduce(
         self,
