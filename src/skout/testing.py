@@ -76,7 +76,7 @@ def _check_rows(kernel: Kernel, rows: Any) -> None:
     """Encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
     assert hasattr(rows, "ndim"), (
         f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which cannot be indexed "
-        "as rows are: return a matrix, an array of objects (skout.kernels.as_objects) or skout.kernels.Rows"
+        "as rows are: return a matrix, an array of objects (skout.kernels.as_objects) or Rows"
     )
     kernel._check_columns(rows, rows)
 
