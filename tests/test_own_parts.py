@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -843,3 +844,14 @@ def test_classes_of_the_page_are_short():
     sizes = {lines[i].split()[2].split("(")[0]: j - i for i, j in zip(starts, ends, strict=True)}
     assert {"Jaccard", "InverseQuadratic", "EveryBlock", "PseudoHuber", "Nearest"} <= sizes.keys()
     assert max(sizes.values()) < 20, sizes
+
+
+def test_nobody_asks_for_the_class_of_a_decoder():
+    package = Path(skout.__file__).parent
+    found = [
+        path.name
+        for path in package.rglob("*.py")
+        if path.parent.name != "persistence"
+        and re.search(r"isinstance\([^)]*Decoder", path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
