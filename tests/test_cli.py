@@ -2,54 +2,37 @@
 
 import io
 import json
-import pickle
 import re
-import struct
 import subprocess
 import sys
-import zlib
 from base64 import b64decode
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
-from sklearn.ensemble import RandomForestRegressor
 
 typer_testing = pytest.importorskip("typer.testing")
+image = extra("matplotlib.image")
 
 import skout  # noqa: E402
 from skout import cli  # noqa: E402
 from skout.cli import about  # noqa: E402
-from skout.cli.demo import numbers_stored, run_demo  # noqa: E402
-from skout.cli.demo.data import Halves, first_of_each, load_halves  # noqa: E402
-from skout.cli.demo.methods import QUICK, build_methods, median_gaussian  # noqa: E402
-from skout.cli.demo.png import blend, draw_text, encode_png  # noqa: E402
-from skout.cli.demo.run import same_digit  # noqa: E402
+from skout.cli.demo import run_demo  # noqa: E402
+from skout.cli.demo.page import first_of_each  # noqa: E402
+from skout.cli.demo.run import Halves, load_halves, same_digit  # noqa: E402
 
 METHODS = ["IOKR", "SIOKR", "ISOKR", "SISOKR", "FOREST"]
 N_SHOWN = 20  # two of each digit
+N_TRAIN, N_TEST = 400, 150  # of --quick
 
 
-def decode_png(data):
-    """Read what encode_png writes, checksums included: an (h, w, 3) array."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks, at = {}, 8
-    while at < len(data):
-        (size,) = struct.unpack(">I", data[at : at + 4])
-        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
-        (checksum,) = struct.unpack(">I", data[at + 8 + size : at + 12 + size])
-        assert checksum == zlib.crc32(kind + body)
-        chunks[kind] = body
-        at += 12 + size
-    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
-    width, height, depth, colour, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
-    assert (depth, colour) == (8, 2)
-    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8)
-    lines = lines.reshape(height, 1 + 3 * width)
-    assert not lines[:, 0].any()
-    return lines[:, 1:].reshape(height, width, 3)
+def pixels_of(source):
+    """The picture in the address of an <img>: (8, 8, 4), in [0, 1]."""
+    head, data = source.split(",")
+    assert head == "data:image/png;base64"
+    return image.imread(io.BytesIO(b64decode(data, validate=True)))
 
 
 class Elements(HTMLParser):
@@ -81,19 +64,17 @@ def run():
     return run_demo(seed=3, quick=True, progress=False)
 
 
+def columns(quick):
+    """The head of the printed table."""
+    return re.split(r"  +", quick[0].stdout.splitlines()[1].strip())
+
+
 def test_demo_prints_one_row_per_method(quick):
     lines = quick[0].stdout.splitlines()
-    assert re.split(r"  +", lines[0].strip()) == [
-        "method",
-        "kernel loss",
-        "pixel error",
-        "right digit",
-        "fit s",
-        "predict s",
-        "numbers stored",
-    ]
-    assert [line.split()[0] for line in lines[2:7]] == METHODS
-    assert len({len(line) for line in lines[:7]}) == 1  # aligned
+    names = ["kernel loss", "pixel error", "right digit", "fit s", "predict s", "model MB"]
+    assert columns(quick) == ["method", *names]
+    assert [line.split()[0] for line in lines[3:8]] == METHODS
+    assert len({len(line) for line in lines[:8]}) == 1  # aligned
     assert lines[-1].startswith("wrote ")
 
 
@@ -101,8 +82,7 @@ def test_demo_figures_have_their_names_with_them_on_a_phone(quick):
     """Where there is no room for columns, each cell says which column it was."""
     text = quick[1].read_text(encoding="utf-8")
     names = [attrs["data-name"] for tag, attrs in Elements(text).found if "data-name" in attrs]
-    header = re.split(r"  +", quick[0].stdout.splitlines()[0].strip())
-    assert names == header[1:] * len(METHODS)
+    assert names == columns(quick)[1:] * len(METHODS)
     narrow = text.split("@media (max-width: 40rem)")[1]
     assert "content: attr(data-name)" in narrow
     assert ".digits { min-width: 0; }" in narrow
@@ -116,8 +96,8 @@ def test_demo_figures_make_sense(quick):
         assert 0.5 < m["right_digit"] <= 1
         assert m["fit_seconds"] > 0
         assert m["predict_seconds"] > 0
-    stored = dict(zip(METHODS, (m["numbers_stored"] for m in figures), strict=True))
-    # a sketched output keeps far less; a sketched input keeps m x m factors, less than n x n
+    stored = dict(zip(METHODS, (m["megabytes"] for m in figures), strict=True))
+    # a sketched output keeps far less
     assert max(stored["ISOKR"], stored["SISOKR"]) < stored["SIOKR"] / 4
     assert stored["SIOKR"] < stored["IOKR"]
 
@@ -126,7 +106,7 @@ def test_record_says_how_to_do_it_again(quick):
     record = quick[3]
     assert record["seed"] == 3
     assert {"skout", "numpy", "scipy", "scikit-learn", "python"} == set(record["versions"])
-    assert record["settings"]["n_train"] == QUICK.n_train
+    assert record["settings"]["n_train"] == N_TRAIN
     assert record["settings"]["output_gamma"] > 0
     assert [m["name"] for m in record["methods"]] == METHODS
     for method in record["methods"]:
@@ -144,9 +124,7 @@ def test_page_is_self_contained(quick):
     sources = [attrs["src"] for tag, attrs in elements if tag == "img"]
     assert len(sources) == N_SHOWN * (2 + len(METHODS)) + 2
     for source in sources:
-        head, data = source.split(",")
-        assert head == "data:image/png;base64"
-        assert decode_png(b64decode(data, validate=True)).shape == (8, 8, 3)
+        assert pixels_of(source).shape == (8, 8, 4)
     for tag, attrs in elements:
         assert tag != "img" or attrs["alt"]
 
@@ -155,7 +133,7 @@ def test_page_marks_wrong_completions(quick, run):
     elements = Elements(quick[1].read_text(encoding="utf-8")).found
     marks = [attrs.get("class") for tag, attrs in elements if tag == "td"]
     marks = [mark == "right" for mark in marks if mark in ("right", "wrong")]
-    shown = first_of_each(run.test.digit, 2)
+    shown = first_of_each(run.test.digit)
     assert_array_equal(np.reshape(marks, (N_SHOWN, 5)).T, [m.right[shown] for m in run.methods])
     assert 0 < np.mean(marks) < 1
 
@@ -163,14 +141,14 @@ def test_page_marks_wrong_completions(quick, run):
 def test_page_shows_the_pixels(quick, run):
     elements = Elements(quick[1].read_text(encoding="utf-8")).found
     sources = [attrs["src"] for tag, attrs in elements if tag == "img"][2:]
-    truth = decode_png(b64decode(sources[1].split(",")[1]))
-    first = first_of_each(run.test.digit, 2)[0]
+    truth = pixels_of(sources[1])[..., :3]
+    first = first_of_each(run.test.digit)[0]
     whole = np.concatenate([run.test.upper[first], run.test.lower[first]]).reshape(8, 8)
     assert np.corrcoef(truth.mean(axis=2).ravel(), whole.ravel())[0, 1] < -0.999  # dark ink
 
 
 def test_picture_can_be_read(quick):
-    pixels = decode_png(quick[2].read_bytes())
+    pixels = image.imread(quick[2])[..., :3]
     assert pixels.shape[1] > 2 * pixels.shape[0]  # wide: a row a method, a column a digit
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
 
@@ -178,7 +156,7 @@ def test_picture_can_be_read(quick):
 def test_same_seed_same_completions(quick, run):
     for ours, theirs in zip(run.methods, quick[3]["methods"], strict=True):
         assert ours.chosen == theirs["chosen"]
-        for key in ("kernel_loss", "pixel_error", "right_digit", "numbers_stored"):
+        for key in ("kernel_loss", "pixel_error", "right_digit"):
             assert_allclose(ours.metrics[key], theirs["metrics"][key], rtol=1e-10)
 
 
@@ -197,7 +175,7 @@ def test_metrics_follow_their_definitions(run):
 
 
 def test_completions_are_training_halves(run):
-    train, _ = load_halves(QUICK.n_train, QUICK.n_test, 3)
+    train, _ = load_halves(N_TRAIN, N_TEST, 3)
     known = {half.tobytes() for half in train.lower}
     for method in run.methods:
         assert all(half.tobytes() in known for half in method.lower)
@@ -223,7 +201,7 @@ def test_table_on_a_terminal_and_in_a_file(run, terminal, monkeypatch, capsys):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
-    about._show(run)
+    about._show_demo(run)
     text = capsys.readouterr().out
     assert ("\x1b[1m" in text) == terminal
     assert all(name in text for name in METHODS)
@@ -240,47 +218,11 @@ def test_progress_bar_on_a_terminal_only(terminal, monkeypatch):
     assert ("100%" in stream.getvalue()) == terminal
 
 
-def test_numbers_stored_counts_each_array_once():
-    a = np.ones((3, 4))
-    assert numbers_stored([a, {"again": a, "view": a[:]}, 5.0, "text", None]) == 12
-    assert numbers_stored([a, a[:2]]) == 12 + 8  # another selection is counted
-    assert numbers_stored(sparse.eye_array(5, format="csr")) == 5 + 5 + 6
-
-
-def test_numbers_stored_in_a_forest():
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((30, 2)), rng.standard_normal((30, 3))
-    forest = RandomForestRegressor(4, random_state=0).fit(X, Y)
-    nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
-    assert numbers_stored(forest) == nodes * (4 + 3)
-
-
-@pytest.mark.parametrize("position", range(5))
-def test_numbers_stored_agrees_with_the_pickle(position):
-    train, _ = load_halves(QUICK.n_train, QUICK.n_test, 0)
-    inputs, outputs = median_gaussian(train.upper, 0), median_gaussian(train.lower, 0)
-    model = build_methods(QUICK, inputs, outputs, 0)[position].model
-    model.fit(train.upper, train.lower)
-    vars(model.regressor_).pop("_base", None)  # the moments are for partial_fit, not to predict
-    assert_allclose(8 * numbers_stored(model), len(pickle.dumps(model)), rtol=0.1)
-
-
-def test_letters_and_colours():
-    assert draw_text("I", 1).tolist() == [[int(c) for c in row] for row in _LETTER_I]
-    assert draw_text("SISOKR FOREST", 3).shape == (21, 13 * 6 * 3)
-    assert blend(np.array([0.0, 0.5, 1.0]), (0, 0, 0), (200, 100, 50)).tolist() == [
-        [200, 100, 50],
-        [100, 50, 25],
-        [0, 0, 0],
-    ]
-
-
-_LETTER_I = ("011100", "001000", "001000", "001000", "001000", "001000", "011100")
-
-
-def test_png_round_trip():
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 9, 3), dtype=np.uint8)
-    assert_array_equal(decode_png(encode_png(pixels)), pixels)
+def test_demo_without_matplotlib_names_the_extra(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    message = "skout: The demo draws with matplotlib: pip install skout[plot]\n"
+    assert call(capsys, "demo", "--out", str(tmp_path / "page.html")) == (1, "", message)
+    assert not list(tmp_path.iterdir())
 
 
 def call(capsys, *words):
@@ -351,7 +293,8 @@ def test_python_m_skout_is_the_command():
 
 def test_demo_and_import_need_no_extra():
     code = (
-        "import sys; sys.modules['typer'] = sys.modules['rich'] = None\n"
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(['typer', 'rich', 'matplotlib'])\n"
         "import skout, skout.cli, skout.cli.demo"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -19,7 +19,6 @@ pytest.importorskip("typer.testing")
 
 import skout
 from skout import cli
-from skout.cli.columns import Spread
 from skout.cli.results import write_rows
 from skout.cli.tables import open_table, select
 from skout.datasets import load_multilabel
@@ -344,16 +343,6 @@ def test_csv_comes_back_as_it_was(cells):
         for parts in (slow, list(table.parts(["a,b"], ["t"]))):
             assert np.concatenate([p.numbers for p in parts])[:, 0].tolist() == columns["a,b"]
             assert [t for p in parts for t in p.texts["t"]] == columns["t"]
-
-
-@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6), min_size=1, max_size=6))
-def test_spread_does_not_depend_on_blocks(blocks):
-    spread = Spread()
-    for block in blocks:
-        spread.add(1e3 + np.array(block)[:, None])
-    every = 1e3 + np.concatenate(blocks)
-    assert_allclose(spread.mean, [every.mean()], rtol=1e-9, atol=1e-6)
-    assert_allclose(spread.variance, [every.var()], rtol=1e-7, atol=1e-6 * (1 + every.var()))
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one(labels_model, tables, tmp_path, call):

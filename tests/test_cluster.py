@@ -1,5 +1,6 @@
 """Rows on a cluster: whatever fits in memory must give the same there, however it is cut."""
 
+import functools
 import itertools
 import os
 import signal
@@ -11,6 +12,7 @@ from extras import extra
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import ShuffleSplit
 from threadpoolctl import threadpool_limits
 
@@ -23,16 +25,16 @@ from skout import (
     StructuredPredictor,
     iokr,
     load,
+    memory_limits,
     save,
     sisokr,
 )
-from skout import outputs as outputs_module
-from skout._numerics.arrays import float_dtype
 from skout._numerics.threads import n_threads, single_thread
-from skout.cluster import rows_of
 from skout.decoding import CandidateDecoder, shards
+from skout.decoding import outputs as outputs_module
 from skout.kernels import Gaussian, Laplacian, Linear, Mapped, Matern, Tanimoto
 from skout.losses import Huber
+from skout.rows import encoded, source
 from skout.sketches import (
     CountSketch,
     GaussianSketch,
@@ -173,12 +175,12 @@ def test_other_sketches(data, sketch):
 @pytest.mark.parametrize("alpha", [1e-6, [1e-6, 1e-3]], ids=repr)
 def test_large_rank_is_whitened_in_parts(data, monkeypatch, alpha):
     """The plan of what to whiten depends on the number of rows: of all of them, not of a block."""
-    monkeypatch.setattr("skout.accuracy._SMALL_RANK", 8)
-    monkeypatch.setattr("skout.accuracy._WHITENED", (4, 8))
+    monkeypatch.setattr("skout.basis.whitening._SMALL_RANK", 8)
+    monkeypatch.setattr("skout.basis.whitening._WHITENED", (4, 8))
     X, Y, _ = data
     here = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(X, Y)
     sizes = (90, 210, 300)
-    assert here.basis_._plan(X, 1e-6).size < here.basis_._plan(X[:90], 1e-6).size
+    assert here.basis_._plan(source(X), 1e-6).size < here.basis_._plan(source(X[:90]), 1e-6).size
     model = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(cut(X, sizes), cut(Y, sizes))
     assert model.alpha_ == here.alpha_
     assert_same(model.predict(cut(X, sizes)), here.predict(X))
@@ -245,8 +247,8 @@ def test_rows_have_the_precision_of_their_encoding(data):
     """Where they are float64, nothing may be taken for the rounding of float32."""
     X = cut(data[0].astype(np.float32), (250, 350))
     mapped = Mapped(as_float64, Gaussian(0.1))
-    assert float_dtype(rows_of(ridge(), Gaussian(0.1), X, reset=True)) == np.float32
-    assert float_dtype(rows_of(ridge(), mapped, X, reset=True)) == np.float64
+    assert encoded(ridge(), Gaussian(0.1), X, reset=True).precision == np.float32
+    assert encoded(ridge(), mapped, X, reset=True).precision == np.float64
     model, here = ridge(kernel=mapped).fit(X, data[1]), ridge(kernel=mapped)
     assert model.predict(X).dtype == np.float64
     assert_same(model.predict(X), here.fit(X.compute(), data[1]).predict(X.compute()))
@@ -324,14 +326,19 @@ def test_rows_must_be_whole(data):
         model.predict(columns)
 
 
-def test_sizes_must_be_known(data):
-    X, Y, _ = data
-    lazy = cut(X, (300, 300))
-    with pytest.raises(ValueError, match=r"X has chunks of unknown sizes.*compute_chunk_sizes\(\)"):
-        ridge().fit(lazy[lazy[:, 0] > 0], cut(Y, (300, 300)))
-    model = ridge().fit(X, Y)
-    positive = model.predict(lazy[lazy[:, 0] > 0])  # to predict, they need not
-    assert_same(positive, model.predict(X[X[:, 0] > 0]))
+def test_sizes_need_not_be_known(data):
+    X, Y, w = data
+    lazy, sizes = cut(X, (300, 300)), (300, 300)
+    chosen, here = lazy[:, 0] > 0, X[:, 0] > 0
+    expected = ridge(fit_intercept=True).fit(X[here], Y[here], w[here])
+    parts = lazy[chosen], cut(Y, sizes)[chosen], cut(w, sizes)[chosen]
+    model = ridge(fit_intercept=True).fit(*parts)
+    assert_same(model.coef_, expected.coef_)
+    positive = model.predict(lazy[chosen])
+    assert np.isnan(positive.shape[0])  # nothing was computed
+    assert_same(positive, expected.predict(X[here]))
+    with pytest.raises(ValueError, match=rf"same number of rows.*{here.sum()} and 600"):
+        ridge().fit(lazy[chosen], cut(Y, sizes))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -353,8 +360,11 @@ def test_bad_weights(data):
     sizes = (300, 300)
     with pytest.raises(ValueError, match=r"non-negative numbers.*rows 300 to 599 of sample_weight"):
         ridge().fit(cut(X, sizes), cut(Y, sizes), cut(np.where(np.arange(N) == 400, -1, w), sizes))
-    with pytest.raises(ValueError, match="sample_weight must have a positive sum"):
-        ridge().fit(cut(X, sizes), cut(Y, sizes), cut(0.0 * w, sizes))
+    machine = KernelMachine("gaussian", SubSample(20), random_state=0)
+    widths = [ridge(kernel=Gaussian(gamma)) for gamma in ("scale", "median", 0.1)]
+    for model in (*widths, machine):
+        with pytest.raises(ValueError, match="sample_weight must have a positive sum"):
+            model.fit(cut(X, sizes), cut(Y, sizes), cut(0.0 * w, sizes))
 
 
 def test_what_needs_all_rows_is_refused(data, monkeypatch):
@@ -365,7 +375,7 @@ def test_what_needs_all_rows_is_refused(data, monkeypatch):
             model.fit(X, Y)
     with pytest.raises(ValueError, match="use PivotedCholesky"):
         ridge(sketch=SubSample(10, "leverage")).fit(X, Y)
-    monkeypatch.setattr("skout.chunks._MOST_ROWS", 100)
+    monkeypatch.setattr("skout.rows.dask._MOST_ROWS", 100)
     with pytest.raises(ValueError, match="600 of the 600 rows of X would be brought here"):
         ridge(sketch=GaussianSketch(10)).fit(X, Y)
 
@@ -482,6 +492,7 @@ def test_outputs_as_delayed_lists():
     here = sisokr("gaussian", "ngram", **sketches).fit(X, words)
     model = sisokr("gaussian", "ngram", **sketches).fit(blocks(X, sizes), blocks(words, sizes))
     assert model.predict(cut(X, sizes)).compute().tolist() == list(here.predict(X))
+    model.decoder_.find_pool()
     assert list(model.decoder_.pool_) == list(here.decoder_.pool_)
     shards = model.predict(cut(X, sizes), blocks(words[:20], (3, 17)))
     assert shards.compute().tolist() == list(here.predict(X, words[:20]))
@@ -501,8 +512,9 @@ def test_default_candidates_are_looked_for_when_wanted(labels, monkeypatch):
     np.testing.assert_array_equal(few.predict(X, C), here.predict(X, C))
     monkeypatch.undo()
     np.testing.assert_array_equal(model.predict(cut(X, sizes)).compute(), here.predict(X))
-    np.testing.assert_array_equal(model.decoder_.pool_, here.decoder_.pool_)
+    assert not hasattr(model.decoder_, "pool_")  # they were found on the workers
     np.testing.assert_array_equal(model.predict(X), here.predict(X))
+    np.testing.assert_array_equal(model.decoder_.pool_, here.decoder_.pool_)
     np.testing.assert_array_equal(model.predict(X, pool), here.predict(X, C))  # embedded before
     model.fit(X[:50], Y[:50])
     assert len(model.decoder_.pool_) < len(here.decoder_.pool_)
@@ -538,7 +550,7 @@ def test_copies_that_round_differently_tie():
     first = shards._Best(*(np.array([[value]]) for value in (0, 1.0, 5)))
     copy = shards._Best(*(np.array([[value]]) for value in (1, 1.0 + 1e-15, 5)))
     other = shards._Best(*(np.array([[value]]) for value in (2, 1.0 + 2e-15, 6)))
-    merged = shards._merge([first, copy, other], k=3)
+    merged = functools.reduce(shards._Merge(3).combine, [first, copy, other])
     assert merged.indices.tolist() == [[2, 0, 1]]
     assert merged.scores[0, 1] == merged.scores[0, 2]
 
@@ -553,12 +565,22 @@ def test_bad_candidates(labels):
         model.rank(X, cut(C, (65, 65)), k=131)
     with pytest.raises(ValueError, match="one pool for all rows"):
         model.rank(lazy, [C[:3]] * N, k=1)
+    for sizes in ((0,), (0, 0)):
+        with pytest.raises(ValueError, match="candidates is empty"):
+            model.predict(X, cut(C[:0], sizes))
     built = StructuredPredictor(ridge(), KernelBasis("f1", SubSample(20)), "label_sets")
-    with pytest.raises(TypeError, match='use decoder="candidates"'):
-        built.fit(lazy, cut(Y, (300, 300)))
     built.fit(X, Y)
     with pytest.raises(TypeError, match="predict on a cluster needs candidates"):
         built.predict(lazy)
+
+
+def test_other_decoders_learn_from_the_distinct_outputs(labels):
+    X, Y, _ = labels
+    basis = KernelBasis("f1", SubSample(20), random_state=0)
+    here = StructuredPredictor(ridge(), basis, "label_sets").fit(X, Y)
+    model = StructuredPredictor(ridge(), basis, "label_sets")
+    model.fit(cut(X, (7, 300, 293)), cut(Y, (7, 300, 293)))
+    np.testing.assert_array_equal(model.predict(X), here.predict(X))
 
 
 def test_light_decoders_travel(labels):
@@ -726,10 +748,13 @@ def test_a_worker_dies_with_coordinates_that_are_kept(client, data):
 
 def test_a_large_array_is_not_gathered_for_other_regressors():
     X = da.zeros((400_000, 100), chunks=(100_000, 100))  # 305 MiB
-    with pytest.raises(ValueError, match=r"400000 rows of X, 305 MiB.*X\.compute\(\)"):
-        np.asarray(chunked(X))
+    with (
+        memory_limits(coordinates_mb=256),
+        pytest.raises(ValueError, match=r"400000 rows of X, 305 MiB.*X\.compute\(\)"),
+    ):
+        StructuredPredictor(DummyRegressor(), "linear").fit(X, np.ones((400_000, 1)))
     weights = da.ones(400_000, chunks=100_000)
-    assert np.asarray(chunked(weights, "sample_weight")).sum() == 400_000
+    assert np.asarray(source(weights, "sample_weight")).sum() == 400_000
 
 
 @pytest.mark.parametrize(

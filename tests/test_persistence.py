@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skout
-from skout import decoding, kernels, persistence, sketches
+from skout import decoding, kernels, losses, persistence, predictors, regressors, sketches
 from skout.basis import KernelBasis
 from skout.decoding import CandidateDecoder, CandidateSets, FaissIndex
 from skout.kernels import Gaussian, Mapped, NGram, PackedBits
@@ -618,6 +618,31 @@ def test_description(tmp_path):
     assert inner["components_"]["bytes"] == components.nbytes
     total = sum(array.nbytes for name, array in read_file(path)[1].items() if name.isdigit())
     assert found["parts"]["bytes"] == total  # what is shared counts once
+
+
+def classes_in(path):
+    """The names of classes in a file, each that of an object or of a type."""
+    metadata, arrays = read_file(path)
+    nodes = json.loads(arrays["structure"].tobytes())["nodes"]
+    found = [node.get("class") for node in nodes]
+    found += [node["name"] for node in nodes if node["kind"] == "type"]
+    return {json.loads(metadata["about"])["class"], *filter(None, found)}
+
+
+@each_case
+def test_files_name_no_module_of_ours(name, tmp_path):
+    skout.save(fitted(name), tmp_path / "model")
+    own = {one for one in classes_in(tmp_path / "model") if one.startswith("skout")}
+    assert own
+    assert {one for one in own if one.count(".") > 1} == set()
+
+
+def test_no_two_classes_have_one_name_in_files():
+    modules = (decoding, kernels, losses, predictors, regressors, sketches)
+    exported = [getattr(module, name) for module in modules for name in module.__all__]
+    kinds = {one for one in exported if inspect.isclass(one) and not inspect.isabstract(one)}
+    assert {classes.name_of(one): one for one in kinds}.items() <= classes.CLASSES.items()
+    assert len({classes.name_of(one) for one in kinds}) == len(kinds) > 40
 
 
 @each_case

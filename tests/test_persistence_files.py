@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge
 import skout
 from skout import persistence
 from skout.kernels import Gaussian
-from skout.persistence import FileError, describe, files
+from skout.persistence import FileError, describe, files, values
 from skout.persistence.files import read_file, write_file
 
 FILES = Path(__file__).parent / "files"
@@ -560,6 +560,12 @@ def test_old_files_are_read(path):
         assert predicted == expected["predicted"]
     else:
         assert_allclose(predicted, expected["predicted"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["skout.FaissIndex", "skout.decoding.index.FaissIndex"])
+def test_what_an_index_takes_is_counted_by_either_name(name):
+    state = {"embedding_": np.zeros((10, 3))}
+    assert values._grown(name, state) == state["embedding_"].nbytes
 
 
 def test_migrations_are_applied_in_turn(tmp_path, monkeypatch):

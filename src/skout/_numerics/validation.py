@@ -31,6 +31,7 @@ __all__ = [
     "check_rng",
     "check_size",
     "check_task_matrix",
+    "check_total_weight",
     "check_weights",
     "resolve",
     "spawn_seed",
@@ -199,9 +200,14 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
-    if weights.sum() <= 0:
-        raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+    check_total_weight(weights.sum())
     return weights
+
+
+def check_total_weight(total: float) -> None:
+    """Raise where the weights of all rows sum to zero."""
+    if total <= 0.0:
+        raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
 
 
 def check_columns(A: Any, B: Any, kernel: str) -> None:

@@ -8,6 +8,7 @@ from .results import check_place
 
 if TYPE_CHECKING:
     import typer
+    from rich.console import Console
 
     from .demo import DemoRun
 
@@ -57,9 +58,11 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
         check_place(json_file, "--json")
 
     from .demo import run_demo, write_page, write_picture
+    from .demo.page import load_matplotlib
 
+    load_matplotlib()  # says what to install, before any work
     run = run_demo(seed=seed, quick=quick)
-    _show(run)
+    _show_demo(run)
     written = [write_page(run, out), write_picture(run, out.with_suffix(".png"))]
     if json_file is not None:
         json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
@@ -119,54 +122,43 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
 
 def _show_datasets(rows: list[dict[str, object]]) -> None:
     """Print the table of data sets."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("name", "rows", "features", "outputs", "kind", "licence", "at hand"):
-        number = name in ("rows", "features", "outputs")
-        table.add_column(name, justify="right" if number else "left", no_wrap=name != "licence")
+    names = ["name", "rows", "features", "outputs", "kind", "licence", "at hand"]
+    cells = []
     for row in rows:
-        counts = (f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs"))
+        counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
         mark = "yes" if row["at_hand"] else "no"
-        table.add_row(str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)  # one line a data set
-    console.print(table)
+        cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark])
+    _print_table(names, cells, left=("name", "kind", "licence", "at hand"))
 
 
-def _show(run: "DemoRun") -> None:
-    """Print the table: drawn on a terminal, aligned text anywhere else."""
-    from rich.console import Console
+def _show_demo(run: "DemoRun") -> None:
+    """Print the table, the best figure of each column in bold."""
+    from .demo.run import table
 
-    from .demo.table import plain_table
-
-    console = Console()
-    if console.is_terminal:
-        console.print(_rich_table(run))
-    else:
-        print(plain_table(run))
+    names, texts = table(run)
+    styled = [[f"[bold]{text}[/]" if best else text for text, best in row] for row in texts]
+    rows = [[method.name, *row] for method, row in zip(run.methods, styled, strict=True)]
+    console = _print_table(["method", *names], rows, left=("method",))
     console.print(_NOTE, style="dim", highlight=False, soft_wrap=True)
 
 
-def _rich_table(run: "DemoRun") -> object:
-    """Return the table for a terminal, the best figure of each column in bold."""
+def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...]) -> "Console":
+    """Print a table: columns in `left` begin at the left, the others are numbers."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
 
-    from .demo.table import HEADER, best_cells, cells
-
     table = Table(box=SIMPLE_HEAD)
-    for j, name in enumerate(HEADER):
-        table.add_column(name, justify="right" if j else "left")
-    for row, marks in zip(cells(run), best_cells(run), strict=True):
-        styled = (
-            f"[bold]{text}[/]" if best else text for text, best in zip(row, marks, strict=True)
-        )
-        table.add_row(*styled)
-    return table
+    for name in names:
+        justify: Any = "left" if name in left else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "licence")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)  # one line a row
+    console.print(table)
+    return console
 
 
 def _add_inspect(app: "typer.Typer") -> None:

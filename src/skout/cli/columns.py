@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from ..kernels.smiles import molecules
 from .tables import Part, Table
 
-__all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Spread", "Texts"]
+__all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Texts"]
 
 
 @dataclass
@@ -59,14 +60,13 @@ class Inputs:
         """Whether `learn` must be called."""
         return self.standardize or self.missing == "mean"
 
-    def learn(self, spread: "Spread") -> None:
-        """Keep the means and scales of the training rows."""
-        empty = np.flatnonzero(spread.n == 0)
+    def learn(self, scaler: StandardScaler) -> None:
+        """Keep the means and scales of the training rows, which `scaler` has seen."""
+        empty = np.flatnonzero(scaler.n_samples_seen_ == 0)
         if len(empty):
             name = self.columns[empty[0]]
             raise ValueError(f"Column {name!r} has no value at all: leave it out with --drop.")
-        self.means = spread.mean.tolist()
-        self.scales = np.where(spread.variance > 0.0, np.sqrt(spread.variance), 1.0).tolist()
+        self.means, self.scales = scaler.mean_.tolist(), scaler.scale_.tolist()
 
     def read(self, table: Table, part: Part) -> Any:
         """Return the X of some rows; the inputs are the first of the part's numbers."""
@@ -76,38 +76,6 @@ class Inputs:
         if self.missing == "mean":
             X = np.where(np.isnan(X), self.means, X)
         return (X - self.means) / self.scales if self.standardize else X
-
-
-class Spread:
-    """Means and variances of columns that come in blocks, accurate also far from zero.
-
-    Attributes
-    ----------
-    n : ndarray of int
-        How many numbers each column has; missing ones are left out.
-    mean : ndarray
-    """
-
-    def __init__(self) -> None:
-        self.n = np.zeros(1, dtype=int)
-        self.mean = self._squares = np.zeros(1)
-
-    def add(self, X: np.ndarray) -> None:
-        """Show it a block of rows, NaN where a number is missing."""
-        filled = ~np.isnan(X)
-        own_n = filled.sum(axis=0)
-        own = np.where(filled, X, 0.0).sum(axis=0) / np.maximum(own_n, 1)
-        squares = (np.where(filled, X - own, 0.0) ** 2).sum(axis=0)
-        n = self.n + own_n
-        share = own_n / np.maximum(n, 1)
-        self._squares = self._squares + squares + (own - self.mean) ** 2 * (self.n * share)
-        self.mean = self.mean + (own - self.mean) * share
-        self.n = n
-
-    @property
-    def variance(self) -> np.ndarray:
-        """That of all rows so far."""
-        return self._squares / np.maximum(self.n, 1)
 
 
 class Outputs(ABC):

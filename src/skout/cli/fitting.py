@@ -6,11 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sklearn.preprocessing import StandardScaler
+
 from .. import save
 from ..rows import Blocks
 from ..rows.stream import join
 from .choosing import choose_columns
-from .columns import Inputs, Outputs, Spread
+from .columns import Inputs, Outputs
 from .progress import note, progress
 from .settings import Settings, as_record, build_model
 from .tables import Part, Table, listed, open_table
@@ -76,19 +78,19 @@ def survey(
         All rows, if they take no more memory than the budget.
     """
     kept: list[Part] | None = []
-    n, size, spread = 0, 0, Spread()
+    n, size, scaler = 0, 0, StandardScaler()
     for part in progress(table.parts(*_wanted(inputs, outputs), inputs.gaps), "reading"):
         n += len(part)
         outputs.learn(part)
         if inputs.learns:
-            spread.add(part.numbers[:, : len(inputs.columns)])
+            scaler.partial_fit(part.numbers[:, : len(inputs.columns)])
         size += part.nbytes
         if size > budget:
             kept = None
         elif kept is not None:
             kept.append(part)
     if inputs.learns:
-        inputs.learn(spread)
+        inputs.learn(scaler)
     return n, kept
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from .. import load, save
 from .._numerics.arrays import n_rows, take
@@ -23,7 +24,7 @@ from ..metrics import (
 )
 from ..persistence import describe
 from ..rows.stream import join
-from .columns import OUTPUTS, Inputs, Outputs, Spread
+from .columns import OUTPUTS, Inputs, Outputs
 from .progress import progress
 from .settings import MODULES
 from .tables import Part, Table, is_table, listed, open_table, select
@@ -257,16 +258,16 @@ class _NumberScore:
     def __init__(self) -> None:
         self.n = 0
         self._errors: Any = 0.0
-        self._spread = Spread()
+        self._scaler = StandardScaler()
 
     def add(self, truth: np.ndarray, found: np.ndarray) -> None:
         errors = truth - np.reshape(found, truth.shape)
         self._errors = self._errors + (errors**2).sum(axis=0)
-        self._spread.add(truth)
+        self._scaler.partial_fit(truth)
         self.n += len(truth)
 
     def result(self) -> dict[str, float | None]:
-        errors, variance = self._errors / self.n, self._spread.variance
+        errors, variance = self._errors / self.n, self._scaler.var_
         has_r2 = bool((variance > 0.0).all())  # a constant column has none
         r2 = float(np.mean(1.0 - errors / np.where(variance > 0.0, variance, 1.0)))
         return {"rmse": float(np.sqrt(errors.mean())), "r2": r2 if has_r2 else None}

@@ -183,12 +183,12 @@ def _by_shards(
     decoder: Any, F: Any, shards: Dask, k: int, finish: Any, tail: tuple[int, ...], dtype: Any
 ) -> Any:
     """Search each shard for each block of rows, merge, and finish; lazily, if F is on a cluster."""
+    if len(shards) == 0:
+        raise ValueError("candidates is empty: give at least one object to choose from.")
     able(decoder, "embed", "without_pool", "rank", by="A search of candidates on a cluster")
     light = broadcast(decoder.without_pool())
-    starts = [int(start) for start in shards.starts[:-1]]
     embedded = [
-        task(_embed_shard, part, light, start)
-        for part, start in zip(shards.parts, starts, strict=True)
+        task(_embed_shard, shards.parts[i], light, int(shards.starts[i])) for i in shards.filled
     ]
     queries, sizes = blocks_of(F)
     blocks = []

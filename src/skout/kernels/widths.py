@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.validation import check_choice, check_number
+from .._numerics.namespace import cast, namespace, ones
+from .._numerics.validation import check_choice, check_number, check_total_weight
 from ..rows import Reduction, Survey, to_host
 from .base import Kernel
 from .distances import SquaredDistances, manhattan
@@ -94,23 +95,22 @@ class Spread(Reduction):
     """The variance of all the numbers in the rows, as scikit-learn's "scale" takes it."""
 
     def on(self, place: Any) -> Reduction:
-        return _CardSpread()
+        return self
 
     def __call__(self, A: Any, weights: Any = None) -> _Spread:
-        b, d = A.shape
-        w = np.ones(b) if weights is None else weights
+        (b, d), xp = A.shape, namespace(A)
+        w = ones(b, A) if weights is None else cast(weights, np.float64)
         total = d * float(w.sum())
         mean = float(w @ _row_sums(A)) / total if total else 0.0
         if sparse.issparse(A):
             away = A.copy()
             away.data = (away.data.astype(np.float64) - mean) ** 2
-            zeros = d - np.diff(A.indptr)
-            squares = float(w @ (_row_sums(away) + zeros * mean**2))
+            squares = _row_sums(away) + (d - np.diff(A.indptr)) * mean**2
             low, high = (np.asarray(end.todense()).ravel() for end in (A.min(0), A.max(0)))
         else:
-            squares = float(w @ ((A - mean) ** 2).sum(axis=1, dtype=np.float64))
-            low, high = A.min(axis=0), A.max(axis=0)
-        return _Spread(total, mean, squares, d, low, high)
+            squares = _row_sums((A - mean) ** 2)
+            low, high = to_host(xp.amin(A, axis=0)), to_host(xp.amax(A, axis=0))
+        return _Spread(total, mean, float(w @ squares), d, low, high)
 
     def combine(self, total: _Spread | None, part: _Spread) -> _Spread:
         if total is None:
@@ -123,21 +123,9 @@ class Spread(Reduction):
         return _Spread(weight, total.mean + share * away, squares, total.d, *ends)
 
 
-class _CardSpread(Spread):
-    """The same of tensors."""
-
-    def __call__(self, A: Any, weights: Any = None) -> _Spread:
-        A = A.double()
-        w = A.new_ones(len(A)) if weights is None else weights.double()
-        total = A.shape[1] * float(w.sum())
-        mean = float(w @ A.sum(dim=1)) / total if total else 0.0
-        squares = float(w @ (A - mean).square().sum(dim=1))
-        ends = (to_host(end) for end in (A.amin(dim=0), A.amax(dim=0)))
-        return _Spread(total, mean, squares, A.shape[1], *ends)
-
-
-def _row_sums(A: Any) -> np.ndarray:
-    return np.asarray(A.sum(axis=1, dtype=np.float64)).ravel()
+def _row_sums(A: Any) -> Any:
+    sums = A.sum(axis=1, dtype=namespace(A).float64)
+    return np.asarray(sums).ravel() if sparse.issparse(A) else sums
 
 
 def some_positions(
@@ -148,6 +136,7 @@ def some_positions(
         index = np.arange(n)
     else:
         weights = np.asarray(weights, dtype=np.float64)
+        check_total_weight(weights.sum())
         index = np.flatnonzero(weights)
         weights = weights[index] if np.ptp(weights[index]) > 0 else None
     if len(index) > _MEDIAN_ROWS and weights is None:
@@ -161,6 +150,7 @@ def some_positions(
 
 def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
+    check_total_weight(spread.weight)
     d, variance = spread.d, spread.variance
     if unit == "squared":
         return d * variance

@@ -17,7 +17,12 @@ from tqdm.auto import tqdm
 from .._estimators import PartsByName
 from .._numerics.arrays import take
 from .._numerics.linalg import EPS, square_root
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+)
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel

@@ -17,7 +17,13 @@ from .._estimators import PartsByName, all_at_once
 from .._numerics.arrays import astype, row_keys, take, unique
 from .._numerics.linalg import check_definite, large_matrices_on
 from .._numerics.threads import map_blocks
-from .._numerics.validation import check_alphas, check_choice, check_number, check_rng
+from .._numerics.validation import (
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+    check_total_weight,
+)
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
@@ -418,6 +424,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         total = sum_moments(moments, np.ones(len(moments), dtype=bool))
+        check_total_weight(total.weight)
         if parts:
             roles = np.array(parts).T  # (n_splits, n_groups), see groups_of_splits
 

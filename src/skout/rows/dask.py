@@ -99,6 +99,11 @@ class Dask(Source):
         return sizes, np.empty((0, *(shapes.pop() if shapes else ())), dtype=dtype)
 
     @property
+    def _known_sizes(self) -> tuple[int, ...] | None:
+        """Rows of each part where they are known without computing anything."""
+        return self.__dict__.get("_found", (self._sizes, None))[0]
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Rows of each part."""
         return self._found[0] if self._sizes is None else self._sizes
@@ -135,7 +140,7 @@ class Dask(Source):
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Dask:
         encode = function if self.encode is None else _Chain((self.encode, function))
-        return Dask(self.parts, self.name, self._sizes, like, encode)
+        return Dask(self.parts, self.name, self._known_sizes, like, encode)
 
     def subset(self, index: np.ndarray) -> Dask:
         found = [(i, local) for i, local in self.locate(index) if len(local)]
@@ -153,12 +158,14 @@ class Dask(Source):
         return self._answered([("take", index)])[0]
 
     def here(self) -> Any:
-        n, row = len(self), int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
-        if n * row > limits().coordinates_bytes:
+        needed = len(self) * int(np.prod(self.tail, dtype=int)) * self.dtype.itemsize
+        most = limits().coordinates_bytes
+        if needed > most:
             raise ValueError(
-                f"All {n} rows of {self.name} would be brought here, {n * row / 2**30:.1f} GiB. "
-                "Use a model that passes over them where they lie, such as KernelRidge with a "
-                "sketch, or compute them yourself."
+                f"All {len(self)} rows of {self.name}, {needed / 2**20:,.0f} MiB, would be brought "
+                f"here, more than the {most / 2**20:,.0f} MiB of memory_limits(coordinates_mb=...)."
+                " Use an estimator that leaves rows on the cluster, such as KernelRidge with a "
+                f"sketch; or, if they fit into memory, give {self.name}.compute()."
             )
         return join(compute(self._tasks(_as_they_are)))
 
@@ -220,7 +227,7 @@ class Dask(Source):
         tasks = [
             task(_mapped, part, self._place(i), send, nothing) for i, part in enumerate(self.parts)
         ]
-        sizes = [np.nan] * len(tasks) if self._sizes is None else self._sizes
+        sizes = [np.nan] * len(tasks) if self._known_sizes is None else self._known_sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
 
     def collect(
@@ -281,7 +288,7 @@ class Dask(Source):
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
     def _place(self, i: int) -> _Place:
-        if self._sizes is None and "_found" not in self.__dict__:
+        if self._known_sizes is None:
             return _Place(f"block {i} of {self.name}", self.encode)
         return _Place(
             f"rows {self.starts[i]} to {self.starts[i + 1] - 1} of {self.name}", self.encode

@@ -203,7 +203,7 @@ class Source(ABC):
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return 1 + len(self.tail)
 
     @property
     def dtype(self) -> np.dtype:

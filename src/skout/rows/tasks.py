@@ -91,11 +91,11 @@ def from_blocks(
     import dask.array as da
 
     meta = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    arrays = [
-        da.from_delayed(block, (size, *tail), dtype, meta)
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
-    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+    # dask would leave out the blocks that it knows to be empty
+    arrays = [da.from_delayed(block, (np.nan, *tail), dtype, meta) for block in blocks]
+    whole = da.concatenate(arrays, allow_unknown_chunksizes=True)
+    chunks = (tuple(sizes), *((size,) for size in tail))
+    return da.Array(whole.dask, whole.name, chunks, dtype, meta)
 
 
 def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:

@@ -1,18 +1,9 @@
 """The demonstration: complete handwritten digits, with five maps through one predictor.
 
-Nothing here prints or needs an extra; the command line (`skout demo`) does the talking.
+Nothing here prints; the command line (`skout demo`) does the talking.
 """
 
-from .page import write_page
-from .picture import write_picture
+from .page import write_page, write_picture
 from .run import DemoRun, MethodRun, run_demo
-from .storage import numbers_stored
 
-__all__ = [
-    "DemoRun",
-    "MethodRun",
-    "numbers_stored",
-    "run_demo",
-    "write_page",
-    "write_picture",
-]
+__all__ = ["DemoRun", "MethodRun", "run_demo", "write_page", "write_picture"]
