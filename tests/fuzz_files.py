@@ -41,7 +41,8 @@ from sklearn.svm import SVR
 
 import skout
 from skout import persistence
-from skout.kernels import NGram
+from skout.decoding import CandidateDecoder
+from skout.kernels import Kernel, NGram, Ragged
 from skout.persistence import FileError
 from skout.sketches import SubSample
 
@@ -76,6 +77,34 @@ def characters() -> Any:
 
     sizes = {"width": 8, "n_layers": 1, "n_heads": 2, "feed_forward": 8, "max_length": 32}
     return neural(functools.partial(CharTransformer, **sizes))
+
+
+class Letters(Kernel):
+    """A kernel of a user, with ragged rows."""
+
+    def __init__(self, bias: float = 1.0) -> None:
+        self.bias = bias
+
+    def encode(self, objects: Any) -> Any:
+        if isinstance(objects, Ragged):
+            return objects
+        lengths = np.cumsum([0, *map(len, objects)])
+        return Ragged(lengths, np.array([ord(letter) % 32 for letter in "".join(objects)]))
+
+    def _counts(self, rows: Any) -> np.ndarray:
+        counts = np.zeros((len(rows), 32))
+        np.add.at(counts, (rows.row_numbers, rows.columns[0]), 1.0)
+        return counts
+
+    def against(self, B: Any) -> Any:
+        return lambda A, _out=None: self._counts(A) @ self._counts(B).T + self.bias
+
+    def diag(self, A: Any) -> np.ndarray:
+        return (self._counts(A) ** 2).sum(axis=1) + self.bias
+
+
+class Search(CandidateDecoder):
+    """A decoder of a user."""
 
 
 # name -> (what makes a model, X, Y)
@@ -119,10 +148,11 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         SETS,
     ),
     "text": (lambda: make_pipeline(CountVectorizer(analyzer="char"), Ridge()), WORDS, SETS),
+    "own parts": (lambda: skout.iokr(Letters(), Letters(), decoder=Search()), WORDS, WORDS),
     "network": (lambda: neural(network), X, SETS),
     "characters": (characters, WORDS, SETS),
 }
-MODULES = {"network": network}
+MODULES = [network, Letters, Search]
 
 
 @functools.cache

@@ -75,8 +75,8 @@ def check_kernel(kernel: Any, objects: Any) -> None:
 def _check_rows(kernel: Kernel, rows: Any) -> None:
     """Encoded rows can be indexed, and are a matrix where the kernel takes vectors."""
     assert hasattr(rows, "ndim"), (
-        f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which cannot be indexed "
-        "as rows are: return a matrix, an array of objects (skout.kernels.as_objects) or Rows"
+        f"{type(kernel).__name__}.encode returned {type(rows).__name__}, which is no form of "
+        "rows: return a matrix, an array of objects (skout.kernels.as_objects) or Rows"
     )
     kernel._check_columns(rows, rows)
 

@@ -60,12 +60,16 @@ class Rows(ABC):
     >>> class Intervals(Rows):
     ...     def __init__(self, ends):
     ...         self.ends = ends  # (n, 2)
+    ...
     ...     def __len__(self):
     ...         return len(self.ends)
+    ...
     ...     def __getitem__(self, index):
     ...         return Intervals(self.ends[index])
+    ...
     ...     def keys(self):
     ...         return [tuple(ends) for ends in self.ends.tolist()]
+    ...
     ...     @classmethod
     ...     def concatenate(cls, parts):
     ...         return cls(np.concatenate([part.ends for part in parts]))

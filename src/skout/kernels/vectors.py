@@ -29,6 +29,7 @@ class VectorKernel(Kernel):
     >>> class Affine(VectorKernel):
     ...     def against(self, B):
     ...         return lambda A, out=None: 1.0 + A @ B.T
+    ...
     ...     def diag(self, A):
     ...         return 1.0 + (A * A).sum(1)
     >>> Affine()(np.array([[1.0], [2.0]]))

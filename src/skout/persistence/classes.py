@@ -180,7 +180,9 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
 
 
 def _leave_out_own(item: Any, state: dict[str, Any]) -> None:
-    """Let a decoder that a user wrote say what it is without candidates."""
+    """Let a decoder that a user wrote and fitted say what it is without candidates."""
+    if state.keys() <= item.get_params(deep=False).keys():
+        return
     if not hasattr(item, "without_pool"):
         raise ValueError(
             f"{type(item).__name__} has no method without_pool, which would return a copy without "

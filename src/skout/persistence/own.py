@@ -37,8 +37,6 @@ def node(writer: Any, item: Any, path: str) -> dict[str, Any]:
             "attributes are checked in a way of their own, and cannot be saved. Hold a "
             f"{base.__name__} as a parameter instead."
         )
-    if not hasattr(item, "__dict__"):
-        raise TypeError(f"{where} is of the type {kind.__name__}, whose slots cannot be saved.")
     state = saved_state(item, writer.candidates)
     wrong = not_attributes(kind, state)
     if wrong:
