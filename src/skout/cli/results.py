@@ -2,13 +2,12 @@
 
 import csv
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from .._numerics.files import replacing
 from .._numerics.validation import check_choice
 
 __all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
@@ -72,29 +71,11 @@ def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
     """
     if out == "-":
         return _WRITERS[form](blocks, sys.stdout)
-    with _in_place_of(Path(out)) as part:
+    with replacing(out) as part:
         if form == "parquet":
             return _write_parquet(blocks, part)
         with open(part, "w", encoding="utf-8", newline="") as file:
             return _WRITERS[form](blocks, file)
-
-
-@contextmanager
-def _in_place_of(path: Path) -> Iterator[Path]:
-    """Yield where to write; the file takes its place once it is complete.
-
-    A link stays one, and what is no regular file (a pipe, a device) is written into.
-    """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    path = path.resolve()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _n_rows(block: Columns) -> int:
