@@ -19,8 +19,25 @@ from .tables import Part, Table
 __all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Texts"]
 
 
+class _Columns:
+    """Columns that are read as numbers, or as text."""
+
+    columns: list[str]
+    is_text: Any
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
+
+
 @dataclass
-class Inputs:
+class Inputs(_Columns):
     """Columns of numbers, or one of text or SMILES.
 
     Parameters
@@ -39,16 +56,6 @@ class Inputs:
     missing: str = "error"
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
 
     @property
     def gaps(self) -> list[str]:
@@ -78,28 +85,17 @@ class Inputs:
         return (X - self.means) / self.scales if self.standardize else X
 
 
-class Outputs(ABC):
+class Outputs(_Columns, ABC):
     """Columns that hold the objects to predict."""
 
     kind: str
-    columns: list[str]
 
     @property
     def is_text(self) -> bool:
         """Whether its columns are read as text."""
         return False
 
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
-
-    def learn(self, part: Part) -> None:  # noqa: B027  most have nothing to learn
+    def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
 
     @abstractmethod
