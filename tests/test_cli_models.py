@@ -205,7 +205,7 @@ def test_numbers_with_scaled_inputs_and_a_path(memory, tables, tmp_path, call):
     scaler = StandardScaler().fit(X[:N_TRAIN])
     Y = np.column_stack([COLUMNS["y"], COLUMNS["z"]])
     expected = skout.KernelRidge(
-        "gaussian", SubSample(40), [1e-6, 1e-2], fit_intercept=True, random_state=0
+        "gaussian", SubSample(40), alpha=[1e-6, 1e-2], fit_intercept=True, random_state=0
     ).fit(scaler.transform(X[:N_TRAIN]), Y[:N_TRAIN])
     assert json.loads(out)["alpha"] == expected.alpha_
     F = expected.predict(scaler.transform(X[N_TRAIN:]))

@@ -619,7 +619,7 @@ def test_bad_data(X, Z, message):
 
 def test_the_third_argument_of_fit_is_the_weight():
     X, Z = problem(40)
-    model = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    model = NeuralRegressor(Small, loss="huber", training=quick(), device="cpu", random_state=0)
     weight = np.linspace(0.0, 2.0, 40)
     named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
     assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
@@ -635,7 +635,9 @@ def test_an_interrupted_fit_changes_nothing():
             raise KeyboardInterrupt
         return 0.0
 
-    model = NeuralRegressor(Small, "huber", quick(), validation=0.2, metric=metric, device="cpu")
+    model = NeuralRegressor(
+        Small, loss="huber", training=quick(), validation=0.2, metric=metric, device="cpu"
+    )
     expected = model.fit(X, Z).predict(X)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :4], Z)
@@ -659,7 +661,7 @@ def test_bad_residuals():
 
 def test_estimator_manners():
     X, Z = problem(60)
-    model = NeuralRegressor(Small, Huber(0.5), quick(), device="cpu", random_state=0)
+    model = NeuralRegressor(Small, loss=Huber(0.5), training=quick(), device="cpu", random_state=0)
     before = repr(model.get_params())
     model.fit(X, Z)
     assert repr(model.get_params()) == before
@@ -702,7 +704,7 @@ def test_the_residual_of_the_basis_reaches_the_loss(monkeypatch):
 
     monkeypatch.setattr(NeuralRegressor, "fit", spy)
     basis = KernelBasis("tanimoto", SubSample(4), whiten="eigh", random_state=0)
-    regressor = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    regressor = NeuralRegressor(Small, loss="huber", training=quick(), device="cpu", random_state=0)
     StructuredPredictor(regressor, basis).fit(X, Y)
     assert_allclose(seen[0], basis.fit(Y).residual(Y))
     assert seen[0].max() > 0.1

@@ -142,7 +142,7 @@ def test_two_different_sketches():
     X, Y, X_te, C = problem(5)
     s_X, s_Y = SKETCHES["subsample"](9), SKETCHES["gaussian"](6)
     model = StructuredPredictor(
-        KernelRidge(Gaussian(0.5), s_X, LAM, random_state=1),
+        KernelRidge(Gaussian(0.5), s_X, alpha=LAM, random_state=1),
         KernelBasis(Linear(), s_Y, random_state=2),
     ).fit(X, Y)
     R_X = s_X.draw(len(X), np.random.default_rng(1)).toarray()

@@ -41,7 +41,7 @@ def data(n=60, d=3, seed=0, outputs=2):
 
 
 def ridge(sketch=None, alpha=1e-3, **params):
-    return KernelRidge(Gaussian(GAMMA), sketch, alpha, random_state=0, **params)
+    return KernelRidge(Gaussian(GAMMA), sketch, alpha=alpha, random_state=0, **params)
 
 
 def kernel(A, B):
@@ -310,7 +310,7 @@ def test_the_seed_deals_the_folds(sketch):
     X, Y, _ = data()
     kinds = [0, 0, 1, np.random.default_rng(0), np.random.default_rng(0)]
     tables = [
-        KernelRidge(Gaussian(GAMMA), sketch, ALPHAS, random_state=seed)
+        KernelRidge(Gaussian(GAMMA), sketch, alpha=ALPHAS, random_state=seed)
         .fit(X, Y)
         .cv_results_["fold_mse"]
         for seed in kinds
@@ -580,7 +580,7 @@ def test_strings_as_inputs(sketch):
     words = ["a", "ab", "abc", "b", "bb", "abcd", "", "abab"]
     lengths = np.array([len(word) for word in words], dtype=float)
     model = KernelRidge(
-        lambda A, B: np.outer([len(a) for a in A], [len(b) for b in B]), sketch, 1e-9
+        lambda A, B: np.outer([len(a) for a in A], [len(b) for b in B]), sketch, alpha=1e-9
     )
     model.set_params(random_state=0).fit(words, 2 * lengths)
     assert_allclose(model.predict(["xyz", "12345"]), [6.0, 10.0], rtol=1e-6)
@@ -606,7 +606,7 @@ def test_no_penalty_is_least_squares(sketch, fit_intercept, alpha):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3)) + 1.0
     y = X @ [1.0, -2.0, 0.5] + 3.0 + 0.1 * rng.standard_normal(40)
-    model = KernelRidge(Linear(), sketch, alpha, fit_intercept=fit_intercept, random_state=0)
+    model = KernelRidge(Linear(), sketch, alpha=alpha, fit_intercept=fit_intercept, random_state=0)
     expected = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
     assert_allclose(model.fit(X, y).predict(X), expected.predict(X), rtol=1e-5)
     assert_allclose(model.intercept_, expected.intercept_, rtol=1e-5)
@@ -632,7 +632,7 @@ def test_a_penalty_below_rounding_does_no_harm(sketch, alpha):
     rng = np.random.default_rng(0)
     X, X_te = rng.uniform(-1, 1, (600, 1)), rng.uniform(-1, 1, (100, 1))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(600)
-    model = KernelRidge(Gaussian(1.0), sketch, alpha, random_state=0).fit(X, y)
+    model = KernelRidge(Gaussian(1.0), sketch, alpha=alpha, random_state=0).fit(X, y)
     error = model.predict(X_te) - np.sin(3 * X_te[:, 0])
     assert np.sqrt(np.mean(error**2)) < 0.1
 
@@ -666,7 +666,7 @@ def rmse(model, X, Y):
 def test_precision_of_large_ranks(gamma, sketch):
     X, Y, X_te, Y_te = large_problem()
     for alpha in PRECISION_ALPHAS:
-        double = KernelRidge(Gaussian(gamma), sketch, alpha, random_state=0).fit(X, Y)
+        double = KernelRidge(Gaussian(gamma), sketch, alpha=alpha, random_state=0).fit(X, Y)
         assert double.basis_.rank_ >= 256
         coef = oracle.coordinate_ridge(double.basis_.transform(X), Y, alpha)
         expected = double.basis_.transform(X_te) @ coef
@@ -693,7 +693,7 @@ def test_large_ranks_try_every_plan(monkeypatch):
     for gamma, sketch in CASES:
         for alpha in PRECISION_ALPHAS:
             for dtype in (np.float64, np.float32):
-                model = KernelRidge(Gaussian(gamma), sketch, alpha, random_state=0)
+                model = KernelRidge(Gaussian(gamma), sketch, alpha=alpha, random_state=0)
                 model.fit(X[:1500].astype(dtype), Y[:1500])
     assert {(d, s) for d in ("float64", "float32") for s in ("none", "part")} <= seen
     assert ("float64", "all") in seen
@@ -743,7 +743,7 @@ def test_targets_far_from_zero(dtype, offset):
     """Years, prices: float32 inputs must not cost the targets their last digits."""
     X, Y, X_te, Y_te = large_problem()
     model = KernelRidge(
-        Gaussian(0.1), SubSample(400), [1e-5, 1e-3], cv=3, fit_intercept=True, random_state=0
+        Gaussian(0.1), SubSample(400), alpha=[1e-5, 1e-3], cv=3, fit_intercept=True, random_state=0
     )
     expected = model.fit(X, Y)
     errors, reference = expected.cv_results_["mean_mse"], rmse(expected, X_te, Y_te)
@@ -757,7 +757,7 @@ def test_exact_model_in_float32(alpha):
     rng = np.random.default_rng(0)
     X, X_te = rng.uniform(-1, 1, (300, 1)), rng.uniform(-1, 1, (100, 1))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(300)
-    model = KernelRidge(Gaussian(1.0), None, alpha).fit(X.astype(np.float32), y)
+    model = KernelRidge(Gaussian(1.0), None, alpha=alpha).fit(X.astype(np.float32), y)
     found = model.predict(X_te.astype(np.float32))
     assert found.dtype == np.float32
     assert np.sqrt(np.mean((found - np.sin(3 * X_te[:, 0])) ** 2)) < 0.1
@@ -918,7 +918,7 @@ def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkey
     X[5:10] = X[0]
     w = np.random.default_rng(1).integers(0, 3, len(X)) if weighted else None
     for alpha in (1e-7, [1e-7, 1e-5]):
-        model = KernelRidge(Gaussian(0.05), sketch, alpha, random_state=0)
+        model = KernelRidge(Gaussian(0.05), sketch, alpha=alpha, random_state=0)
         remembered = clone(model).fit(X, Y, w).predict(X_te)
         with monkeypatch.context() as patch:
             patch.setattr("skout.basis.basis.KnownRows", lambda *_: None)

@@ -714,6 +714,8 @@ def test_wrong_type(spec):
 def test_pivoted_cholesky_of_repeated_rows(seed):
     X = np.random.default_rng(seed).standard_normal((50, 20))
     rows, y = X.repeat(4, axis=0), X[:, 0].repeat(4)
-    model = KernelRidge(Gaussian(3.0), PivotedCholesky(), 1e-9, random_state=seed).fit(rows, y)
+    model = KernelRidge(Gaussian(3.0), PivotedCholesky(), alpha=1e-9, random_state=seed).fit(
+        rows, y
+    )
     assert model.basis_.rank_ == 50
     assert_allclose(model.predict(X), X[:, 0], atol=1e-5)

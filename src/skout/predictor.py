@@ -299,7 +299,7 @@ def iokr(
     regressor = KernelRidge(
         as_kernel(input_kernel),
         as_sketch(input_sketch),
-        alpha,
+        alpha=alpha,
         fit_intercept=fit_intercept,
         random_state=random_state,
         device=device,
@@ -421,7 +421,9 @@ def dsokr(
     from .deep import NeuralRegressor  # PyTorch is imported here, not with skout
 
     seed = spawn_seed(random_state)
-    regressor = NeuralRegressor(module, loss, training, random_state=random_state, **options)
+    regressor = NeuralRegressor(
+        module, loss=loss, training=training, random_state=random_state, **options
+    )
     basis = KernelBasis(
         as_kernel(output_kernel),
         as_sketch(output_sketch),

@@ -47,13 +47,13 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         End when so many epochs in a row were no better on the held-out rows.
     metric : callable, optional
         (predictions, targets) -> number on the held-out rows, smaller is better; default the loss.
-    checkpoint : path, optional
-        Written after each epoch; a `fit` on the same data that finds it goes on from there.
-    device : str, default "auto"
-        "auto" is "cuda" where there is a card, else "cpu".
     random_state : None, int or Generator
     verbose : bool, default False
         Show a progress bar.
+    device : str, default "auto"
+        "auto" is "cuda" where there is a card, else "cpu".
+    checkpoint : path, optional
+        Written after each epoch; a `fit` on the same data that finds it goes on from there.
 
     Attributes
     ----------
@@ -88,16 +88,16 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     def __init__(
         self,
         module: Any,
+        *,
         loss: Any = "squared",
         training: Training | None = None,
-        *,
         validation: float = 0.0,
         patience: int | None = None,
         metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
-        checkpoint: Any = None,
-        device: str = "auto",
         random_state: Any = None,
         verbose: bool = False,
+        device: str = "auto",
+        checkpoint: Any = None,
     ) -> None:
         self.module = module
         self.loss = loss
@@ -105,10 +105,10 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self.validation = validation
         self.patience = patience
         self.metric = metric
-        self.checkpoint = checkpoint
-        self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
+        self.checkpoint = checkpoint
 
     @property
     def uses_residual(self) -> bool:

@@ -143,15 +143,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        alpha: Any = 1e-3,
         *,
+        alpha: Any = 1e-3,
         cv: Any = 5,
         fit_intercept: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
-        checkpoint: Any = None,
         device: str | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -161,8 +161,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.checkpoint = checkpoint
         self.device = device
+        self.checkpoint = checkpoint
 
     @all_at_once
     def fit(
