@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, dsokr  # noqa: E402
 from skout.deep import MLP, KernelLoss, NeuralRegressor, Training  # noqa: E402
 from skout.deep.batches import as_source  # noqa: E402
+from skout.deep.regressor import _device  # noqa: E402
 from skout.deep.training import Trainer  # noqa: E402
 from skout.losses import (  # noqa: E402
     EpsilonInsensitive,
@@ -30,6 +31,7 @@ from skout.losses import (  # noqa: E402
     SquaredEpsilonInsensitive,
     namespace,
 )
+from skout.rows import Device  # noqa: E402
 from skout.sketches import SubSample  # noqa: E402
 from skout.testing import check_loss  # noqa: E402
 
@@ -538,6 +540,35 @@ def test_dsokr_takes_binary_inputs():
     net = dsokr(Small, "tanimoto", training=quick(), device="cpu", random_state=0)
     for dtype in (bool, np.uint8, np.int64):
         assert net.fit((X > 0).astype(dtype), Y).predict((X > 0).astype(dtype)).shape == Y.shape
+
+
+@pytest.mark.parametrize("card", [False, True])
+def test_the_device_of_dsokr_is_that_of_all_parts(card, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: card)
+    for device in (None, "cpu", "cuda:1", "auto"):
+        model = dsokr(Small, "tanimoto", n_jobs=2, device=device)
+        for part in (model.regressor, model.output_basis, model.decoder):
+            assert part.device == device
+        assert model.output_basis.n_jobs == model.decoder.n_jobs == 2
+    words = dsokr(Small, "ngram", device="cuda")
+    assert words.output_basis.device is None  # a kernel that does not run there
+    assert (words.regressor.device, words.decoder.device) == ("cuda", "cuda")
+
+
+def test_networks_are_trained_where_the_data_are(monkeypatch):
+    X, Z = problem(60)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a card that is not asked for
+    for rows in (X, torch.as_tensor(X, dtype=torch.float32)):
+        model = NeuralRegressor(Small, training=quick(), random_state=0).fit(rows, Z)
+        assert model._device == torch.device("cpu")
+    far = torch.empty((60, 5), device="meta")
+    assert _device(None, far) == _device(None, {"x": [1], "y": far}) == torch.device("meta")
+    near = torch.ones((60, 5))
+    assert Device(near).all_for(model) is near  # StructuredPredictor gives it as it is
+    assert isinstance(Device(near).all_for(KernelRidge()), np.ndarray)
+    with monkeypatch.context() as patch:
+        patch.setenv("LOCAL_RANK", "2")
+        assert _device("auto", X) == torch.device("cuda:2")
 
 
 def test_rows_that_a_module_cannot_take_are_described():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from .._numerics.files import check_place
 from .._numerics.inputs import numbers_in
 from .._numerics.validation import check_number, check_rng
 from ..losses import Squared, as_loss
+from ..rows.device import the_card
 from .batches import as_source, call
 from .criteria import KernelLoss
 from .training import Batches, Trainer, Training, predictions
@@ -50,8 +50,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     random_state : None, int or Generator
     verbose : bool, default False
         Show a progress bar.
-    device : str, default "auto"
-        "auto" is "cuda" where there is a card, else "cpu".
+    device : str, optional
+        "cuda" trains on a card, "auto" where there is one. None is where the data are: that of
+        the tensors in X, else the CPU.
     checkpoint : path, optional
         Written after each epoch; a `fit` on the same data that finds it goes on from there.
 
@@ -84,6 +85,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"loss": as_loss}
+    #: `fit` and `predict` take tensors where they lie
+    takes_tensors = True
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
         random_state: Any = None,
         verbose: bool = False,
-        device: str = "auto",
+        device: str | None = None,
         checkpoint: Any = None,
     ) -> None:
         self.module = module
@@ -139,7 +142,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         targets = self._targets(X, y)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
-        self._device = _device(self.device)
+        self._device = _device(self.device, X)
         train, held = self._parts(len(targets), rng)
         self.module_ = self._build(targets.shape[1], seed)
         columns = {"residual": residual, "sample_weight": sample_weight}
@@ -301,14 +304,16 @@ def _shown(part: Any) -> str:
     return type(part).__name__
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":  # torchrun numbers the processes of a machine, one a card
-        name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+def _device(name: str | None, X: Any) -> torch.device:
+    """Return the device of a name; None is that of the tensors in X, else the CPU."""
+    if name is None:
+        parts = X.values() if isinstance(X, dict) else [X]
+        return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(name)
+        device = torch.device(the_card(name))
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"device must be 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
+            f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
         ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={name!r} asks for a card, and PyTorch finds none.")
