@@ -434,7 +434,7 @@ def test_any_small_problem_works(n, d, sketch, alpha, kernel, dtype, levels, see
 @given(
     n=st.integers(2, 25),
     d=st.integers(1, 3),
-    sketch=st.sampled_from([None, "subsample", "p-sparsified", "gaussian"]),
+    sketch=st.sampled_from([None, "subsample", "p_sparsified", "gaussian"]),
     loss=st.sampled_from(["squared", "huber", "epsilon_insensitive", "pinball"]),
     alpha=st.sampled_from([1e-6, 1e-2, 1.0]),
     kernel=st.sampled_from([Gaussian("scale"), Linear()]),

@@ -629,7 +629,7 @@ def test_parameters_of_parts_that_are_given_by_name():
         "regressor__kernel__gamma": 0.5,
         "regressor__sketch__size": 20,
         "output_basis__kernel__gamma": 0.3,
-        "output_basis__sketch": "p-sparsified",
+        "output_basis__sketch": "p_sparsified",
         "output_basis__sketch__size": 15,
         "decoder__n_jobs": 1,
     }
@@ -691,7 +691,7 @@ def test_other_losses_are_kernel_induced():
     for ours, theirs in zip(found, by_hand.fit(X, Y).rank(X_te, pool, k=3), strict=True):
         assert_array_equal(ours, theirs)
     assert isinstance(iokr(loss="squared_error").regressor, KernelRidge)
-    with pytest.raises(ValueError, match="checkpoint needs loss=\"squared\". Got loss='huber'"):
+    with pytest.raises(ValueError, match=r"checkpoint needs .* Got loss='huber'"):
         iokr(loss="huber", checkpoint="progress")
 
 

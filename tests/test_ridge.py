@@ -101,7 +101,7 @@ def test_gradient_of_the_objective_is_zero(name, fit_intercept):
 def test_sketch_of_all_rows_is_the_exact_model(fit_intercept):
     X, Y, X_te = data()
     exact = ridge(fit_intercept=fit_intercept).fit(X, Y).predict(X_te)
-    for sketch in (SubSample(60), GaussianSketch(60), SKETCHES["pivoted-cholesky"](60)):
+    for sketch in (SubSample(60), GaussianSketch(60), SKETCHES["pivoted_cholesky"](60)):
         found = ridge(sketch, fit_intercept=fit_intercept).fit(X, Y).predict(X_te)
         assert_allclose(found, exact, rtol=1e-6, atol=1e-7)
 

@@ -13,7 +13,9 @@ from sklearn.base import clone
 
 from skout import KernelBasis, KernelRidge
 from skout.basis.features import KernelMatrix
-from skout.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from skout.decoding import DECODERS
+from skout.kernels import KERNELS, Gaussian, Laplacian, Linear, Matern, Polynomial, as_kernel
+from skout.losses import LOSSES
 from skout.sketches import (
     SKETCHES,
     Accumulation,
@@ -691,6 +693,19 @@ def test_needs_gram_tells_the_truth(sketch):
 @pytest.mark.parametrize("name", SKETCHES)
 def test_names(name):
     assert type(as_sketch(name)) is SKETCHES[name]
+
+
+def test_names_have_one_spelling_and_others_are_understood():
+    for registry in (SKETCHES, KERNELS, LOSSES, DECODERS):
+        assert all(name.replace("_", "").isalnum() and name.islower() for name in registry)
+    old = {"p-sparsified": PSparsified, "pivoted-cholesky": PivotedCholesky}
+    old |= {"countsketch": CountSketch, "count-sketch": CountSketch, "sub-sample": SubSample}
+    for name, kind in old.items():
+        assert type(as_sketch(name)) is kind
+        assert name not in SKETCHES
+    assert type(as_kernel("weisfeiler-lehman")) is KERNELS["weisfeiler_lehman"]
+    with pytest.raises(ValueError, match=r"'p-sparsifed'. Did you mean 'p_sparsified'\?"):
+        as_sketch("p-sparsifed")
 
 
 def test_none_and_sketches_pass():

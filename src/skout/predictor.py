@@ -355,7 +355,7 @@ def sisokr(
     output_kernel: Any = "gaussian",
     *,
     input_sketch: Any = "subsample",
-    output_sketch: Any = "p-sparsified",
+    output_sketch: Any = "p_sparsified",
     alpha: Any = (1e-5, 1e-4, 1e-3, 1e-2),
     loss: Any = "squared",
     cv: Any = 5,

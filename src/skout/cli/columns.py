@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.validation import Registry
 from ..kernels.smiles import molecules
 from .tables import Part, Table
 
@@ -169,7 +170,7 @@ class LabelSets(Outputs):
     columns: list[str]
     labels: list[str] = field(default_factory=list)
     separators: str = ";|"
-    kind = "label-set"
+    kind = "label_sets"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -236,7 +237,7 @@ class Rankings(Outputs):
     columns: list[str]
     items: list[str] = field(default_factory=list)
     first: int = 0  # the rank of the best, in columns of ranks
-    kind = "ranking"
+    kind = "rankings"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -300,7 +301,7 @@ class Texts(Outputs):
     """A column of strings, or of SMILES."""
 
     columns: list[str]
-    kind: str = "string"
+    kind: str = "strings"
 
     @property
     def is_text(self) -> bool:
@@ -335,10 +336,11 @@ class Numbers(Outputs):
 
 
 #: Kinds of output, by the name that --output gives them.
-OUTPUTS: dict[str, type[Outputs]] = {
-    "label-set": LabelSets,
-    "ranking": Rankings,
-    "string": Texts,
+OUTPUTS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+OUTPUTS |= {
+    "label_sets": LabelSets,
+    "rankings": Rankings,
+    "strings": Texts,
     "smiles": Texts,
     "numbers": Numbers,
 }
