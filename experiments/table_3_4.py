@@ -83,7 +83,7 @@ def select(kernels: Any, sketch: Any, X: np.ndarray, T: np.ndarray, **options: A
 
 def cv_mse(model: KernelRidge) -> float:
     """Return the least cross-validated error of a path."""
-    return float(model.cv_results_["mean_mse"].min())
+    return float(model.cv_results_["mean_loss"].min())
 
 
 def official(name: str, quick: bool) -> list[dict[str, Any]]:

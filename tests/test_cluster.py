@@ -118,7 +118,7 @@ def test_ridge_does_not_depend_on_chunks(data, sizes, alpha, weighted, fit_inter
     assert_same(model.intercept_ + 1.0, here.intercept_ + 1.0)
     assert model.alpha_ == here.alpha_
     if not np.isscalar(alpha):
-        assert_same(model.cv_results_["fold_mse"], here.cv_results_["fold_mse"])
+        assert_same(model.cv_results_["fold_loss"], here.cv_results_["fold_loss"])
     F = model.predict(cut(X, sizes))
     assert isinstance(F, da.Array)
     assert F.chunks == (sizes, (2,))

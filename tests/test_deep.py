@@ -812,8 +812,8 @@ rng = np.random.default_rng(0)
 X, w = rng.standard_normal((101, 4)), rng.random(101)  # the last batch has 5 rows
 Z = np.tanh(X[:, :2])
 model = NeuralRegressor(
-    MLP, "huber", Training(4, 16, 0.01, clip_norm=0.5), checkpoint=f"{folder}/{world}.pt",
-    device="cpu", random_state=0,
+    MLP, loss="huber", training=Training(4, 16, 0.01, clip_norm=0.5), device="cpu", random_state=0,
+    checkpoint=f"{folder}/{world}.pt",
 )
 for weight in (None, w):
     model.set_params(checkpoint=f"{folder}/{world}.pt" if weight is None else None)

@@ -450,7 +450,9 @@ rng = np.random.default_rng(0)
 for start in range(0, n, 50_000):
     X[start : start + 50_000] = rng.standard_normal((50_000, 20), dtype=np.float32)
     y[start : start + 50_000] = 100 * X[start : start + 50_000, :10]
-model = KernelRidge(Gaussian("scale"), SubSample(50), 1e-4, fit_intercept=True, random_state=0)
+model = KernelRidge(
+    Gaussian("scale"), SubSample(50), alpha=1e-4, fit_intercept=True, random_state=0
+)
 model.fit(X[:20_000], y[:20_000])  # threads and buffers are there
 first = peak = anonymous()
 done = threading.Event()

@@ -308,7 +308,7 @@ def test_path_of_the_squared_loss_is_that_of_ridge(sketch, weights):
     ridge = KernelRidge(Gaussian(GAMMA), sketch, alpha=alphas, random_state=0, **params)
     ridge.fit(X, Y, weights)
     # ours is half the squared error, summed over the two outputs
-    assert_allclose(model.cv_results_["fold_loss"], ridge.cv_results_["fold_mse"], rtol=1e-6)
+    assert_allclose(model.cv_results_["fold_loss"], ridge.cv_results_["fold_loss"], rtol=1e-6)
     assert model.alpha_ == ridge.alpha_
     assert_allclose(model.predict(X_te), ridge.predict(X_te), rtol=1e-6, atol=1e-8)
 

@@ -231,9 +231,9 @@ def test_sketched_path_equals_loops_over_folds(sketch, cv, fit_intercept, weight
 
 def check_path(model, expected, rtol=1e-7):
     results = model.cv_results_
-    assert_allclose(results["fold_mse"], expected, rtol=rtol)
-    assert_allclose(results["mean_mse"], expected.mean(axis=0), rtol=rtol)
-    assert_allclose(results["std_mse"], expected.std(axis=0), rtol=1e-4)
+    assert_allclose(results["fold_loss"], expected, rtol=rtol)
+    assert_allclose(results["mean_loss"], expected.mean(axis=0), rtol=rtol)
+    assert_allclose(results["std_loss"], expected.std(axis=0), rtol=1e-4)
     assert_array_equal(results["alpha"], ALPHAS)
     assert model.alpha_ == ALPHAS[int(expected.mean(axis=0).argmin())]
 
@@ -312,7 +312,7 @@ def test_the_seed_deals_the_folds(sketch):
     tables = [
         KernelRidge(Gaussian(GAMMA), sketch, alpha=ALPHAS, random_state=seed)
         .fit(X, Y)
-        .cv_results_["fold_mse"]
+        .cv_results_["fold_loss"]
         for seed in kinds
     ]
     for same in (tables[1], *tables[3:]):
@@ -330,7 +330,7 @@ def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
             yield X[start : start + size], Y[start : start + size]
 
     model = ridge(SubSample(60), ALPHAS, fit_intercept=True)
-    expected = model.fit(X, Y).cv_results_["fold_mse"]
+    expected = model.fit(X, Y).cv_results_["fold_loss"]
     places = {
         "disk": (stored, Y),
         "small blocks": (Blocks(lambda: make(13), n=500), None),
@@ -342,7 +342,7 @@ def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
     for rows in (7, 64, 8192):
         with memory_limits(block_rows=rows):
             for name, (some, y) in places.items():
-                found = clone(model).fit(some, y).cv_results_["fold_mse"]
+                found = clone(model).fit(some, y).cv_results_["fold_loss"]
                 assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {rows}")
 
 
@@ -375,7 +375,7 @@ def test_folds_without_weight(sketch):
     model = ridge(sketch, ALPHAS, cv=thirds).fit(
         X, Y, sample_weight=np.repeat([1.0, 0.0], [40, 20])
     )
-    assert model.cv_results_["fold_mse"].shape == (1, 4)
+    assert model.cv_results_["fold_loss"].shape == (1, 4)
 
 
 @pytest.mark.parametrize("container", [list, tuple, np.array])
@@ -426,7 +426,7 @@ def test_partial_fit_equals_one_fit(cuts, path):
     assert_allclose(model.predict(X_te), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
     if path:
         assert model.alpha_ == whole.alpha_
-        assert_allclose(model.cv_results_["fold_mse"], whole.cv_results_["fold_mse"], rtol=1e-9)
+        assert_allclose(model.cv_results_["fold_loss"], whole.cv_results_["fold_loss"], rtol=1e-9)
 
 
 def test_partial_fit_in_any_order():
@@ -486,10 +486,10 @@ def test_partial_fit_goes_on_from_fit(fit_intercept):
 def test_a_path_goes_on_from_fit():
     X, Y, X_te = data()
     model = ridge(SubSample(15), ALPHAS, cv=2).fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
-    assert model.cv_results_["fold_mse"].shape == (2, len(ALPHAS))
+    assert model.cv_results_["fold_loss"].shape == (2, len(ALPHAS))
     # new rows are dealt to the folds in turn, the others train in both
     Z, new = model.basis_.transform(X), np.arange(30, 60)
-    for fold, errors in enumerate(model.cv_results_["fold_mse"]):
+    for fold, errors in enumerate(model.cv_results_["fold_loss"]):
         held = new[new % 2 == fold]
         rest = np.setdiff1d(np.arange(60), held)
         for alpha, error in zip(ALPHAS, errors, strict=True):
@@ -510,7 +510,7 @@ def test_partial_fit_of_a_path_with_fewer_rows_than_folds():
     X, Y, X_te = data()
     model = ridge(SubSample(15), ALPHAS, cv=5)
     model.partial_fit(X[:3], Y[:3], landmarks=X)
-    assert np.isfinite(model.cv_results_["mean_mse"]).all()
+    assert np.isfinite(model.cv_results_["mean_loss"]).all()
     model.partial_fit(X[3:], Y[3:])
     whole = ridge(SubSample(15), ALPHAS, cv=5).partial_fit(X, Y, landmarks=X)
     assert model.alpha_ == whole.alpha_
@@ -621,7 +621,7 @@ def test_no_penalty_interpolates():
 def test_zero_among_the_penalties():
     X, Y, _ = data()
     model = ridge(SubSample(15), [0.0, 1e-3]).fit(X, Y)
-    assert np.isfinite(model.cv_results_["fold_mse"]).all()
+    assert np.isfinite(model.cv_results_["fold_loss"]).all()
     assert model.alpha_ in (0.0, 1e-3)
 
 
@@ -722,7 +722,7 @@ X = np.random.default_rng(0).standard_normal((1600, 8))
 y = np.sin(X[:, 0])
 one = [(rows, 1e-3) for rows in (X, X.astype(np.float32), sparse.csr_matrix(X))]
 for rows, alpha in [(X, [1e-3, 1e-2]), *one]:
-    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha, cv=2, random_state=0)
+    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha=alpha, cv=2, random_state=0)
     model.fit(rows, y).predict(rows[:5])
     assert model.basis_.rank_ >= 1500, model.basis_.rank_
 assert not Blocker.asked, Blocker.asked
@@ -746,10 +746,10 @@ def test_targets_far_from_zero(dtype, offset):
         Gaussian(0.1), SubSample(400), alpha=[1e-5, 1e-3], cv=3, fit_intercept=True, random_state=0
     )
     expected = model.fit(X, Y)
-    errors, reference = expected.cv_results_["mean_mse"], rmse(expected, X_te, Y_te)
+    errors, reference = expected.cv_results_["mean_loss"], rmse(expected, X_te, Y_te)
     model = clone(model).fit(X.astype(dtype), Y + offset)
     assert_allclose(rmse(model, X_te.astype(dtype), Y_te + offset), reference, rtol=0.03)
-    assert_allclose(model.cv_results_["mean_mse"], errors, rtol=0.05)
+    assert_allclose(model.cv_results_["mean_loss"], errors, rtol=0.05)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9, 0.0])

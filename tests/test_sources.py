@@ -127,7 +127,7 @@ def test_shuffled_folds():
     model = ridge(alpha=[1e-4, 1e-2], cv=cv)
     found, expected = clone(model).fit(cut(X, Y)), model.fit(X, Y)
     np.testing.assert_allclose(
-        found.cv_results_["fold_mse"], expected.cv_results_["fold_mse"], **CLOSE
+        found.cv_results_["fold_loss"], expected.cv_results_["fold_loss"], **CLOSE
     )
 
 
@@ -155,7 +155,7 @@ def test_blocks_that_can_be_read_once():
     direct = ridge().fit(X, Y, W, landmarks=X)
     np.testing.assert_allclose(weighted.predict(X), direct.predict(X), **CLOSE)
     path = ridge(alpha=[1e-5, 1e-2]).fit(Blocks(iter(made)), landmarks=X)
-    assert path.cv_results_["fold_mse"].shape == (5, 2)
+    assert path.cv_results_["fold_loss"].shape == (5, 2)
     for landmarks in (None, X):
         with pytest.raises(ValueError, match="0 sample"):
             ridge().fit(Blocks(iter([])), landmarks=landmarks)

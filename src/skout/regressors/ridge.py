@@ -109,7 +109,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     alpha_ : float
         The penalty used.
     cv_results_ : dict
-        "alpha", "mean_mse", "std_mse" and "fold_mse", if `alpha` is a sequence.
+        "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
+        sequence; the loss is here the mean squared error over rows and outputs.
     n_features_in_ : int
 
     Examples
@@ -464,9 +465,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.alpha_ = alphas[int(np.argmin(mean))]
         self.cv_results_ = {
             "alpha": np.array(alphas),
-            "mean_mse": mean,
-            "std_mse": table.std(axis=0),
-            "fold_mse": table,
+            "mean_loss": mean,
+            "std_loss": table.std(axis=0),
+            "fold_loss": table,
         }
 
     def _fit_exact(
