@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from .._numerics.validation import Registry
 from ..kernels.smiles import molecules
 from .tables import Part, Table
 
@@ -133,7 +134,7 @@ class LabelSets(Outputs):
     columns: list[str]
     labels: list[str] = field(default_factory=list)
     separators: str = ";|"
-    kind = "label-set"
+    kind = "label_sets"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -200,7 +201,7 @@ class Rankings(Outputs):
     columns: list[str]
     items: list[str] = field(default_factory=list)
     first: int = 0  # the rank of the best, in columns of ranks
-    kind = "ranking"
+    kind = "rankings"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -264,7 +265,7 @@ class Texts(Outputs):
     """A column of strings, or of SMILES."""
 
     columns: list[str]
-    kind: str = "string"
+    kind: str = "strings"
 
     @property
     def is_text(self) -> bool:
@@ -299,10 +300,11 @@ class Numbers(Outputs):
 
 
 #: Kinds of output, by the name that --output gives them.
-OUTPUTS: dict[str, type[Outputs]] = {
-    "label-set": LabelSets,
-    "ranking": Rankings,
-    "string": Texts,
+OUTPUTS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+OUTPUTS |= {
+    "label_sets": LabelSets,
+    "rankings": Rankings,
+    "strings": Texts,
     "smiles": Texts,
     "numbers": Numbers,
 }

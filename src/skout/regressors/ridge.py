@@ -115,7 +115,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     alpha_ : float
         The penalty used.
     cv_results_ : dict
-        "alpha", "mean_mse", "std_mse" and "fold_mse", if `alpha` is a sequence.
+        "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
+        sequence; the loss is here the mean squared error over rows and outputs.
     n_features_in_ : int
 
     Examples
@@ -149,15 +150,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        alpha: Any = 1e-3,
         *,
+        alpha: Any = 1e-3,
         cv: Any = 5,
         fit_intercept: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
-        checkpoint: Any = None,
         device: str | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -167,8 +168,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.checkpoint = checkpoint
         self.device = device
+        self.checkpoint = checkpoint
 
     @all_at_once
     def fit(
@@ -471,9 +472,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.alpha_ = alphas[int(np.argmin(mean))]
         self.cv_results_ = {
             "alpha": np.array(alphas),
-            "mean_mse": mean,
-            "std_mse": table.std(axis=0),
-            "fold_mse": table,
+            "mean_loss": mean,
+            "std_loss": table.std(axis=0),
+            "fold_loss": table,
         }
 
     def _fit_exact(

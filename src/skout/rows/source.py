@@ -227,6 +227,10 @@ class Source(ABC):
         """Return all rows here."""
         return self.take(slice(0, len(self)))
 
+    def all_for(self, part: Any) -> Any:
+        """Return all rows here, but a tensor where it lies for a part with `takes_tensors`."""
+        return self.here()
+
     @property
     def at_hand(self) -> Any:
         """All rows where they are in memory, else None: for shortcuts that look at all of them."""
