@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._numerics.inputs import named
 from ._numerics.validation import spawn_seed
 from .basis import KernelBasis
-from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
+from .decoding import EmbeddedPool, as_decoder
 from .decoding.base import able
 from .decoding.outputs import fit_outputs, plain_outputs
 from .decoding.predicting import ObjectPredictor
@@ -28,7 +28,7 @@ from .kernels import as_kernel
 from .losses import Squared, as_loss
 from .regressors import InducedMachine, KernelRidge
 from .rows import check_pair, is_lazy, source, to_host, unpacked
-from .sketches import as_sketch
+from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -130,7 +130,7 @@ class StructuredPredictor(ObjectPredictor):
 
     def _opened(self, X: Any, Y: Any, fit_params: Any, basis: Any) -> tuple[Any, Any, Any]:
         """Return X, Y and the parameters of fit: those that Blocks bring, or what was given."""
-        sizes = [getattr(part, "_size", 0) for part in (basis, self.regressor)]
+        sizes = [least_rows(getattr(part, "sketch", None)) for part in (basis, self.regressor)]
         seed = getattr(self.regressor, "random_state", None)
         given = fit_params.get("sample_weight")
         X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))

@@ -429,3 +429,8 @@ def as_sketch(spec: Any) -> Sketch | None:
     if isinstance(spec, str):
         return resolve(spec, SKETCHES, "sketch")()
     raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.")
+
+
+def least_rows(spec: Any) -> int:
+    """Return how many rows a sketch needs at least, 0 where it does not say."""
+    return getattr(as_sketch(spec), "size", None) or 0

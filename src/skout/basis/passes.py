@@ -217,8 +217,7 @@ class BlockMoments(Reduction):
             return [self._moments(rows, T, weights, place)]
         parts: list[Moments | None] = [None] * self.n_groups
         for group in np.unique(groups):
-            own = np.flatnonzero(groups == group)
-            own = slice(own[0], own[-1] + 1) if own[-1] - own[0] == len(own) - 1 else own
+            own = as_slice(np.flatnonzero(groups == group))
             w, at = (None if column is None else column[own] for column in (weights, place))
             parts[group] = self._moments(take(rows, own), T[own], w, at)
         return parts
@@ -263,6 +262,13 @@ class BlockMoments(Reduction):
         out = np.empty((n_rows(rows), self.features.m)) if room is None else room
         self.known.fill(self.features, rows, place, out)
         return out
+
+
+def as_slice(index: np.ndarray) -> slice | np.ndarray:
+    """Return increasing positions, as a slice where they follow each other: nothing is copied."""
+    if index[-1] - index[0] == len(index) - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
 
 
 def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:

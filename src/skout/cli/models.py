@@ -43,9 +43,7 @@ def _add_fit(app: "typer.Typer") -> None:
         ] = None,
         output: Annotated[
             Text,
-            Option(
-                help="What they hold: label_sets, rankings, strings, smiles or numbers."
-            ),
+            Option(help="What they hold: label_sets, rankings, strings, smiles or numbers."),
         ] = None,
         inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,

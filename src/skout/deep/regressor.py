@@ -310,7 +310,7 @@ def _device(name: str | None, X: Any) -> torch.device:
         parts = X.values() if isinstance(X, dict) else [X]
         return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(the_card(name))
+        device = torch.device(the_card(name) or "cpu")
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
