@@ -47,15 +47,7 @@ from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge
-from .splits import (
-    TEST,
-    TRAIN,
-    check_some,
-    groups_of_splits,
-    least_loss,
-    splits_of,
-    weighted_splits,
-)
+from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, splits_of
 
 __all__ = ["KernelRidge"]
 
@@ -412,9 +404,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def _splits(self, sample: Sample) -> list[tuple[np.ndarray, np.ndarray]]:
         n, y = len(sample.rows), sample.targets.at_hand
-        splits = splits_of(self.cv, n, y, self.random_state)
-        is_here = isinstance(sample.weights, np.ndarray)
-        return weighted_splits(splits, sample.weights if is_here else None, self.cv)
+        return splits_of(self.cv, n, y, sample.weights, self.random_state)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int
