@@ -63,8 +63,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     device : str, optional
-        "cuda" computes coordinates on a card, to which rows on the host are streamed. Tensors on a
-        card are computed there in any case.
+        "cuda" computes coordinates on a card, to which rows on the host are streamed; "auto" does
+        if there is one. None is where the data are.
 
     Attributes
     ----------

@@ -92,8 +92,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     verbose : bool, default False
         Show a progress bar.
     device : str, optional
-        "cuda" computes on a card, to which rows on the host are streamed. Tensors on a card are
-        computed there in any case.
+        "cuda" computes on a card, to which rows on the host are streamed; "auto" does if there is
+        one. None is where the data are.
     checkpoint : path, optional
         A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
         fit with the same data and parameters goes on from there and ends with the same result; it

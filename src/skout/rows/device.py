@@ -37,8 +37,8 @@ def to_host(X: Any) -> Any:
 
 def on_device(rows: Source, device: str | None) -> Source:
     """Return rows whose passes run on a device; None is where they are, "cpu" the host."""
-    device = the_card(device)
-    if device is None or device == "cpu" or isinstance(rows, Device):
+    device = the_card(device or "cpu")
+    if device == "cpu" or isinstance(rows, Device):
         return rows
     if not isinstance(rows, Local):
         raise ValueError(
@@ -48,7 +48,7 @@ def on_device(rows: Source, device: str | None) -> Source:
     return Device(rows, resolved(device))
 
 
-def the_card(device: str | None) -> str | None:
+def the_card(device: str) -> str:
     """Return what "auto" stands for, a card if there is one; other names as they are."""
     if device != "auto":
         return device
