@@ -217,7 +217,7 @@ def test_what_is_wrong_is_said(model, priced):
     with pytest.raises(ValueError, match="embedded by another model"):
         without_hubs(other, priced, X, Y)
     labels = iokr(decoder="label_sets", output_kernel="f1").fit(X, (Y > 0).astype(int))
-    with pytest.raises(TypeError, match="needs a decoder with embed, matched, priced, and LabelSetDecoder"):
+    with pytest.raises(TypeError, match="needs a decoder with embed, matched, priced, and Label"):
         without_hubs(labels, POOL, X, Y)
 
 
