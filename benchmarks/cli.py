@@ -94,7 +94,7 @@ def large_file(n: int) -> list[dict[str, Any]]:
         write_rows(data, n)
         sketch = ["--input-sketch", "subsample:200", "--memory", MEMORY]
         commands = {
-            "fit": ["--target", "tags", "--output", "label-set", *sketch, "-o", model, "--json"],
+            "fit": ["--target", "tags", "--output", "label_sets", *sketch, "-o", model, "--json"],
             "rank": ["-k", 3, "-o", folder / "ranked.csv"],
             "predict": ["-o", folder / "predicted.csv"],
             "evaluate": ["--json"],
@@ -193,10 +193,10 @@ def bibtex() -> list[dict[str, Any]]:
         for part, pair in (("train", data.train), ("test", data.test)):
             export(folder / f"{part}.csv", *pair)
         file, ranked = folder / "model.skout", folder / "ranked.csv"
-        words = ["--target", "labels", "--output", "label-set", "--output-kernel", "f1"]
+        words = ["--target", "labels", "--output", "label_sets", "--output-kernel", "f1"]
         words += ["--input-kernel", f"gaussian:{BIBTEX['gamma']}", "--alpha", BIBTEX["alpha"]]
         words += ["--input-sketch", f"subsample:{BIBTEX['landmarks']}", "-o", file]
-        words += ["--output-sketch", f"p-sparsified:{BIBTEX['output_features']}"]
+        words += ["--output-sketch", f"p_sparsified:{BIBTEX['output_features']}"]
         _, row["seconds"], row["peak_megabytes"] = run("fit", folder / "train.csv", *words)
         run("rank", file, folder / "test.csv", "-k", 1, "-o", ranked)
         text, _, _ = run("evaluate", file, folder / "test.csv", "--json")

@@ -31,7 +31,9 @@ def clouds(n: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def seconds(loss: str, n: int, n_classes: int) -> float:
     X, y = clouds(n, n_classes)
-    model = KernelClassifier("gaussian", SubSample(100), loss, 1e-5, random_state=0, n_jobs=1)
+    model = KernelClassifier(
+        "gaussian", SubSample(100), loss=loss, alpha=1e-5, random_state=0, n_jobs=1
+    )
     return fastest(lambda: model.fit(X, y), repeats=2)
 
 

@@ -56,7 +56,7 @@ def measure() -> None:
             X = rng.standard_normal((size["n"], size["d"]))
             y = np.tanh(X[:, 0] + X[:, 1])
             model = KernelRidge(
-                Gaussian(0.5 / size["d"]), SubSample(size["m"]), 1e-5, random_state=0
+                Gaussian(0.5 / size["d"]), SubSample(size["m"]), alpha=1e-5, random_state=0
             )
             seconds = fastest(lambda model=model, X=X, y=y: model.fit(X, y), 2)
             rows.append({"axis": axis, **size, "seconds": seconds})

@@ -65,7 +65,7 @@ def make_data(n: int, d: int = D, dtype: Any = torch.float64) -> tuple[Any, Any]
 
 
 def model(m: int, **options: Any) -> KernelRidge:
-    return KernelRidge(Gaussian(GAMMA), SubSample(m), ALPHA, random_state=SEED, **options)
+    return KernelRidge(Gaussian(GAMMA), SubSample(m), alpha=ALPHA, random_state=SEED, **options)
 
 
 def fit(quick: bool, n: int, m: int) -> list[dict[str, Any]]:

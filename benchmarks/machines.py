@@ -85,14 +85,17 @@ def against_ridge(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     kernel, sketch = Gaussian(GAMMA), SubSample(m)
 
     def machine(loss: Loss) -> KernelMachine:
-        return KernelMachine(kernel, sketch, loss, ALPHA, random_state=SEED)
+        return KernelMachine(kernel, sketch, loss=loss, alpha=ALPHA, random_state=SEED)
 
     models: dict[str, tuple[Any, np.ndarray]] = {
-        "ridge": (KernelRidge(kernel, sketch, ALPHA, random_state=SEED), y),
+        "ridge": (KernelRidge(kernel, sketch, alpha=ALPHA, random_state=SEED), y),
         "huber": (machine(Huber(KAPPA)), y),
         "epsilon_insensitive": (machine(EpsilonInsensitive(EPSILON)), y),
         "pinball": (machine(Pinball(TAU)), y),
-        "hinge": (KernelClassifier(kernel, sketch, "hinge", ALPHA, random_state=SEED), labels),
+        "hinge": (
+            KernelClassifier(kernel, sketch, loss="hinge", alpha=ALPHA, random_state=SEED),
+            labels,
+        ),
     }
     few = slice(0, min(n, 20 * m))
     for model, target in models.values():
@@ -265,12 +268,14 @@ def whole_models(n: int, m: int | None, repeats: int) -> list[dict[str, Any]]:
     insensitive = EpsilonInsensitive(EPSILON)
     pairs: dict[str, tuple[Any, Any, np.ndarray]] = {
         "SVR": (
-            KernelMachine(kernel, sketch, insensitive, ALPHA, fit_intercept=True, random_state=0),
+            KernelMachine(
+                kernel, sketch, loss=insensitive, alpha=ALPHA, fit_intercept=True, random_state=0
+            ),
             SVR(kernel="rbf", gamma=GAMMA, C=C, epsilon=EPSILON, cache_size=1000),
             y,
         ),
         "SVC": (
-            KernelClassifier(kernel, sketch, "hinge", ALPHA, random_state=SEED),
+            KernelClassifier(kernel, sketch, loss="hinge", alpha=ALPHA, random_state=SEED),
             SVC(kernel="rbf", gamma=GAMMA, C=C, cache_size=1000),
             labels,
         ),

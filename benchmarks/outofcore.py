@@ -65,7 +65,7 @@ def write(folder: Path, n: int, dtype: Any) -> tuple[np.memmap, np.memmap]:
 
 
 def ours(m: int = M) -> KernelRidge:
-    return KernelRidge(Gaussian(GAMMA), SubSample(m), ALPHA, random_state=SEED)
+    return KernelRidge(Gaussian(GAMMA), SubSample(m), alpha=ALPHA, random_state=SEED)
 
 
 def from_file(n: int, repeats: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def make_data(n: int, d: int, outputs: int, dtype: Any) -> tuple[np.ndarray, np.
 
 
 def ours(alpha: Any = ALPHA, m: int = 1000) -> KernelRidge:
-    return KernelRidge(Gaussian(GAMMA), SubSample(m), alpha, random_state=SEED)
+    return KernelRidge(Gaussian(GAMMA), SubSample(m), alpha=alpha, random_state=SEED)
 
 
 def theirs(n: int, m: int = 1000) -> Any:

@@ -39,7 +39,7 @@ STEPS: list[Step] = [
         "Fit",
         "Name the column to predict and what it holds; the other numbers are the inputs.",
         [
-            "skout fit train.csv --target tags --output label-set -o tours.skout",
+            "skout fit train.csv --target tags --output label_sets -o tours.skout",
             "skout inspect tours.skout",
         ],
     ),
@@ -80,7 +80,7 @@ STEPS: list[Step] = [
         "Options name kernels, sketches and penalties; of several penalties the best in "
         "cross-validation is taken. `--config` reads the same names from a TOML file.",
         [
-            "skout fit train.csv --target tags --output label-set --input-kernel gaussian:0.5 "
+            "skout fit train.csv --target tags --output label_sets --input-kernel gaussian:0.5 "
             "--alpha 1e-4 --alpha 1e-2 -o chosen.skout",
         ],
     ),
@@ -95,7 +95,7 @@ STEPS: list[Step] = [
     (
         "Mistakes",
         "An error is one line that says what to do.",
-        ["skout fit train.csv --target tag --output label-set -o tours.skout"],
+        ["skout fit train.csv --target tag --output label_sets -o tours.skout"],
     ),
     (
         "Data sets",

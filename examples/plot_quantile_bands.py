@@ -100,7 +100,7 @@ for seed in range(5):
     patients = make_pipeline(
         StandardScaler(),
         JointQuantileRegressor(
-            [0.1, 0.5, 0.9], Gaussian(0.02), SubSample(60), [1e-3, 1e-2, 1e-1], random_state=0
+            [0.1, 0.5, 0.9], Gaussian(0.02), SubSample(60), alpha=[1e-3, 1e-2, 1e-1], random_state=0
         ),
     ).fit(D_train, t_train)
     low, middle, high = patients.predict(D_test).T

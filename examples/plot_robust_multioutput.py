@@ -71,7 +71,7 @@ def separate(alpha):
 
 def joint(alpha, task_matrix=None, loss=None):
     loss = Huber(kappa) if loss is None else loss
-    return KernelMachine(kernel, None, loss, alpha, task_matrix)
+    return KernelMachine(kernel, None, loss=loss, alpha=alpha, task_matrix=task_matrix)
 
 
 candidates = {

@@ -49,10 +49,15 @@ y[stuck] = 6.0 + 0.1 * rng.standard_normal(stuck.sum())
 gamma, alphas = 2.0, np.logspace(-7, -1, 7)
 models = {
     "squared loss": KernelRidge(
-        Gaussian(gamma), SubSample(50), alphas, fit_intercept=True, random_state=0
+        Gaussian(gamma), SubSample(50), alpha=alphas, fit_intercept=True, random_state=0
     ),
     "Huber loss": KernelMachine(
-        Gaussian(gamma), SubSample(50), Huber(0.1), alphas, fit_intercept=True, random_state=0
+        Gaussian(gamma),
+        SubSample(50),
+        loss=Huber(0.1),
+        alpha=alphas,
+        fit_intercept=True,
+        random_state=0,
     ),
     "scikit-learn SVR": SVR(kernel="rbf", gamma=gamma, C=1.0, epsilon=0.1),
     "scikit-learn Nystroem + Huber": make_pipeline(

@@ -130,7 +130,7 @@ def river_flow(split: str, n_draws: int) -> list[dict[str, Any]]:
             errors = []
             for seed in range(n_draws):
                 ridge = KernelRidge(
-                    kernel, sketch(size), alpha, fit_intercept=True, random_state=seed
+                    kernel, sketch(size), alpha=alpha, fit_intercept=True, random_state=seed
                 )
                 F = ridge.fit(X[:n], T[:n]).predict(X[n:])
                 errors.append(arrmse(T[n:], F, train_mean=np.zeros(T.shape[1])))

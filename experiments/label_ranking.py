@@ -135,7 +135,7 @@ def choose_ridge(A: np.ndarray, R: np.ndarray, splits: Splits) -> dict[str, Choi
         i, k, d = np.unravel_index(mean[:, :, o].argmax(), mean[:, :, o].shape)
         text = f"{kernels[i][0]}, alpha {ALPHAS[k]:.0e}, decoder {list(DECODERS)[d]}"
         regressor = KernelRidge(
-            kernels[i][1], sketch, ALPHAS[k], fit_intercept=True, random_state=SEED
+            kernels[i][1], sketch, alpha=ALPHAS[k], fit_intercept=True, random_state=SEED
         )
         decoder = list(DECODERS.values())[d]
         model = StructuredPredictor(regressor, KernelBasis(OUTPUTS[name]), decoder)

@@ -73,7 +73,9 @@ def select(
     """Return models, fitted on a path: one for each kernel, then other ties with the best."""
 
     def fit(kernel: Any, tie: float) -> JointQuantileRegressor:
-        model = JointQuantileRegressor(LEVELS, kernel, sketch, ALPHAS, tie, random_state=seed)
+        model = JointQuantileRegressor(
+            LEVELS, kernel, sketch, alpha=ALPHAS, gamma_quantiles=tie, random_state=seed
+        )
         return model.fit(X, y)
 
     models = [fit(kernel, FIRST_TIE) for kernel in kernels]
@@ -106,7 +108,12 @@ def judge(chosen: JointQuantileRegressor, sketch: Any, number: int) -> dict[str,
     """Fit with what was chosen; test."""
     X, y, X_test, y_test = split(number)
     model = JointQuantileRegressor(
-        LEVELS, chosen.kernel, sketch, chosen.alpha_, chosen.gamma_quantiles, random_state=number
+        LEVELS,
+        chosen.kernel,
+        sketch,
+        alpha=chosen.alpha_,
+        gamma_quantiles=chosen.gamma_quantiles,
+        random_state=number,
     )
     with clock() as watch:
         model.fit(X, y)

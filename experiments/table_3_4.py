@@ -72,7 +72,7 @@ WIDE += [Gaussian(gamma) for gamma in (3e-3, 1e-2, 3e-2)]
 
 
 def ridge(kernel: Any, sketch: Any, alphas: Any, seed: int, cv: Any = 5) -> KernelRidge:
-    return KernelRidge(kernel, sketch, alphas, cv=cv, fit_intercept=True, random_state=seed)
+    return KernelRidge(kernel, sketch, alpha=alphas, cv=cv, fit_intercept=True, random_state=seed)
 
 
 def select(kernels: Any, sketch: Any, X: np.ndarray, T: np.ndarray, **options: Any) -> KernelRidge:
@@ -83,7 +83,7 @@ def select(kernels: Any, sketch: Any, X: np.ndarray, T: np.ndarray, **options: A
 
 def cv_mse(model: KernelRidge) -> float:
     """Return the least cross-validated error of a path."""
-    return float(model.cv_results_["mean_mse"].min())
+    return float(model.cv_results_["mean_loss"].min())
 
 
 def official(name: str, quick: bool) -> list[dict[str, Any]]:

@@ -670,7 +670,7 @@ def test_components_need_an_order():
 
 @pytest.mark.parametrize("whiten", ["cholesky", "eigh"])
 @pytest.mark.parametrize("gamma", [0.5, 3.0, 300.0])
-@pytest.mark.parametrize("name", ["subsample", "gaussian", "p-sparsified", "pivoted-cholesky"])
+@pytest.mark.parametrize("name", ["subsample", "gaussian", "p_sparsified", "pivoted_cholesky"])
 def test_copies_add_no_rank(name, gamma, whiten):
     X = np.random.default_rng(0).standard_normal((36, 50)).repeat(30, axis=0)
     basis = KernelBasis(Gaussian(gamma), name, whiten=whiten, random_state=0).fit(X)

@@ -37,7 +37,7 @@ def flowers():
 
 def classifier(loss="hinge", sketch=None, alpha=1e-2, **params):
     settings = {"tol": 1e-8, "random_state": 0, **params}
-    return KernelClassifier(Gaussian(1.0), sketch, loss, alpha, **settings)
+    return KernelClassifier(Gaussian(1.0), sketch, loss=loss, alpha=alpha, **settings)
 
 
 def allowed(model):
@@ -184,7 +184,9 @@ def test_probabilities_are_calibrated():
     X = rng.uniform(-3, 3, (4000, 1))
     chance = expit(3 * np.sin(X[:, 0]))
     y = rng.uniform(size=4000) < chance
-    model = KernelClassifier(Gaussian(0.5), SubSample(30), "logistic", 1e-4, random_state=0)
+    model = KernelClassifier(
+        Gaussian(0.5), SubSample(30), loss="logistic", alpha=1e-4, random_state=0
+    )
     assert_allclose(model.fit(X, y).predict_proba(X)[:, 1], chance, atol=0.12)
 
 

@@ -21,6 +21,7 @@ import skout
 from skout import cli
 from skout.cli.results import write_rows
 from skout.cli.tables import open_table, select
+from skout.cli.using import open_model
 from skout.datasets import load_multilabel
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman
 from skout.metrics import example_f1, hamming_loss, kendall_tau, subset_accuracy
@@ -90,7 +91,7 @@ def read_csv(path):
         return list(csv.DictReader(file))
 
 
-SKETCHED = ["--input-sketch", "subsample:40", "--output-sketch", "p-sparsified:20"]
+SKETCHED = ["--input-sketch", "subsample:40", "--output-sketch", "p_sparsified:20"]
 SKETCHED += ["--no-standardize"]
 
 
@@ -117,10 +118,10 @@ def tags(bits):
 
 WORDS, MOLECULES = COLUMNS["word"], COLUMNS["mol"]
 KINDS = {
-    "joined labels": ("label-set", "tags", "f1", BITS, [], tags),
-    "every label set": ("label-set", "tags", "f1", BITS, ["--decoder", "label_sets"], tags),
-    "joined order": ("ranking", "order", "kendall", RANKS, [], letters),
-    "string": ("string", "word", Normalized(NGram(3, short="keep")), WORDS, [], list),
+    "joined labels": ("label_sets", "tags", "f1", BITS, [], tags),
+    "every label set": ("label_sets", "tags", "f1", BITS, ["--decoder", "label_sets"], tags),
+    "joined order": ("rankings", "order", "kendall", RANKS, [], letters),
+    "string": ("strings", "word", Normalized(NGram(3, short="keep")), WORDS, [], list),
     "smiles": ("smiles", "mol", Mapped(fingerprints, "tanimoto"), MOLECULES, [], list),
     "graphs": ("smiles", "mol", Normalized(WeisfeilerLehman(2)), MOLECULES, [], list),
 }
@@ -149,8 +150,8 @@ def test_a_model_is_that_of_python(name, memory, tables, tmp_path, call):
 def test_columns_of_bits_and_of_ranks_come_back_as_such(tables, tmp_path, call):
     model = tmp_path / "model.skout"
     for pattern, kind, kernel, Y, first in (
-        ("label_*", "label-set", "f1", BITS, 0),
-        ("rank_?", "ranking", "kendall", RANKS, 1),
+        ("label_*", "label_sets", "f1", BITS, 0),
+        ("rank_?", "rankings", "kendall", RANKS, 1),
     ):
         words = ["--target", pattern, "--output", kind, "--inputs", "x*", *SKETCHED, "-o", model]
         assert call("fit", tables / "train.csv", *words)[0] == 0
@@ -174,7 +175,7 @@ def test_metrics_are_those_of_python(tables, tmp_path, call):
         return found["metrics"]
 
     guess = api("f1", BITS).predict(X[test])
-    assert evaluated("tags", "label-set") == pytest.approx(
+    assert evaluated("tags", "label_sets") == pytest.approx(
         {
             "example_f1": example_f1(BITS[test], guess),
             "hamming_loss": hamming_loss(BITS[test], guess),
@@ -184,7 +185,7 @@ def test_metrics_are_those_of_python(tables, tmp_path, call):
     guess = api("kendall", RANKS).predict(X[test])
     same = np.mean([list(a) == list(b) for a, b in zip(RANKS[test], guess, strict=True)])
     expected = {"kendall_tau": kendall_tau(RANKS[test], guess), "exact_matches": same}
-    assert evaluated("order", "ranking") == pytest.approx(expected)
+    assert evaluated("order", "rankings") == pytest.approx(expected)
     guess = api(Mapped(fingerprints, "tanimoto"), MOLECULES)
     same = np.mean([a == b for a, b in zip(guess.predict(X[test]), MOLECULES[test], strict=True)])
     expected = {
@@ -204,7 +205,7 @@ def test_numbers_with_scaled_inputs_and_a_path(memory, tables, tmp_path, call):
     scaler = StandardScaler().fit(X[:N_TRAIN])
     Y = np.column_stack([COLUMNS["y"], COLUMNS["z"]])
     expected = skout.KernelRidge(
-        "gaussian", SubSample(40), [1e-6, 1e-2], fit_intercept=True, random_state=0
+        "gaussian", SubSample(40), alpha=[1e-6, 1e-2], fit_intercept=True, random_state=0
     ).fit(scaler.transform(X[:N_TRAIN]), Y[:N_TRAIN])
     assert json.loads(out)["alpha"] == expected.alpha_
     F = expected.predict(scaler.transform(X[N_TRAIN:]))
@@ -223,7 +224,7 @@ def test_numbers_with_scaled_inputs_and_a_path(memory, tables, tmp_path, call):
 def test_texts_and_molecules_as_inputs(kernel, tables, tmp_path, call):
     model, pair = tmp_path / "model.skout", ["word", "mol"]
     column, target = pair if kernel == "ngram:2" else pair[::-1]
-    words = ["--target", target, "--output", "string", "--inputs", column]
+    words = ["--target", target, "--output", "strings", "--inputs", column]
     words += ["--input-kernel", kernel, "--alpha", "1e-6", "-o", model]
     assert call("fit", tables / "train.csv", *words)[0] == 0
     code, out, _ = call("evaluate", model, tables / "test.csv", "--json")
@@ -237,9 +238,30 @@ def test_texts_and_molecules_as_inputs(kernel, tables, tmp_path, call):
 @pytest.fixture
 def labels_model(tables, tmp_path, call):
     path = tmp_path / "labels.skout"
-    words = ["--target", "tags", "--output", "label-set", "--inputs", "x*", *SKETCHED, "-o", path]
+    words = ["--target", "tags", "--output", "label_sets", "--inputs", "x*", *SKETCHED, "-o", path]
     assert call("fit", tables / "train.csv", *words)[0] == 0
     return path
+
+
+@pytest.mark.parametrize(
+    ("old", "kind", "column"),
+    [
+        ("label-set", "label_sets", "tags"),
+        ("ranking", "rankings", "order"),
+        ("string", "strings", "word"),
+        ("smiles", "smiles", "mol"),
+    ],
+)
+def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monkeypatch):
+    path = tmp_path / "model.skout"
+    words = ["--target", column, "--output", old, "--inputs", "x*", *SKETCHED, "-o", path]
+    assert call("fit", tables / "train.csv", *words)[0] == 0
+    about = skout.persistence.describe(path)["about"]
+    outputs = about["metadata"]["command_line"]["outputs"]
+    assert outputs["kind"] == kind
+    outputs["kind"] = old  # as in the file of an older version
+    monkeypatch.setattr("skout.cli.using.describe", lambda path: {"about": about})
+    assert open_model(path).outputs.kind == kind
 
 
 def test_rank_writes_a_row_a_query_and_rank(labels_model, tables, tmp_path, call):
@@ -295,7 +317,7 @@ def test_unknown_labels_are_misses_but_no_candidates(labels_model, tables, tmp_p
 def test_all_formats_give_the_same(tables, tmp_path, call, monkeypatch):
     np.savez(tmp_path / "train.npz", X=X[:N_TRAIN], Y=BITS[:N_TRAIN], word=WORDS[:N_TRAIN])
     np.savez(tmp_path / "test.npz", X=X[N_TRAIN:])
-    words = ["--output", "label-set", *SKETCHED, "-o"]
+    words = ["--output", "label_sets", *SKETCHED, "-o"]
     named = ["--target", "label_*", "--inputs", "x*", *words]
     for form in ("csv", "parquet"):
         assert call("fit", tables / f"train.{form}", *named, tmp_path / form)[0] == 0
@@ -350,9 +372,10 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(labels_model, tables, tmp
     out.write_text("old")
     lines = (tables / "test.csv").read_text().splitlines()
     broken.write_text("\n".join([*lines, "q,1,2"]))
+    before = sorted(tmp_path.iterdir())
     assert call("predict", labels_model, broken, "-o", out)[0] == 1
     assert out.read_text() == "old"
-    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 # settings -----------------------------------------------------------------------------------------
@@ -406,13 +429,21 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n1,2\n", [*FIT, "--input-kernel", "gausssian"], "Did you mean 'gaussian'?"),
         ("x,y\n1,2\n", [*FIT, "--input-kernel", "gaussian:width=1"], "which takes: gamma"),
         ("x,y\n1,2\n", [*FIT, "--input-sketch", "sub:5"], "Unknown sketch in --input-sketch: 'sub"),
-        ("x,y\n1,2\n", [*FIT, "--output", "label_set"], "Did you mean 'label-set'?"),
+        ("x,y\n1,2\n", [*FIT, "--output", "labelsets"], "Did you mean 'label_sets'?"),
         ("x,y\n1,2\n", [*FIT, "--alpha", "-1"], "alpha must be a finite number >= 0"),
-        ("x,y\n1,2\n", [*FIT, "--output", "label-set", "--target", "x,y"], "no columns of numbers"),
-        ("x,a,b\n1,0,2\n", ["--target", "a,b", "--output", "label-set", "-o", "m"], "'b' has 2 in"),
-        ("x,a,b\n1,0,2\n", ["--target", "a,b", "--output", "ranking", "-o", "m"], "no ranking of"),
-        ("x,r\n1,a>b\n2,a>c\n", ["--target", "r", "--output", "ranking", "-o", "m"], "row 2 has"),
-        ("x,s\n1,a\n2,\n", ["--target", "s", "--output", "string", "-o", "m"], "row 2"),
+        (
+            "x,y\n1,2\n",
+            [*FIT, "--output", "label_sets", "--target", "x,y"],
+            "no columns of numbers",
+        ),
+        (
+            "x,a,b\n1,0,2\n",
+            ["--target", "a,b", "--output", "label_sets", "-o", "m"],
+            "'b' has 2 in",
+        ),
+        ("x,a,b\n1,0,2\n", ["--target", "a,b", "--output", "rankings", "-o", "m"], "no ranking of"),
+        ("x,r\n1,a>b\n2,a>c\n", ["--target", "r", "--output", "rankings", "-o", "m"], "row 2 has"),
+        ("x,s\n1,a\n2,\n", ["--target", "s", "--output", "strings", "-o", "m"], "row 2"),
         ("x,s\n1,CC\n2,C1C\n", ["--target", "s", "--output", "smiles", "-o", "m"], "'C1C' at posi"),
         ("x,y\n1,2\n", [*FIT, "--config", "no.toml"], "no.toml"),
         ("x,y\n1,2\n" * 2, ["--target", "y", "-o", "no/m"], "--out: there is no folder 'no'"),
@@ -588,9 +619,9 @@ def test_bibtex_in_csv_has_the_f1_of_python(tmp_path, call):
         random_state=0,
     ).fit(*data.train)
     model = tmp_path / "model.skout"
-    words = ["--target", "labels", "--output", "label-set", "--input-kernel", "gaussian:0.00926"]
+    words = ["--target", "labels", "--output", "label_sets", "--input-kernel", "gaussian:0.00926"]
     words += ["--output-kernel", "f1", "--input-sketch", "subsample:300"]
-    words += ["--output-sketch", "p-sparsified:100", "--alpha", "3e-5", "-o", model]
+    words += ["--output-sketch", "p_sparsified:100", "--alpha", "3e-5", "-o", model]
     assert call("fit", tmp_path / "train.csv", *words)[0] == 0
     code, out, _ = call("evaluate", model, tmp_path / "test.csv", "--json")
     assert code == 0

@@ -66,7 +66,7 @@ def table(tmp_path):
     return write(tmp_path / "t.csv", x0=X[:, 0], x1=X[:, 1], tags=TAGS)
 
 
-FIT = ["--target", "tags", "--output", "label-set"]
+FIT = ["--target", "tags", "--output", "label_sets"]
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def assert_same(given, expected):
 
 
 def ridge(alpha=1e-4, kernel="gaussian", sketch=None, **more):
-    return KernelRidge(kernel, sketch or SubSample(50), alpha, random_state=0, **more)
+    return KernelRidge(kernel, sketch or SubSample(50), alpha=alpha, random_state=0, **more)
 
 
 @pytest.mark.parametrize("sizes", CUTS)
@@ -120,7 +120,7 @@ def test_ridge_does_not_depend_on_chunks(data, sizes, alpha, weighted, fit_inter
     assert_same(model.intercept_ + 1.0, here.intercept_ + 1.0)
     assert model.alpha_ == here.alpha_
     if not np.isscalar(alpha):
-        assert_same(model.cv_results_["fold_mse"], here.cv_results_["fold_mse"])
+        assert_same(model.cv_results_["fold_loss"], here.cv_results_["fold_loss"])
     F = model.predict(cut(X, sizes))
     assert isinstance(F, da.Array)
     assert F.chunks == (sizes, (2,))
@@ -213,8 +213,8 @@ def test_partial_fit_of_shuffled_blocks(data):
     sizes = (300, 300)
     whole = ridge().fit(cut(X, sizes), cut(Y, sizes))
     # landmarks of the sketch, so that all models have the same
-    pieces = KernelRidge(whole.kernel_, PSparsified(50, p=1.0), 1e-4, random_state=0)
-    lazy = KernelRidge(whole.kernel_, PSparsified(50, p=1.0), 1e-4, random_state=0)
+    pieces = KernelRidge(whole.kernel_, PSparsified(50, p=1.0), alpha=1e-4, random_state=0)
+    lazy = KernelRidge(whole.kernel_, PSparsified(50, p=1.0), alpha=1e-4, random_state=0)
     lazy.partial_fit(cut(X, sizes), cut(Y, sizes), landmarks=X[:100])
     for i in order:
         some = parts[i]
@@ -426,8 +426,8 @@ def test_machine(data, loss, sizes):
     X, Y, w = data
     w = np.where(np.arange(N) % 4 == 0, 0.0, w)
     options = {"fit_intercept": True, "random_state": 0, "tol": 1e-6}
-    here = KernelMachine("gaussian", SubSample(20), loss, 1e-3, **options).fit(X, Y, w)
-    model = KernelMachine("gaussian", SubSample(20), loss, 1e-3, **options)
+    here = KernelMachine("gaussian", SubSample(20), loss=loss, alpha=1e-3, **options).fit(X, Y, w)
+    model = KernelMachine("gaussian", SubSample(20), loss=loss, alpha=1e-3, **options)
     model.fit(cut(X, sizes), cut(Y, sizes), cut(w, sizes))
     assert_same(model.predict(cut(X, sizes)), here.predict(X))
     assert model.n_iter_ == here.n_iter_
@@ -437,8 +437,10 @@ def test_machine_chooses_alpha(data):
     X, Y, _ = data
     options = {"cv": ShuffleSplit(2, random_state=0), "random_state": 0}
     options["task_matrix"] = [[1.0, 0.5], [0.5, 1.0]]
-    here = KernelMachine("gaussian", SubSample(20), "huber", [1e-3, 1e-1], **options).fit(X, Y)
-    model = KernelMachine("gaussian", SubSample(20), "huber", [1e-3, 1e-1], **options)
+    here = KernelMachine(
+        "gaussian", SubSample(20), loss="huber", alpha=[1e-3, 1e-1], **options
+    ).fit(X, Y)
+    model = KernelMachine("gaussian", SubSample(20), loss="huber", alpha=[1e-3, 1e-1], **options)
     model.fit(cut(X, (250, 350)), cut(Y, (250, 350)))
     assert_same(model.cv_results_["fold_loss"], here.cv_results_["fold_loss"])
     assert_same(model.coef_, here.coef_)
@@ -448,8 +450,8 @@ def test_classifier_and_quantiles(data):
     X, Y, _ = data
     sizes = (250, 350)
     y = np.array(["no", "yes", "perhaps"])[(Y[:, 0] > 3.0).astype(int) + (Y[:, 1] > 3.0)]
-    here = KernelClassifier("gaussian", SubSample(20), "logistic", random_state=0).fit(X, y)
-    model = KernelClassifier("gaussian", SubSample(20), "logistic", random_state=0)
+    here = KernelClassifier("gaussian", SubSample(20), loss="logistic", random_state=0).fit(X, y)
+    model = KernelClassifier("gaussian", SubSample(20), loss="logistic", random_state=0)
     model.fit(cut(X, sizes), cut(y, sizes))
     assert (model.predict(cut(X, sizes)).compute() == here.predict(X)).all()
     assert_same(model.predict_proba(cut(X, sizes)), here.predict_proba(X))
@@ -732,12 +734,12 @@ def test_a_worker_dies_with_coordinates_that_are_kept(client, data):
             victims.append(None)
             return super().gradient(F, Y)
 
-    here = KernelMachine(Gaussian(0.1), SubSample(20), Huber(0.1), random_state=0).fit(X, Y)
+    here = KernelMachine(Gaussian(0.1), SubSample(20), loss=Huber(0.1), random_state=0).fit(X, Y)
     with client.as_current():
         client.wait_for_workers(2)
         victims += client.run(os.getpid).values()
         assert len(victims) == 2
-        model = KernelMachine(Gaussian(0.1), SubSample(20), Deadly(0.1), random_state=0)
+        model = KernelMachine(Gaussian(0.1), SubSample(20), loss=Deadly(0.1), random_state=0)
         model.fit(cut(X, (150,) * 4), cut(Y, (150,) * 4))
     assert len(victims) > 3
     assert_same(model.coef_, here.coef_)

@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, dsokr  # noqa: E402
 from skout.deep import MLP, KernelLoss, NeuralRegressor, Training  # noqa: E402
 from skout.deep.batches import as_source  # noqa: E402
+from skout.deep.regressor import _device  # noqa: E402
 from skout.deep.training import Trainer  # noqa: E402
 from skout.losses import (  # noqa: E402
     EpsilonInsensitive,
@@ -30,6 +31,7 @@ from skout.losses import (  # noqa: E402
     SquaredEpsilonInsensitive,
     namespace,
 )
+from skout.rows import Device  # noqa: E402
 from skout.sketches import SubSample  # noqa: E402
 from skout.testing import check_loss  # noqa: E402
 
@@ -540,6 +542,35 @@ def test_dsokr_takes_binary_inputs():
         assert net.fit((X > 0).astype(dtype), Y).predict((X > 0).astype(dtype)).shape == Y.shape
 
 
+@pytest.mark.parametrize("card", [False, True])
+def test_the_device_of_dsokr_is_that_of_all_parts(card, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: card)
+    for device in (None, "cpu", "cuda:1", "auto"):
+        model = dsokr(Small, "tanimoto", n_jobs=2, device=device)
+        for part in (model.regressor, model.output_basis, model.decoder):
+            assert part.device == device
+        assert model.output_basis.n_jobs == model.decoder.n_jobs == 2
+    words = dsokr(Small, "ngram", device="cuda")
+    assert words.output_basis.device is None  # a kernel that does not run there
+    assert (words.regressor.device, words.decoder.device) == ("cuda", "cuda")
+
+
+def test_networks_are_trained_where_the_data_are(monkeypatch):
+    X, Z = problem(60)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a card that is not asked for
+    for rows in (X, torch.as_tensor(X, dtype=torch.float32)):
+        model = NeuralRegressor(Small, training=quick(), random_state=0).fit(rows, Z)
+        assert model._device == torch.device("cpu")
+    far = torch.empty((60, 5), device="meta")
+    assert _device(None, far) == _device(None, {"x": [1], "y": far}) == torch.device("meta")
+    near = torch.ones((60, 5))
+    assert Device(near).all_for(model) is near  # StructuredPredictor gives it as it is
+    assert isinstance(Device(near).all_for(KernelRidge()), np.ndarray)
+    with monkeypatch.context() as patch:
+        patch.setenv("LOCAL_RANK", "2")
+        assert _device("auto", X) == torch.device("cuda:2")
+
+
 def test_rows_that_a_module_cannot_take_are_described():
     X, Z = problem(60)
     with pytest.raises(
@@ -619,7 +650,7 @@ def test_bad_data(X, Z, message):
 
 def test_the_third_argument_of_fit_is_the_weight():
     X, Z = problem(40)
-    model = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    model = NeuralRegressor(Small, loss="huber", training=quick(), device="cpu", random_state=0)
     weight = np.linspace(0.0, 2.0, 40)
     named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
     assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
@@ -629,13 +660,15 @@ def test_an_interrupted_fit_changes_nothing():
     X, Z = problem(40)
     calls = []
 
-    def metric(F, T):
+    def metric(*_):
         calls.append(0)
         if len(calls) == 6:
             raise KeyboardInterrupt
         return 0.0
 
-    model = NeuralRegressor(Small, "huber", quick(), validation=0.2, metric=metric, device="cpu")
+    model = NeuralRegressor(
+        Small, loss="huber", training=quick(), validation=0.2, metric=metric, device="cpu"
+    )
     expected = model.fit(X, Z).predict(X)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :4], Z)
@@ -659,7 +692,7 @@ def test_bad_residuals():
 
 def test_estimator_manners():
     X, Z = problem(60)
-    model = NeuralRegressor(Small, Huber(0.5), quick(), device="cpu", random_state=0)
+    model = NeuralRegressor(Small, loss=Huber(0.5), training=quick(), device="cpu", random_state=0)
     before = repr(model.get_params())
     model.fit(X, Z)
     assert repr(model.get_params()) == before
@@ -702,7 +735,7 @@ def test_the_residual_of_the_basis_reaches_the_loss(monkeypatch):
 
     monkeypatch.setattr(NeuralRegressor, "fit", spy)
     basis = KernelBasis("tanimoto", SubSample(4), whiten="eigh", random_state=0)
-    regressor = NeuralRegressor(Small, "huber", quick(), device="cpu", random_state=0)
+    regressor = NeuralRegressor(Small, loss="huber", training=quick(), device="cpu", random_state=0)
     StructuredPredictor(regressor, basis).fit(X, Y)
     assert_allclose(seen[0], basis.fit(Y).residual(Y))
     assert seen[0].max() > 0.1
@@ -779,8 +812,8 @@ rng = np.random.default_rng(0)
 X, w = rng.standard_normal((101, 4)), rng.random(101)  # the last batch has 5 rows
 Z = np.tanh(X[:, :2])
 model = NeuralRegressor(
-    MLP, "huber", Training(4, 16, 0.01, clip_norm=0.5), checkpoint=f"{folder}/{world}.pt",
-    device="cpu", random_state=0,
+    MLP, loss="huber", training=Training(4, 16, 0.01, clip_norm=0.5), device="cpu", random_state=0,
+    checkpoint=f"{folder}/{world}.pt",
 )
 for weight in (None, w):
     model.set_params(checkpoint=f"{folder}/{world}.pt" if weight is None else None)

@@ -137,7 +137,7 @@ def skout_clone(model):
 @pytest.mark.parametrize("alpha", [1e-4, [1e-5, 1e-3, 1e-1]], ids=["alpha", "path"])
 def test_ridge(tmp_path, kind, sketch, alpha):
     x, y = kind(tmp_path, X, "x"), kind(tmp_path, Y, "y")
-    model = KernelRidge(Gaussian("scale"), sketch, alpha, fit_intercept=True, random_state=0)
+    model = KernelRidge(Gaussian("scale"), sketch, alpha=alpha, fit_intercept=True, random_state=0)
     found = same(model, x, y)
     assert isinstance(found.landmarks_, np.ndarray)
     assert found.n_features_in_ == D
@@ -149,7 +149,7 @@ def test_weights_single_outputs_and_shuffled_folds(tmp_path, kind):
 
     x, y = kind(tmp_path, X, "x"), kind(tmp_path, Y[:, 0], "y")
     cv = KFold(3, shuffle=True, random_state=0)
-    model = KernelRidge("gaussian", SubSample(30), [1e-4, 1e-2], cv=cv, random_state=0)
+    model = KernelRidge("gaussian", SubSample(30), alpha=[1e-4, 1e-2], cv=cv, random_state=0)
     assert same(model, x, y, W, (X, Y[:, 0])).predict(x).shape == (N,)
 
 
@@ -179,7 +179,9 @@ def test_many_outputs(tmp_path):
 def test_machine(tmp_path, alpha, stored):
     x, y = hdf5(tmp_path, X, "x"), hdf5(tmp_path, Y, "y")
     weights = W * (W > 0.3)  # rows of no weight are no landmarks
-    model = KernelMachine(Gaussian("scale"), SubSample(30), "huber", alpha, cv=2, random_state=0)
+    model = KernelMachine(
+        Gaussian("scale"), SubSample(30), loss="huber", alpha=alpha, cv=2, random_state=0
+    )
     with skout.memory_limits(block_rows=100, coordinates_mb=stored):
         same(model, x, y, weights)
 
@@ -448,7 +450,9 @@ rng = np.random.default_rng(0)
 for start in range(0, n, 50_000):
     X[start : start + 50_000] = rng.standard_normal((50_000, 20), dtype=np.float32)
     y[start : start + 50_000] = 100 * X[start : start + 50_000, :10]
-model = KernelRidge(Gaussian("scale"), SubSample(50), 1e-4, fit_intercept=True, random_state=0)
+model = KernelRidge(
+    Gaussian("scale"), SubSample(50), alpha=1e-4, fit_intercept=True, random_state=0
+)
 model.fit(X[:20_000], y[:20_000])  # threads and buffers are there
 first = peak = anonymous()
 done = threading.Event()

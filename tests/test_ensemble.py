@@ -55,7 +55,9 @@ def sketched(kernel, random_state=None):
 
 def fitted(kernel=KERNELS[0][0], combine="mean", weights=None, seed=0):
     X, Y = problem()
-    return Ensemble(sketched(kernel), 3, combine, weights, seed).fit(X[:30], Y[:30])
+    return Ensemble(sketched(kernel), 3, combine=combine, weights=weights, random_state=seed).fit(
+        X[:30], Y[:30]
+    )
 
 
 # The slow truth ----------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ def test_candidates_of_equal_score(combine):
     X, Y = np.zeros((4, 1)), np.array([[1.0, 2.0], [-2.0, 1.0], [3.0, 0.0], [0.0, 0.5]])
     zero = DummyRegressor(strategy="constant", constant=[0.0, 0.0])
     models = [StructuredPredictor(zero, KernelBasis(Linear())).fit(X, Y) for _ in range(3)]
-    model = Ensemble.of(models, combine, [1.0, 1.0, 1.0])
+    model = Ensemble.of(models, combine=combine, weights=[1.0, 1.0, 1.0])
     pool = np.array([[2.0, 1.0], [3.0, 0.0], [1.0, -2.0], [0.0, 0.0], [2.0, 1.0], [-1.0, 2.0]])
     indices, scores = model.rank(X[:1], pool, k=6)
     assert_array_equal(indices, [[3, 0, 2, 4, 5, 1]])
@@ -209,8 +211,8 @@ def test_the_mean_rank_does_not_depend_on_the_order_of_members():
     """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1, but such sums must tie."""
     X, Y = problem()
     models = [sketched(Gaussian(0.3), seed).fit(X[:30], Y[:30]) for seed in range(5)]
-    one = Ensemble.of(models, "rank", [0.1, 0.2, 0.3, 0.15, 0.25])
-    two = Ensemble.of(models[::-1], "rank", [0.25, 0.15, 0.3, 0.2, 0.1])
+    one = Ensemble.of(models, combine="rank", weights=[0.1, 0.2, 0.3, 0.15, 0.25])
+    two = Ensemble.of(models[::-1], combine="rank", weights=[0.25, 0.15, 0.3, 0.2, 0.1])
     for a, b in zip(one.rank(X, Y, k=40), two.rank(X, Y, k=40), strict=True):
         assert_array_equal(a, b)
 
@@ -236,7 +238,9 @@ def test_members_differ_by_every_seed():
 @pytest.mark.parametrize("combine", ["mean", "max"])
 def test_a_single_member_is_itself(combine):
     X, Y = problem()
-    model = Ensemble(sketched(Gaussian(0.3)), 1, combine, random_state=0).fit(X[:30], Y[:30])
+    model = Ensemble(sketched(Gaussian(0.3)), 1, combine=combine, random_state=0).fit(
+        X[:30], Y[:30]
+    )
     member = model.members_[0]
     for a, b in zip(model.rank(X, Y), member.rank(X, Y), strict=True):
         assert_allclose(a, b, rtol=1e-12)
@@ -246,7 +250,7 @@ def test_a_single_member_is_itself(combine):
 
 
 def test_it_is_an_estimator():
-    model = Ensemble(sketched(Gaussian(0.3)), 2, "max", [1, 3], random_state=0)
+    model = Ensemble(sketched(Gaussian(0.3)), 2, combine="max", weights=[1, 3], random_state=0)
     params = clone(model).get_params()
     assert (params["n_members"], params["combine"], params["weights"]) == (2, "max", [1, 3])
     assert params["predictor__output_basis__kernel__gamma"] == 0.3
@@ -308,7 +312,7 @@ def test_members_of_different_kernels_tell_more_objects_apart():
     ]
     assert [len(m.decoder_.pool_) for m in models] == [4, 6]
     for combine in COMBINE:
-        model = Ensemble.of(models, combine)
+        model = Ensemble.of(models, combine=combine)
         with pytest.raises(ValueError, match="different outputs"):
             model.predict(X)
         pool = ["ba", "ab", "aab", "ab", "cab", "abc"]
@@ -362,7 +366,7 @@ def test_tune_finds_the_good_member():
     shuffled = np.random.default_rng(0).permutation(60)
     bad = [clone(bad).fit(X[shuffled], Y[:60]) for _ in range(2)]
     for combine in COMBINE:
-        model = Ensemble.of([bad[0], good, bad[1]], combine)
+        model = Ensemble.of([bad[0], good, bad[1]], combine=combine)
         pool = Y[60:]
         before = mean_reciprocal_rank(model.truth_ranks(X[60:], Y[60:], pool))
         assert model.tune(X[60:], Y[60:], pool) is model
@@ -515,6 +519,6 @@ def test_equal_members_are_one(seed, combine):
     X, Y = problem(seed)
     member = sketched(Gaussian(0.3), seed).fit(X[:30], Y[:30])
     weights = np.random.default_rng(seed).uniform(0.1, 1.0, 3)
-    model = Ensemble.of([member] * 3, combine, weights)
+    model = Ensemble.of([member] * 3, combine=combine, weights=weights)
     assert_array_equal(model.rank(X, Y, k=3)[0], member.rank(X, Y, k=3)[0])
     assert_allclose(model.truth_ranks(X, Y, Y), member.truth_ranks(X, Y, Y))

@@ -1,6 +1,7 @@
 """The scikit-learn contract: conformance checks, parameters, seeds, names, inputs left alone."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -72,16 +73,22 @@ LEFT_OUT = {
         KernelBasis("linear", PivotedCholesky(), whiten="eigh", random_state=0),
         KernelRidge(),
         KernelRidge(Gaussian(1.0), alpha=[1e-3, 1e-1], cv=3),
-        KernelRidge("gaussian", PSparsified(), [1e-3, 0.1], fit_intercept=True, random_state=0),
+        KernelRidge(
+            "gaussian", PSparsified(), alpha=[1e-3, 0.1], fit_intercept=True, random_state=0
+        ),
         KernelMachine(),
-        KernelMachine("gaussian", "subsample", Huber(0.5), [1e-3, 0.1], random_state=0),
+        KernelMachine("gaussian", "subsample", loss=Huber(0.5), alpha=[1e-3, 0.1], random_state=0),
         InducedMachine(),
-        InducedMachine("gaussian", PSparsified(), Huber(0.5), [1e-3, 0.1], random_state=0),
+        InducedMachine(
+            "gaussian", PSparsified(), loss=Huber(0.5), alpha=[1e-3, 0.1], random_state=0
+        ),
         # scikit-learn sets alpha to 0.01 and wants a score above 0.5
         JointQuantileRegressor(0.9, 10.0 * Gaussian()),
-        JointQuantileRegressor(0.5, "gaussian", "subsample", [1e-3, 0.1], random_state=0),
+        JointQuantileRegressor(0.5, "gaussian", "subsample", alpha=[1e-3, 0.1], random_state=0),
         KernelClassifier(),
-        KernelClassifier("gaussian", PSparsified(), "logistic", [1e-3, 0.1], random_state=0),
+        KernelClassifier(
+            "gaussian", PSparsified(), loss="logistic", alpha=[1e-3, 0.1], random_state=0
+        ),
         PREDICTOR,
         Ensemble(PREDICTOR, 2, random_state=0),
     ]
@@ -99,27 +106,64 @@ def test_scikit_learn_conformance(estimator, check):
 
 # What every estimator promises -------------------------------------------------------------------
 
+# How many parameters may be given by position; the others have one order wherever they occur.
+BY_POSITION = {
+    KernelBasis: 2,
+    KernelRidge: 2,
+    KernelMachine: 2,
+    InducedMachine: 2,
+    KernelClassifier: 2,
+    JointQuantileRegressor: 3,
+    Ensemble: 2,
+}
+ORDER = ["kernel", "sketch", "alpha", "loss", "task_matrix", "cv", "fit_intercept", "tol"]
+ORDER += ["max_iter", "random_state", "n_jobs", "verbose", "device", "checkpoint"]
+
+
+@pytest.mark.parametrize("kind", BY_POSITION)
+def test_parameters_after_the_first_are_given_by_name_and_in_one_order(kind):
+    parameters = inspect.signature(kind).parameters.values()
+    by_position = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    assert len(by_position) == BY_POSITION[kind]
+    names = [one.name for one in parameters]
+    assert [name for name in names if name in ORDER] == [name for name in ORDER if name in names]
+
+
 ESTIMATORS = {
     "basis": KernelBasis(),
     "sketched basis": KernelBasis(Gaussian(0.5), SubSample(10), random_state=0),
     "mixed basis": KernelBasis(Gaussian(0.5), PSparsified(10), whiten="eigh", random_state=0),
     "ridge": KernelRidge(),
     "sketched ridge": KernelRidge(Gaussian(0.5), SubSample(10), random_state=0),
-    "path": KernelRidge(Gaussian(0.5), PSparsified(10), [1e-3, 0.1], cv=3, random_state=0),
-    "exact path": KernelRidge(Gaussian("median"), None, [1e-3, 0.1], cv=3, fit_intercept=True),
+    "path": KernelRidge(Gaussian(0.5), PSparsified(10), alpha=[1e-3, 0.1], cv=3, random_state=0),
+    "exact path": KernelRidge(
+        Gaussian("median"), None, alpha=[1e-3, 0.1], cv=3, fit_intercept=True
+    ),
     "machine": KernelMachine(),
     "sketched machine": KernelMachine(
-        Gaussian(0.5), SubSample(10), Huber(0.3), 1e-2, [[1.0, 0.5], [0.5, 1.0]], random_state=0
+        Gaussian(0.5),
+        SubSample(10),
+        loss=Huber(0.3),
+        alpha=1e-2,
+        task_matrix=[[1.0, 0.5], [0.5, 1.0]],
+        random_state=0,
     ),
     "machine path": KernelMachine(
-        Gaussian(0.5), PSparsified(10), EpsilonInsensitive(), [1e-3, 0.1], cv=3, random_state=0
+        Gaussian(0.5),
+        PSparsified(10),
+        loss=EpsilonInsensitive(),
+        alpha=[1e-3, 0.1],
+        cv=3,
+        random_state=0,
     ),
-    "induced machine": InducedMachine(Gaussian(0.5), SubSample(10), Huber(0.3), random_state=0),
+    "induced machine": InducedMachine(
+        Gaussian(0.5), SubSample(10), loss=Huber(0.3), random_state=0
+    ),
     "quantiles": JointQuantileRegressor([0.1, 0.5, 0.9]),
     "sketched quantile": JointQuantileRegressor(0.9, Gaussian(0.5), SubSample(10), random_state=0),
     "classifier": KernelClassifier(class_weight="balanced"),
     "classifier path": KernelClassifier(
-        Gaussian(0.5), PSparsified(10), "logistic", [1e-3, 0.1], cv=3, random_state=0
+        Gaussian(0.5), PSparsified(10), loss="logistic", alpha=[1e-3, 0.1], cv=3, random_state=0
     ),
 }
 
@@ -343,7 +387,7 @@ def test_basis_before_a_linear_model_is_ridge_on_coordinates():
     pipe = make_pipeline(
         KernelBasis(Gaussian(0.5), sketch, random_state=0), Ridge(40 * 1e-2, fit_intercept=False)
     )
-    ours = KernelRidge(Gaussian(0.5), sketch, 1e-2, random_state=0).fit(X, Y)
+    ours = KernelRidge(Gaussian(0.5), sketch, alpha=1e-2, random_state=0).fit(X, Y)
     assert_allclose(pipe.fit(X, Y).predict(X), ours.predict(X), rtol=1e-7, atol=1e-9)
 
 
@@ -379,7 +423,7 @@ def test_any_small_problem_works(n, d, sketch, alpha, kernel, dtype, levels, see
     rng = np.random.default_rng(seed)
     X = rng.integers(1, levels + 1, (n, d)).astype(dtype)
     y = rng.standard_normal(n)
-    model = KernelRidge(kernel, sketch, alpha, random_state=0).fit(X, y)
+    model = KernelRidge(kernel, sketch, alpha=alpha, random_state=0).fit(X, y)
     predicted = model.predict(X)
     assert predicted.shape == (n,)
     assert predicted.dtype == dtype
@@ -390,7 +434,7 @@ def test_any_small_problem_works(n, d, sketch, alpha, kernel, dtype, levels, see
 @given(
     n=st.integers(2, 25),
     d=st.integers(1, 3),
-    sketch=st.sampled_from([None, "subsample", "p-sparsified", "gaussian"]),
+    sketch=st.sampled_from([None, "subsample", "p_sparsified", "gaussian"]),
     loss=st.sampled_from(["squared", "huber", "epsilon_insensitive", "pinball"]),
     alpha=st.sampled_from([1e-6, 1e-2, 1.0]),
     kernel=st.sampled_from([Gaussian("scale"), Linear()]),
@@ -408,7 +452,7 @@ def test_any_small_problem_has_a_machine(
     Y[0] = 0.1  # else the optimum may be zero
     Y[1] = 0.9
     model = KernelMachine(
-        kernel, sketch, loss, alpha, fit_intercept=fit_intercept, random_state=0
+        kernel, sketch, loss=loss, alpha=alpha, fit_intercept=fit_intercept, random_state=0
     ).fit(X, Y)
     predicted = model.predict(X)
     assert predicted.shape == (n, d)

@@ -275,7 +275,7 @@ SKETCHED = [None, SubSample(30), SubSample(280), PSparsified(30), GaussianSketch
 @pytest.mark.parametrize("alpha", [1e-4, [1e-6, 1e-2]], ids=["one", "path"])
 def test_fit_does_not_depend_on_blocks(sketch, alpha):
     X, y = regression(400)
-    model = KernelRidge(Gaussian(0.2), sketch, alpha, random_state=0)
+    model = KernelRidge(Gaussian(0.2), sketch, alpha=alpha, random_state=0)
     expected = model.fit(X, y).predict(X)
     # ranks of 256 and more are whitened in part only: DESIGN's 1e-10 is traded for speed there
     tol = 1e-7 if sketch is not None and sketch.size >= 256 else 1e-10
@@ -290,7 +290,7 @@ def test_fit_does_not_depend_on_threads(sketch):
     X, y = regression()
     with memory_limits(block_rows=150):
         one, *others = [
-            KernelRidge(Gaussian(0.2), sketch, 1e-4, random_state=0, n_jobs=n_jobs)
+            KernelRidge(Gaussian(0.2), sketch, alpha=1e-4, random_state=0, n_jobs=n_jobs)
             .fit(X, y)
             .predict(X)
             for n_jobs in (1, 2, 4)
@@ -317,7 +317,7 @@ def test_threads_do_not_change_a_bit_of_the_fit(sketch):
 @pytest.mark.parametrize("sketch", [None, SubSample(30), PSparsified(30)], ids=str)
 def test_memory_layout_does_not_matter(sketch, dtype):
     X, y = regression(300, dtype=dtype)
-    model = KernelRidge(Gaussian(0.2), sketch, 1e-3, random_state=0)
+    model = KernelRidge(Gaussian(0.2), sketch, alpha=1e-3, random_state=0)
     expected = model.fit(X, y).predict(X)
     wide = np.zeros((600, 8), dtype=dtype)
     wide[::2, ::2] = X
@@ -339,10 +339,12 @@ def test_memory_layout_does_not_matter(sketch, dtype):
 
 def test_memmap_input(tmp_path):
     X, y = regression(500)
-    expected = KernelRidge(Gaussian(0.2), SubSample(30), [1e-4, 1e-2], random_state=0).fit(X, y)
+    expected = KernelRidge(Gaussian(0.2), SubSample(30), alpha=[1e-4, 1e-2], random_state=0).fit(
+        X, y
+    )
     X.tofile(tmp_path / "X")
     on_disk = np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape)
-    model = KernelRidge(Gaussian(0.2), SubSample(30), [1e-4, 1e-2], random_state=0)
+    model = KernelRidge(Gaussian(0.2), SubSample(30), alpha=[1e-4, 1e-2], random_state=0)
     with memory_limits(block_rows=64):
         model.fit(on_disk, y)
         assert_allclose(model.predict(on_disk), expected.predict(X), rtol=1e-10)
@@ -365,7 +367,7 @@ def test_memory_of_a_streaming_fit(dtype):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200_000, 20), dtype=np.float32).astype(dtype)
     y = X[:, 0].astype(np.float64)
-    model = KernelRidge(Gaussian(0.02), SubSample(200), 1e-6, random_state=0, n_jobs=2)
+    model = KernelRidge(Gaussian(0.02), SubSample(200), alpha=1e-6, random_state=0, n_jobs=2)
     assert traced_peak(lambda: model.fit(X, y)) < 60
     assert model.score(X[:1000], y[:1000]) > 0.9
 
@@ -374,7 +376,9 @@ def test_memory_of_a_path_and_of_prediction():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100_000, 10), dtype=np.float32)
     y = X[:, 0].astype(np.float64)
-    model = KernelRidge(Gaussian(0.02), SubSample(300), [1e-6, 1e-3], random_state=0, n_jobs=2)
+    model = KernelRidge(
+        Gaussian(0.02), SubSample(300), alpha=[1e-6, 1e-3], random_state=0, n_jobs=2
+    )
     assert traced_peak(lambda: model.fit(X, y)) < 60  # the features: 114 MB in float32
     assert traced_peak(lambda: model.predict(X)) < 60
 
@@ -583,7 +587,7 @@ OWN_X = np.random.default_rng(0).standard_normal((120, 4))
 def test_a_kernel_may_ignore_the_buffer(sketch):
     y = OWN_X @ np.arange(4.0)
     found = [
-        KernelRidge(kernel, sketch, 1e-6, random_state=0).fit(OWN_X, y).predict(OWN_X)
+        KernelRidge(kernel, sketch, alpha=1e-6, random_state=0).fit(OWN_X, y).predict(OWN_X)
         for kernel in (Own("ignores"), Linear())
     ]
     assert_allclose(found[0], found[1], rtol=1e-6)

@@ -45,7 +45,7 @@ def models(kernel):
     sketched = {"sketch": SKETCH, "random_state": 0, "n_jobs": 1}
     return {
         "ridge": KernelRidge(kernel, alpha=ALPHAS, **sketched),
-        "exact ridge": KernelRidge(kernel, None, ALPHAS, n_jobs=1),
+        "exact ridge": KernelRidge(kernel, None, alpha=ALPHAS, n_jobs=1),
         "machine": KernelMachine(kernel, alpha=ALPHAS, **sketched),
         "induced": InducedMachine(kernel, **sketched),
         "quantile": JointQuantileRegressor([0.2, 0.8], kernel, **sketched),
@@ -105,7 +105,7 @@ def test_nan_in_the_last_row_of_a_file(name, tmp_path):
 
 
 def test_a_piece_that_cannot_be_added_changes_nothing():
-    model = KernelRidge(Gaussian(0.5), SKETCH, ALPHAS, random_state=0)
+    model = KernelRidge(Gaussian(0.5), SKETCH, alpha=ALPHAS, random_state=0)
     expected = clone(model).partial_fit(X, Y).partial_fit(X_NEW, Y_NEW).predict(X)
     model.partial_fit(X, Y)
     with pytest.raises(ValueError, match="NaN"):
@@ -117,7 +117,7 @@ def test_a_piece_that_cannot_be_added_changes_nothing():
 
 
 def test_parameters_given_after_a_fit_stay():
-    model = KernelRidge(Gaussian(0.5), SKETCH, 1e-3, random_state=0).fit(X, Y)
+    model = KernelRidge(Gaussian(0.5), SKETCH, alpha=1e-3, random_state=0).fit(X, Y)
     model.set_params(alpha=-1.0)
     with pytest.raises(ValueError, match="alpha must be"):
         model.fit(X, Y)

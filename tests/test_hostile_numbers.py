@@ -28,7 +28,7 @@ SKETCHES = [None, SubSample(10), PSparsified(10)]
 
 
 def ridge(X, y, kernel="gaussian", sketch=None, weights=None, alpha=ALPHA, **params):
-    model = KernelRidge(kernel, sketch, alpha, random_state=0, **params)
+    model = KernelRidge(kernel, sketch, alpha=alpha, random_state=0, **params)
     return model.fit(X, y, sample_weight=weights).predict(X)
 
 
@@ -43,7 +43,7 @@ def constant(n=N, alpha=ALPHA):
 @pytest.mark.parametrize("sketch", [None, SubSample(36), PSparsified(36)], ids=str)
 def test_duplicated_rows_are_weights(sketch):
     first, repeats = X[:8], np.arange(1, 9)  # 36 rows: the sketches span what the 8 rows span
-    found = KernelRidge(Gaussian(0.3), sketch, ALPHA, random_state=0).fit(
+    found = KernelRidge(Gaussian(0.3), sketch, alpha=ALPHA, random_state=0).fit(
         np.repeat(first, repeats, axis=0), np.repeat(y[:8], repeats)
     )
     expected = KernelRidge(alpha=ALPHA, kernel=Gaussian(0.3)).fit(

@@ -106,7 +106,7 @@ def test_the_optimum_is_that_of_the_formula(loss, fit_intercept, weighted):
     alpha = 0.02
     weight = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     model = InducedMachine(
-        Gaussian(GAMMA), None, loss, alpha, fit_intercept=fit_intercept, tol=1e-7
+        Gaussian(GAMMA), None, loss=loss, alpha=alpha, fit_intercept=fit_intercept, tol=1e-7
     )
     model.fit(X, Z, weight if weighted else None, residual=residual)
     K = oracle.gaussian(X, X, GAMMA)
@@ -126,7 +126,9 @@ def test_the_optimum_is_that_of_the_formula(loss, fit_intercept, weighted):
 @each_loss
 def test_a_sketched_machine_is_optimal_in_its_span(loss):
     X, Z, residual = coordinates(60, 1)
-    model = InducedMachine(Gaussian(GAMMA), PSparsified(10), loss, 1e-3, tol=1e-8, random_state=0)
+    model = InducedMachine(
+        Gaussian(GAMMA), PSparsified(10), loss=loss, alpha=1e-3, tol=1e-8, random_state=0
+    )
     model.fit(X, Z, residual=residual)
     assert model.coef_.shape == (model.basis_.rank_, Z.shape[1])
     assert model.intercept_.shape == (Z.shape[1],)
@@ -148,9 +150,11 @@ def test_a_sketched_machine_is_optimal_in_its_span(loss):
 def test_squared_loss_is_ridge_whatever_the_residual(sketch, fit_intercept):
     X, Z, residual = coordinates()
     settings = {"fit_intercept": fit_intercept, "random_state": 0}
-    model = InducedMachine(Gaussian(GAMMA), sketch, "squared", 1e-2, tol=1e-10, **settings)
+    model = InducedMachine(
+        Gaussian(GAMMA), sketch, loss="squared", alpha=1e-2, tol=1e-10, **settings
+    )
     model.fit(X, Z, residual=residual)
-    ridge = KernelRidge(Gaussian(GAMMA), sketch, 1e-2, **settings).fit(X, Z)
+    ridge = KernelRidge(Gaussian(GAMMA), sketch, alpha=1e-2, **settings).fit(X, Z)
     assert_allclose(model.predict(X), ridge.predict(X), atol=1e-5)
     plain = clone(model).fit(X, Z)
     assert_allclose(model.objective_, plain.objective_ + residual.mean() / 2, rtol=1e-8)
@@ -161,15 +165,17 @@ def test_squared_loss_is_ridge_whatever_the_residual(sketch, fit_intercept):
 def test_without_residual_it_is_the_kernel_machine(loss, residual):
     X, Z, _ = coordinates()
     params = {"fit_intercept": True, "random_state": 0}
-    model = InducedMachine(Gaussian(GAMMA), SubSample(8), loss, 1e-2, **params)
-    machine = KernelMachine(Gaussian(GAMMA), SubSample(8), loss, 1e-2, **params).fit(X, Z)
+    model = InducedMachine(Gaussian(GAMMA), SubSample(8), loss=loss, alpha=1e-2, **params)
+    machine = KernelMachine(Gaussian(GAMMA), SubSample(8), loss=loss, alpha=1e-2, **params).fit(
+        X, Z
+    )
     assert_array_equal(model.fit(X, Z, residual=residual).predict(X), machine.predict(X))
     assert model.objective_ == machine.objective_
 
 
 def test_the_residual_matters_to_a_robust_loss():
     X, Z, residual = coordinates()
-    model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
+    model = InducedMachine(Gaussian(GAMMA), None, loss=Huber(0.3), alpha=1e-2)
     plain = clone(model).fit(X, Z).predict(X)
     assert np.abs(model.fit(X, Z, residual=residual).predict(X) - plain).max() > 0.02
 
@@ -179,7 +185,9 @@ def test_many_outputs(loss):
     """Enough of them for conjugate gradients; permuted outputs give permuted predictions."""
     X, Z, residual = coordinates(150, 2, 40)
     assert Z.shape[1] * 150 > 2500
-    model = InducedMachine(Gaussian(GAMMA), None, loss, 1e-2, tol=1e-6).fit(X, Z, residual=residual)
+    model = InducedMachine(Gaussian(GAMMA), None, loss=loss, alpha=1e-2, tol=1e-6).fit(
+        X, Z, residual=residual
+    )
     assert model.duality_gap_ <= 1e-6
     turned = clone(model).fit(X, Z[:, ::-1], residual=residual)
     assert_allclose(turned.objective_, model.objective_, rtol=2e-6)
@@ -225,7 +233,7 @@ def test_gradients_do_not_reach_the_last_column(loss):
 
 def test_one_output_and_a_path_of_alphas():
     X, Z, residual = coordinates(60)
-    model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), [1e-4, 1e-2, 1.0], cv=3)
+    model = InducedMachine(Gaussian(GAMMA), None, loss=Huber(0.3), alpha=[1e-4, 1e-2, 1.0], cv=3)
     model.fit(X, Z[:, 0], residual=residual)
     assert model.predict(X).shape == (60,)
     assert model.alpha_ in (1e-4, 1e-2)
@@ -247,7 +255,7 @@ def test_same_seed_same_model_whatever_the_blocks():
 
 def test_the_third_argument_of_fit_is_the_weight():
     X, Z, residual = coordinates(60)
-    model = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
+    model = InducedMachine(Gaussian(GAMMA), None, loss=Huber(0.3), alpha=1e-2)
     weight = np.linspace(0.0, 2.0, 60)
     named = clone(model).fit(X, Z, sample_weight=weight).predict(X)
     assert_array_equal(clone(model).fit(X, Z, weight).predict(X), named)
@@ -257,7 +265,7 @@ def test_the_third_argument_of_fit_is_the_weight():
 
 def test_the_predictor_gives_the_residual():
     X, Y, basis = data(60)
-    machine = InducedMachine(Gaussian(GAMMA), None, Huber(0.3), 1e-2)
+    machine = InducedMachine(Gaussian(GAMMA), None, loss=Huber(0.3), alpha=1e-2)
     model = StructuredPredictor(machine, basis).fit(X, Y)
     direct = machine.fit(X, basis.transform(Y), residual=basis.residual(Y))
     assert_allclose(model.predict_coordinates(X), direct.predict(X), atol=1e-8)
@@ -289,7 +297,9 @@ def test_huber_beats_square_where_outputs_are_wrong():
         for name, loss in losses.items():
             results = []
             for alpha in (1e-4, 1e-3, 1e-2):
-                machine = InducedMachine(Gaussian(1.0), SubSample(80), loss, alpha, random_state=0)
+                machine = InducedMachine(
+                    Gaussian(1.0), SubSample(80), loss=loss, alpha=alpha, random_state=0
+                )
                 model = StructuredPredictor(machine, basis).fit(X, Y)
                 parts = []
                 for some in (slice(0, 100), slice(100, 300)):

@@ -54,7 +54,9 @@ def data(n=30, seed=0, outputs=2):
 def machine(sketch=None, loss="huber", alpha=1e-2, task_matrix=None, **params):
     smooth = (loss if isinstance(loss, str) else NAMES.get(type(loss))) in SMOOTH
     settings = {"tol": 1e-10 if smooth else 1e-7, "random_state": 0, **params}
-    return KernelMachine(Gaussian(GAMMA), sketch, loss, alpha, task_matrix, **settings)
+    return KernelMachine(
+        Gaussian(GAMMA), sketch, loss=loss, alpha=alpha, task_matrix=task_matrix, **settings
+    )
 
 
 def allowed(model):
@@ -290,7 +292,7 @@ def test_squared_loss_is_ridge(sketch, fit_intercept, weights):
     X, Y, X_te = data()
     model = machine(sketch, "squared", 1e-3, fit_intercept=fit_intercept).fit(X, Y, weights)
     ridge = KernelRidge(
-        Gaussian(GAMMA), sketch, 1e-3, fit_intercept=fit_intercept, random_state=0
+        Gaussian(GAMMA), sketch, alpha=1e-3, fit_intercept=fit_intercept, random_state=0
     ).fit(X, Y, weights)
     assert_allclose(model.predict(X_te), ridge.predict(X_te), rtol=1e-6, atol=1e-8)
     assert_allclose(model.intercept_, ridge.intercept_, rtol=1e-6, atol=1e-8)
@@ -303,10 +305,10 @@ def test_path_of_the_squared_loss_is_that_of_ridge(sketch, weights):
     alphas = [1e-4, 1e-1, 1e-2, 10.0]
     params = {"cv": 3, "fit_intercept": True}
     model = machine(sketch, "squared", alphas, **params).fit(X, Y, weights)
-    ridge = KernelRidge(Gaussian(GAMMA), sketch, alphas, random_state=0, **params)
+    ridge = KernelRidge(Gaussian(GAMMA), sketch, alpha=alphas, random_state=0, **params)
     ridge.fit(X, Y, weights)
     # ours is half the squared error, summed over the two outputs
-    assert_allclose(model.cv_results_["fold_loss"], ridge.cv_results_["fold_mse"], rtol=1e-6)
+    assert_allclose(model.cv_results_["fold_loss"], ridge.cv_results_["fold_loss"], rtol=1e-6)
     assert model.alpha_ == ridge.alpha_
     assert_allclose(model.predict(X_te), ridge.predict(X_te), rtol=1e-6, atol=1e-8)
 
@@ -384,7 +386,9 @@ def test_related_outputs_share_what_they_know():
     Y = np.sin(2 * X) + rng.standard_normal((150, 4))
     errors = []
     for M in (np.eye(4), 0.02 * np.eye(4) + 0.98):
-        model = KernelMachine(Gaussian(1.0), None, Huber(1.0), 1e-2, M).fit(X, Y)
+        model = KernelMachine(Gaussian(1.0), None, loss=Huber(1.0), alpha=1e-2, task_matrix=M).fit(
+            X, Y
+        )
         errors.append(np.mean((model.predict(X_te) - np.sin(2 * X_te)) ** 2))
     assert errors[1] < 0.7 * errors[0]
 
@@ -408,7 +412,7 @@ def test_weights_count_where_the_width_is_found():
     X, Y, X_te = data()
     weights = np.where(X[:, 0] > 0.5, 20, 1)
     kept = np.repeat(np.arange(30), weights)
-    model = KernelMachine("gaussian", None, "squared")
+    model = KernelMachine("gaussian", None, loss="squared")
     weighted = model.fit(X, Y, weights)
     gamma = weighted.kernel_.gamma
     assert_allclose(clone(model).fit(X[kept], Y[kept]).kernel_.gamma, gamma)
@@ -423,7 +427,7 @@ def test_weight_zero_is_removal(sketch):
     weights = (np.arange(30) % 3 > 0).astype(float)
     kept = weights > 0
     Y[~kept] = 1e9
-    model = KernelMachine("gaussian", sketch, "pinball", random_state=0)  # the width too
+    model = KernelMachine("gaussian", sketch, loss="pinball", random_state=0)  # the width too
     weighted = model.fit(X, Y, weights).predict(X_te)
     removed = model.fit(X[kept], Y[kept], weights[kept]).predict(X_te)
     assert_allclose(removed, weighted, rtol=1e-10, atol=1e-12)
@@ -613,8 +617,8 @@ def test_sets_as_inputs(sketch):
     sets = [frozenset(np.flatnonzero(row)) for row in bits]
     y = bits[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(60)
     params = {"alpha": 1e-3, "tol": 1e-9, "random_state": 0}
-    objects = KernelMachine(jaccard, sketch, "huber", **params).fit(sets[:40], y[:40])
-    vectors = KernelMachine(Tanimoto(), sketch, "huber", **params).fit(bits[:40], y[:40])
+    objects = KernelMachine(jaccard, sketch, loss="huber", **params).fit(sets[:40], y[:40])
+    vectors = KernelMachine(Tanimoto(), sketch, loss="huber", **params).fit(bits[:40], y[:40])
     assert_allclose(objects.predict(sets[40:]), vectors.predict(bits[40:]), atol=1e-6)
     if sketch is None:
         assert objects.score(sets[40:], y[40:]) > 0.5
@@ -864,7 +868,9 @@ def test_the_gap_is_that_of_what_predict_gives():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (200, 3))
     y = np.sin(X[:, 0])
-    model = KernelMachine(Gaussian(0.01), None, EpsilonInsensitive(1e-3), 1e-12, tol=1e-6)
+    model = KernelMachine(
+        Gaussian(0.01), None, loss=EpsilonInsensitive(1e-3), alpha=1e-12, tol=1e-6
+    )
     with pytest.warns(ConvergenceWarning, match=r"rounding errors.*alpha=1e-12 is too small"):
         model.fit(X, y)
     loss = np.maximum(np.abs(model.predict(X) - y) - 1e-3, 0.0).mean()

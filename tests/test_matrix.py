@@ -1,6 +1,6 @@
 """Every estimator on every source: the same model as in memory, or an error that says why not.
 
-`python tests/test_matrix.py` writes the table of docs/sources.md from the cells that are tested here.
+`python tests/test_matrix.py` writes the table of docs/sources.md from the cells tested here.
 """
 
 import sys

@@ -72,7 +72,7 @@ def test_kernels_decoders_and_networks_with_parts():
     assert KernelRidge("core").set_params(kernel__base__n_iter=1).kernel.base.n_iter == 1
     assert CandidateDecoder("faiss").set_params(index__n_probe=3).index.n_probe == 3
     deep = pytest.importorskip("skout.deep")
-    network = deep.NeuralRegressor(deep.MLP, "huber").set_params(loss__kappa=0.5)
+    network = deep.NeuralRegressor(deep.MLP, loss="huber").set_params(loss__kappa=0.5)
     assert network.loss.kappa == 0.5
 
 

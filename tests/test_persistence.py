@@ -68,7 +68,11 @@ CASES = {
     "basis": (KernelBasis("gaussian", PSparsified(10), **SEEDED), X, None),
     "basis by eigh": (KernelBasis("gaussian", "subsample", whiten="eigh", **SEEDED), X, None),
     "ridge": (skout.KernelRidge(), X, LABELS),
-    "ridge path": (skout.KernelRidge("gaussian", SubSample(10), [1e-3, 0.1], **SEEDED), X, LABELS),
+    "ridge path": (
+        skout.KernelRidge("gaussian", SubSample(10), alpha=[1e-3, 0.1], **SEEDED),
+        X,
+        LABELS,
+    ),
     "ridge of float32": (
         skout.KernelRidge("gaussian", PSparsified(10), fit_intercept=True, **SEEDED),
         X.astype(np.float32),
@@ -76,7 +80,11 @@ CASES = {
     ),
     "ridge of CSR": (skout.KernelRidge("linear"), sparse.csr_matrix(X), LABELS),
     "machine": (skout.KernelMachine(loss=Huber(0.5), alpha=[1e-2, 0.1], cv=2), X, X[:, :2] ** 2),
-    "induced": (skout.InducedMachine("gaussian", SubSample(10), "huber", **SEEDED), X, X[:, :2]),
+    "induced": (
+        skout.InducedMachine("gaussian", SubSample(10), loss="huber", **SEEDED),
+        X,
+        X[:, :2],
+    ),
     "quantiles": (skout.JointQuantileRegressor([0.2, 0.8]), X, X[:, 0] ** 2),
     "classifier": (skout.KernelClassifier(loss="logistic"), X, np.array(WORDS, object) > "b"),
     "classes of text": (skout.KernelClassifier(), X, np.where(X[:, 0] > 0, "left", "right")),

@@ -23,7 +23,15 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skout import Ensemble, KernelBasis, KernelRidge, StructuredPredictor, iokr, sisokr
+from skout import (
+    Ensemble,
+    InducedMachine,
+    KernelBasis,
+    KernelRidge,
+    StructuredPredictor,
+    iokr,
+    sisokr,
+)
 from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian, Linear, NGram, Polynomial, Tanimoto
 from skout.metrics import example_f1
@@ -142,7 +150,7 @@ def test_two_different_sketches():
     X, Y, X_te, C = problem(5)
     s_X, s_Y = SKETCHES["subsample"](9), SKETCHES["gaussian"](6)
     model = StructuredPredictor(
-        KernelRidge(Gaussian(0.5), s_X, LAM, random_state=1),
+        KernelRidge(Gaussian(0.5), s_X, alpha=LAM, random_state=1),
         KernelBasis(Linear(), s_Y, random_state=2),
     ).fit(X, Y)
     R_X = s_X.draw(len(X), np.random.default_rng(1)).toarray()
@@ -621,7 +629,7 @@ def test_parameters_of_parts_that_are_given_by_name():
         "regressor__kernel__gamma": 0.5,
         "regressor__sketch__size": 20,
         "output_basis__kernel__gamma": 0.3,
-        "output_basis__sketch": "p-sparsified",
+        "output_basis__sketch": "p_sparsified",
         "output_basis__sketch__size": 15,
         "decoder__n_jobs": 1,
     }
@@ -652,6 +660,39 @@ def test_decoder_by_name_or_object(decoder):
     model = StructuredPredictor(KernelRidge(Gaussian(0.5)), KernelBasis(), decoder).fit(X, Y)
     default = StructuredPredictor(KernelRidge(Gaussian(0.5)), KernelBasis()).fit(X, Y)
     assert_array_equal(model.predict(X_te), default.predict(X_te))
+
+
+def test_parameters_reach_both_sides_and_the_decoder(tmp_path):
+    folds, path = KFold(3), tmp_path / "progress"
+    for make in (iokr, sisokr):
+        model = make(
+            cv=folds, decoder="candidates", n_jobs=3, verbose=True, device="cpu", checkpoint=path
+        )
+        for part in (model.regressor, model.output_basis, model.decoder):
+            assert (part.n_jobs, part.device) == (3, "cpu")
+        assert (model.regressor.cv, model.regressor.verbose) == (folds, True)
+        assert model.regressor.checkpoint == path
+    assert iokr().decoder is None  # nothing to tell it
+    own = CandidateDecoder(n_jobs=1)
+    assert iokr(n_jobs=2, decoder=own).decoder is own
+    assert not hasattr(iokr(n_jobs=2, device="cpu", decoder="label_sets").decoder, "device")
+
+
+def test_other_losses_are_kernel_induced():
+    X, Y, X_te, pool = problem(3)
+    settings = {"input_sketch": SubSample(12), "output_sketch": SubSample(9), "random_state": 0}
+    model = iokr(Gaussian(0.5), Gaussian(0.3), loss="huber", alpha=LAM, **settings)
+    seed = model.output_basis.random_state
+    by_hand = StructuredPredictor(
+        InducedMachine(Gaussian(0.5), SubSample(12), loss="huber", alpha=LAM, random_state=0),
+        KernelBasis(Gaussian(0.3), SubSample(9), random_state=seed),
+    )
+    found = model.fit(X, Y).rank(X_te, pool, k=3)
+    for ours, theirs in zip(found, by_hand.fit(X, Y).rank(X_te, pool, k=3), strict=True):
+        assert_array_equal(ours, theirs)
+    assert isinstance(iokr(loss="squared_error").regressor, KernelRidge)
+    with pytest.raises(ValueError, match=r"checkpoint needs .* Got loss='huber'"):
+        iokr(loss="huber", checkpoint="progress")
 
 
 def test_no_test_rows():

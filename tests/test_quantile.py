@@ -31,7 +31,7 @@ def data(n=80, seed=0):
 def joint(quantiles=LEVELS, sketch=None, alpha=1e-3, gamma=1.0, **params):
     settings = {"tol": 1e-6, "random_state": 0, **params}
     return JointQuantileRegressor(
-        quantiles, Gaussian(2.0), sketch, alpha, gamma_quantiles=gamma, **settings
+        quantiles, Gaussian(2.0), sketch, alpha=alpha, gamma_quantiles=gamma, **settings
     )
 
 
@@ -64,7 +64,9 @@ def test_it_is_a_machine_with_a_task_matrix(sketch, gamma):
     ours = joint(sketch=sketch, gamma=gamma, non_crossing=False).fit(X, y)
     M = quantile_task_matrix(LEVELS, gamma)
     params = {"fit_intercept": True, "tol": 1e-6, "random_state": 0}
-    machine = KernelMachine(Gaussian(2.0), sketch, Pinball(LEVELS), 1e-3, M, **params)
+    machine = KernelMachine(
+        Gaussian(2.0), sketch, loss=Pinball(LEVELS), alpha=1e-3, task_matrix=M, **params
+    )
     machine.fit(X, np.column_stack([y] * 3))
     assert_allclose(ours.predict(X), machine.predict(X), rtol=1e-10)
     assert ours.objective_ == machine.objective_

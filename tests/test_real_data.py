@@ -34,7 +34,7 @@ def test_river_flow_is_at_least_as_good_as_the_thesis():
     errors = []
     for seed in range(3):
         model = KernelRidge(
-            Gaussian(3e-5), PSparsified(100), 3e-6, fit_intercept=True, random_state=seed
+            Gaussian(3e-5), PSparsified(100), alpha=3e-6, fit_intercept=True, random_state=seed
         )
         F = model.fit(X[:n], T[:n]).predict(X[n:])
         errors.append(arrmse(T[n:], F, train_mean=np.zeros(T.shape[1])))
@@ -53,7 +53,12 @@ def test_boston_quantiles_are_at_least_as_good_as_the_thesis():
         scaled = (table - table[train].mean(axis=0)) / table[train].std(axis=0)
         X, y = scaled[:, :-1], scaled[:, -1]
         model = JointQuantileRegressor(
-            levels, Gaussian(0.02), PSparsified(50), [1e-3, 3e-4, 1e-4], 3.0, random_state=seed
+            levels,
+            Gaussian(0.02),
+            PSparsified(50),
+            alpha=[1e-3, 3e-4, 1e-4],
+            gamma_quantiles=3.0,
+            random_state=seed,
         )
         F = model.fit(X[train], y[train]).predict(X[test])
         losses.append(100.0 * pinball_loss(y[test], F, levels))

@@ -41,7 +41,7 @@ def data(n=60, d=3, seed=0, outputs=2):
 
 
 def ridge(sketch=None, alpha=1e-3, **params):
-    return KernelRidge(Gaussian(GAMMA), sketch, alpha, random_state=0, **params)
+    return KernelRidge(Gaussian(GAMMA), sketch, alpha=alpha, random_state=0, **params)
 
 
 def kernel(A, B):
@@ -101,7 +101,7 @@ def test_gradient_of_the_objective_is_zero(name, fit_intercept):
 def test_sketch_of_all_rows_is_the_exact_model(fit_intercept):
     X, Y, X_te = data()
     exact = ridge(fit_intercept=fit_intercept).fit(X, Y).predict(X_te)
-    for sketch in (SubSample(60), GaussianSketch(60), SKETCHES["pivoted-cholesky"](60)):
+    for sketch in (SubSample(60), GaussianSketch(60), SKETCHES["pivoted_cholesky"](60)):
         found = ridge(sketch, fit_intercept=fit_intercept).fit(X, Y).predict(X_te)
         assert_allclose(found, exact, rtol=1e-6, atol=1e-7)
 
@@ -231,9 +231,9 @@ def test_sketched_path_equals_loops_over_folds(sketch, cv, fit_intercept, weight
 
 def check_path(model, expected, rtol=1e-7):
     results = model.cv_results_
-    assert_allclose(results["fold_mse"], expected, rtol=rtol)
-    assert_allclose(results["mean_mse"], expected.mean(axis=0), rtol=rtol)
-    assert_allclose(results["std_mse"], expected.std(axis=0), rtol=1e-4)
+    assert_allclose(results["fold_loss"], expected, rtol=rtol)
+    assert_allclose(results["mean_loss"], expected.mean(axis=0), rtol=rtol)
+    assert_allclose(results["std_loss"], expected.std(axis=0), rtol=1e-4)
     assert_array_equal(results["alpha"], ALPHAS)
     assert model.alpha_ == ALPHAS[int(expected.mean(axis=0).argmin())]
 
@@ -310,9 +310,9 @@ def test_the_seed_deals_the_folds(sketch):
     X, Y, _ = data()
     kinds = [0, 0, 1, np.random.default_rng(0), np.random.default_rng(0)]
     tables = [
-        KernelRidge(Gaussian(GAMMA), sketch, ALPHAS, random_state=seed)
+        KernelRidge(Gaussian(GAMMA), sketch, alpha=ALPHAS, random_state=seed)
         .fit(X, Y)
-        .cv_results_["fold_mse"]
+        .cv_results_["fold_loss"]
         for seed in kinds
     ]
     for same in (tables[1], *tables[3:]):
@@ -330,7 +330,7 @@ def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
             yield X[start : start + size], Y[start : start + size]
 
     model = ridge(SubSample(60), ALPHAS, fit_intercept=True)
-    expected = model.fit(X, Y).cv_results_["fold_mse"]
+    expected = model.fit(X, Y).cv_results_["fold_loss"]
     places = {
         "disk": (stored, Y),
         "small blocks": (Blocks(lambda: make(13), n=500), None),
@@ -342,7 +342,7 @@ def test_folds_do_not_depend_on_where_the_rows_lie(tmp_path):
     for rows in (7, 64, 8192):
         with memory_limits(block_rows=rows):
             for name, (some, y) in places.items():
-                found = clone(model).fit(some, y).cv_results_["fold_mse"]
+                found = clone(model).fit(some, y).cv_results_["fold_loss"]
                 assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {rows}")
 
 
@@ -375,7 +375,7 @@ def test_folds_without_weight(sketch):
     model = ridge(sketch, ALPHAS, cv=thirds).fit(
         X, Y, sample_weight=np.repeat([1.0, 0.0], [40, 20])
     )
-    assert model.cv_results_["fold_mse"].shape == (1, 4)
+    assert model.cv_results_["fold_loss"].shape == (1, 4)
 
 
 @pytest.mark.parametrize("container", [list, tuple, np.array])
@@ -426,7 +426,7 @@ def test_partial_fit_equals_one_fit(cuts, path):
     assert_allclose(model.predict(X_te), expected, rtol=0, atol=1e-10 * np.abs(expected).max())
     if path:
         assert model.alpha_ == whole.alpha_
-        assert_allclose(model.cv_results_["fold_mse"], whole.cv_results_["fold_mse"], rtol=1e-9)
+        assert_allclose(model.cv_results_["fold_loss"], whole.cv_results_["fold_loss"], rtol=1e-9)
 
 
 def test_partial_fit_in_any_order():
@@ -486,10 +486,10 @@ def test_partial_fit_goes_on_from_fit(fit_intercept):
 def test_a_path_goes_on_from_fit():
     X, Y, X_te = data()
     model = ridge(SubSample(15), ALPHAS, cv=2).fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
-    assert model.cv_results_["fold_mse"].shape == (2, len(ALPHAS))
+    assert model.cv_results_["fold_loss"].shape == (2, len(ALPHAS))
     # new rows are dealt to the folds in turn, the others train in both
     Z, new = model.basis_.transform(X), np.arange(30, 60)
-    for fold, errors in enumerate(model.cv_results_["fold_mse"]):
+    for fold, errors in enumerate(model.cv_results_["fold_loss"]):
         held = new[new % 2 == fold]
         rest = np.setdiff1d(np.arange(60), held)
         for alpha, error in zip(ALPHAS, errors, strict=True):
@@ -510,7 +510,7 @@ def test_partial_fit_of_a_path_with_fewer_rows_than_folds():
     X, Y, X_te = data()
     model = ridge(SubSample(15), ALPHAS, cv=5)
     model.partial_fit(X[:3], Y[:3], landmarks=X)
-    assert np.isfinite(model.cv_results_["mean_mse"]).all()
+    assert np.isfinite(model.cv_results_["mean_loss"]).all()
     model.partial_fit(X[3:], Y[3:])
     whole = ridge(SubSample(15), ALPHAS, cv=5).partial_fit(X, Y, landmarks=X)
     assert model.alpha_ == whole.alpha_
@@ -580,7 +580,7 @@ def test_strings_as_inputs(sketch):
     words = ["a", "ab", "abc", "b", "bb", "abcd", "", "abab"]
     lengths = np.array([len(word) for word in words], dtype=float)
     model = KernelRidge(
-        lambda A, B: np.outer([len(a) for a in A], [len(b) for b in B]), sketch, 1e-9
+        lambda A, B: np.outer([len(a) for a in A], [len(b) for b in B]), sketch, alpha=1e-9
     )
     model.set_params(random_state=0).fit(words, 2 * lengths)
     assert_allclose(model.predict(["xyz", "12345"]), [6.0, 10.0], rtol=1e-6)
@@ -606,7 +606,7 @@ def test_no_penalty_is_least_squares(sketch, fit_intercept, alpha):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3)) + 1.0
     y = X @ [1.0, -2.0, 0.5] + 3.0 + 0.1 * rng.standard_normal(40)
-    model = KernelRidge(Linear(), sketch, alpha, fit_intercept=fit_intercept, random_state=0)
+    model = KernelRidge(Linear(), sketch, alpha=alpha, fit_intercept=fit_intercept, random_state=0)
     expected = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
     assert_allclose(model.fit(X, y).predict(X), expected.predict(X), rtol=1e-5)
     assert_allclose(model.intercept_, expected.intercept_, rtol=1e-5)
@@ -621,7 +621,7 @@ def test_no_penalty_interpolates():
 def test_zero_among_the_penalties():
     X, Y, _ = data()
     model = ridge(SubSample(15), [0.0, 1e-3]).fit(X, Y)
-    assert np.isfinite(model.cv_results_["fold_mse"]).all()
+    assert np.isfinite(model.cv_results_["fold_loss"]).all()
     assert model.alpha_ in (0.0, 1e-3)
 
 
@@ -632,7 +632,7 @@ def test_a_penalty_below_rounding_does_no_harm(sketch, alpha):
     rng = np.random.default_rng(0)
     X, X_te = rng.uniform(-1, 1, (600, 1)), rng.uniform(-1, 1, (100, 1))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(600)
-    model = KernelRidge(Gaussian(1.0), sketch, alpha, random_state=0).fit(X, y)
+    model = KernelRidge(Gaussian(1.0), sketch, alpha=alpha, random_state=0).fit(X, y)
     error = model.predict(X_te) - np.sin(3 * X_te[:, 0])
     assert np.sqrt(np.mean(error**2)) < 0.1
 
@@ -666,7 +666,7 @@ def rmse(model, X, Y):
 def test_precision_of_large_ranks(gamma, sketch):
     X, Y, X_te, Y_te = large_problem()
     for alpha in PRECISION_ALPHAS:
-        double = KernelRidge(Gaussian(gamma), sketch, alpha, random_state=0).fit(X, Y)
+        double = KernelRidge(Gaussian(gamma), sketch, alpha=alpha, random_state=0).fit(X, Y)
         assert double.basis_.rank_ >= 256
         coef = oracle.coordinate_ridge(double.basis_.transform(X), Y, alpha)
         expected = double.basis_.transform(X_te) @ coef
@@ -693,7 +693,7 @@ def test_large_ranks_try_every_plan(monkeypatch):
     for gamma, sketch in CASES:
         for alpha in PRECISION_ALPHAS:
             for dtype in (np.float64, np.float32):
-                model = KernelRidge(Gaussian(gamma), sketch, alpha, random_state=0)
+                model = KernelRidge(Gaussian(gamma), sketch, alpha=alpha, random_state=0)
                 model.fit(X[:1500].astype(dtype), Y[:1500])
     assert {(d, s) for d in ("float64", "float32") for s in ("none", "part")} <= seen
     assert ("float64", "all") in seen
@@ -722,7 +722,7 @@ X = np.random.default_rng(0).standard_normal((1600, 8))
 y = np.sin(X[:, 0])
 one = [(rows, 1e-3) for rows in (X, X.astype(np.float32), sparse.csr_matrix(X))]
 for rows, alpha in [(X, [1e-3, 1e-2]), *one]:
-    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha, cv=2, random_state=0)
+    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha=alpha, cv=2, random_state=0)
     model.fit(rows, y).predict(rows[:5])
     assert model.basis_.rank_ >= 1500, model.basis_.rank_
 assert not Blocker.asked, Blocker.asked
@@ -743,13 +743,13 @@ def test_targets_far_from_zero(dtype, offset):
     """Years, prices: float32 inputs must not cost the targets their last digits."""
     X, Y, X_te, Y_te = large_problem()
     model = KernelRidge(
-        Gaussian(0.1), SubSample(400), [1e-5, 1e-3], cv=3, fit_intercept=True, random_state=0
+        Gaussian(0.1), SubSample(400), alpha=[1e-5, 1e-3], cv=3, fit_intercept=True, random_state=0
     )
     expected = model.fit(X, Y)
-    errors, reference = expected.cv_results_["mean_mse"], rmse(expected, X_te, Y_te)
+    errors, reference = expected.cv_results_["mean_loss"], rmse(expected, X_te, Y_te)
     model = clone(model).fit(X.astype(dtype), Y + offset)
     assert_allclose(rmse(model, X_te.astype(dtype), Y_te + offset), reference, rtol=0.03)
-    assert_allclose(model.cv_results_["mean_mse"], errors, rtol=0.05)
+    assert_allclose(model.cv_results_["mean_loss"], errors, rtol=0.05)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9, 0.0])
@@ -757,7 +757,7 @@ def test_exact_model_in_float32(alpha):
     rng = np.random.default_rng(0)
     X, X_te = rng.uniform(-1, 1, (300, 1)), rng.uniform(-1, 1, (100, 1))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(300)
-    model = KernelRidge(Gaussian(1.0), None, alpha).fit(X.astype(np.float32), y)
+    model = KernelRidge(Gaussian(1.0), None, alpha=alpha).fit(X.astype(np.float32), y)
     found = model.predict(X_te.astype(np.float32))
     assert found.dtype == np.float32
     assert np.sqrt(np.mean((found - np.sin(3 * X_te[:, 0])) ** 2)) < 0.1
@@ -918,7 +918,7 @@ def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkey
     X[5:10] = X[0]
     w = np.random.default_rng(1).integers(0, 3, len(X)) if weighted else None
     for alpha in (1e-7, [1e-7, 1e-5]):
-        model = KernelRidge(Gaussian(0.05), sketch, alpha, random_state=0)
+        model = KernelRidge(Gaussian(0.05), sketch, alpha=alpha, random_state=0)
         remembered = clone(model).fit(X, Y, w).predict(X_te)
         with monkeypatch.context() as patch:
             patch.setattr("skout.basis.basis.KnownRows", lambda *_: None)

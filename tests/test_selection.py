@@ -517,7 +517,7 @@ def test_alpha_of_sisokr_is_chosen_in_the_output_coordinates():
     best = int(np.argmin(errors.mean(axis=0)))
     assert 0 < best < len(alphas) - 1  # not at an end, which a wrong rule might take by luck
     assert model.regressor_.alpha_ == alphas[best]
-    assert_allclose(model.regressor_.cv_results_["fold_mse"], errors, rtol=1e-5)
+    assert_allclose(model.regressor_.cv_results_["fold_loss"], errors, rtol=1e-5)
 
 
 # Plots -------------------------------------------------------------------------------------------

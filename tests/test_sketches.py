@@ -13,7 +13,9 @@ from sklearn.base import clone
 
 from skout import KernelBasis, KernelRidge
 from skout.basis.features import KernelMatrix
-from skout.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from skout.decoding import DECODERS
+from skout.kernels import KERNELS, Gaussian, Laplacian, Linear, Matern, Polynomial, as_kernel
+from skout.losses import LOSSES
 from skout.sketches import (
     SKETCHES,
     Accumulation,
@@ -693,6 +695,19 @@ def test_names(name):
     assert type(as_sketch(name)) is SKETCHES[name]
 
 
+def test_names_have_one_spelling_and_others_are_understood():
+    for registry in (SKETCHES, KERNELS, LOSSES, DECODERS):
+        assert all(name.replace("_", "").isalnum() and name.islower() for name in registry)
+    old = {"p-sparsified": PSparsified, "pivoted-cholesky": PivotedCholesky}
+    old |= {"countsketch": CountSketch, "count-sketch": CountSketch, "sub-sample": SubSample}
+    for name, kind in old.items():
+        assert type(as_sketch(name)) is kind
+        assert name not in SKETCHES
+    assert type(as_kernel("weisfeiler-lehman")) is KERNELS["weisfeiler_lehman"]
+    with pytest.raises(ValueError, match=r"'p-sparsifed'. Did you mean 'p_sparsified'\?"):
+        as_sketch("p-sparsifed")
+
+
 def test_none_and_sketches_pass():
     assert as_sketch(None) is None
     sketch = SubSample(3)
@@ -714,6 +729,8 @@ def test_wrong_type(spec):
 def test_pivoted_cholesky_of_repeated_rows(seed):
     X = np.random.default_rng(seed).standard_normal((50, 20))
     rows, y = X.repeat(4, axis=0), X[:, 0].repeat(4)
-    model = KernelRidge(Gaussian(3.0), PivotedCholesky(), 1e-9, random_state=seed).fit(rows, y)
+    model = KernelRidge(Gaussian(3.0), PivotedCholesky(), alpha=1e-9, random_state=seed).fit(
+        rows, y
+    )
     assert model.basis_.rank_ == 50
     assert_allclose(model.predict(X), X[:, 0], atol=1e-5)

@@ -127,7 +127,7 @@ def test_shuffled_folds():
     model = ridge(alpha=[1e-4, 1e-2], cv=cv)
     found, expected = clone(model).fit(cut(X, Y)), model.fit(X, Y)
     np.testing.assert_allclose(
-        found.cv_results_["fold_mse"], expected.cv_results_["fold_mse"], **CLOSE
+        found.cv_results_["fold_loss"], expected.cv_results_["fold_loss"], **CLOSE
     )
 
 
@@ -155,7 +155,7 @@ def test_blocks_that_can_be_read_once():
     direct = ridge().fit(X, Y, W, landmarks=X)
     np.testing.assert_allclose(weighted.predict(X), direct.predict(X), **CLOSE)
     path = ridge(alpha=[1e-5, 1e-2]).fit(Blocks(iter(made)), landmarks=X)
-    assert path.cv_results_["fold_mse"].shape == (5, 2)
+    assert path.cv_results_["fold_loss"].shape == (5, 2)
     for landmarks in (None, X):
         with pytest.raises(ValueError, match="0 sample"):
             ridge().fit(Blocks(iter([])), landmarks=landmarks)
@@ -167,7 +167,7 @@ def test_blocks_that_can_be_read_once():
     "model",
     [
         ridge(alpha=[1e-5, 1e-3], fit_intercept=True),
-        KernelMachine("gaussian", SubSample(9), "huber", random_state=0),
+        KernelMachine("gaussian", SubSample(9), loss="huber", random_state=0),
         KernelRidge("gaussian", alpha=1e-2),
     ],
     ids=["ridge", "machine", "exact"],
@@ -205,7 +205,9 @@ def test_what_is_kept_is_the_same_in_each_pass(monkeypatch, tmp_path, limit):
 @pytest.mark.parametrize("n", [None, N])
 @pytest.mark.parametrize("stored", [2048.0, 0.01], ids=["held", "filed"])
 def test_machine(alpha, n, stored):
-    model = KernelMachine(Gaussian("scale"), SubSample(30), "huber", alpha, cv=2, random_state=0)
+    model = KernelMachine(
+        Gaussian("scale"), SubSample(30), loss="huber", alpha=alpha, cv=2, random_state=0
+    )
     weights = W * (W > 0.3)
     expected = clone(model).fit(X, Y, weights)
     with skout.memory_limits(block_rows=100, coordinates_mb=stored):
@@ -237,7 +239,7 @@ def test_classifier_quantiles_and_basis(n, once):
 
     labels = np.array(["no", "yes", "perhaps"])[(Y > 0.0).sum(axis=1)]
     for y in (labels, labels.tolist()):
-        model = KernelClassifier("gaussian", SubSample(20), "logistic", random_state=0)
+        model = KernelClassifier("gaussian", SubSample(20), loss="logistic", random_state=0)
         expected = clone(model).fit(X, labels, W)
         found = model.fit(made(X, y, W))
         np.testing.assert_array_equal(found.predict(X), expected.predict(X))
@@ -310,7 +312,7 @@ def test_regressors_that_want_all_targets_at_once(once):
 def test_structured_outputs_of_blocks_that_can_be_read_once(stored, loss):
     model = sisokr("gaussian", "tanimoto", random_state=0)
     if loss is not None:
-        machine = KernelMachine("gaussian", SubSample(40), loss, random_state=0)
+        machine = KernelMachine("gaussian", SubSample(40), loss=loss, random_state=0)
         model = StructuredPredictor(machine, KernelBasis("tanimoto", SubSample(20)))
         model.set_params(output_basis__random_state=0)
     expected = clone(model).fit(X, LABELS)
@@ -580,7 +582,7 @@ def test_blocks_may_share_one_buffer(rows, n):
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((1000, 3)), rng.uniform(0.5, 2.0, 1000)
     y = np.sin(X @ [1.0, 2.0, 0.5])
-    model = KernelRidge(Gaussian(0.3), SubSample(100), 1e-6, random_state=0)
+    model = KernelRidge(Gaussian(0.3), SubSample(100), alpha=1e-6, random_state=0)
     separate = [(X[i : i + 50], y[i : i + 50], w[i : i + 50]) for i in range(0, 1000, 50)]
     with skout.memory_limits(block_rows=rows):
         expected = clone(model).fit(Blocks(separate, n)).predict(X)
@@ -592,7 +594,7 @@ def test_blocks_that_are_read_once_may_share_one_buffer():
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((1000, 3)), np.ones(1000)
     y = np.sin(X @ [1.0, 2.0, 0.5])
-    model = KernelRidge(Gaussian(0.3), SubSample(100), 1e-6, random_state=0)
+    model = KernelRidge(Gaussian(0.3), SubSample(100), alpha=1e-6, random_state=0)
     separate = ((X[i : i + 50], y[i : i + 50], w[i : i + 50]) for i in range(0, 1000, 50))
     expected = clone(model).fit(Blocks(separate), landmarks=X).predict(X)
     found = clone(model).fit(Blocks(refilled(X, y, w)), landmarks=X).predict(X)

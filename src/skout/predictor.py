@@ -19,15 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from ._numerics.inputs import named
 from ._numerics.validation import spawn_seed
 from .basis import KernelBasis
-from .decoding import CandidateDecoder, EmbeddedPool, as_decoder
+from .decoding import EmbeddedPool, as_decoder
 from .decoding.base import able
 from .decoding.outputs import fit_outputs, plain_outputs
 from .decoding.predicting import ObjectPredictor
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
-from .regressors import KernelRidge
+from .losses import Squared, as_loss
+from .regressors import InducedMachine, KernelRidge
 from .rows import check_pair, is_lazy, source, to_host, unpacked
-from .sketches import as_sketch
+from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -121,7 +122,7 @@ class StructuredPredictor(ObjectPredictor):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
         regressor = clone(self.regressor)
-        regressor.fit(inputs if lazy else inputs.here(), targets, **fit_params)
+        regressor.fit(inputs if lazy else inputs.all_for(regressor), targets, **fit_params)
         decoder = found.fitted(decoder)
         # together, once all are fitted: a fit that fails changes nothing
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
@@ -129,7 +130,7 @@ class StructuredPredictor(ObjectPredictor):
 
     def _opened(self, X: Any, Y: Any, fit_params: Any, basis: Any) -> tuple[Any, Any, Any]:
         """Return X, Y and the parameters of fit: those that Blocks bring, or what was given."""
-        sizes = [getattr(part, "_size", 0) for part in (basis, self.regressor)]
+        sizes = [least_rows(getattr(part, "sketch", None)) for part in (basis, self.regressor)]
         seed = getattr(self.regressor, "random_state", None)
         given = fit_params.get("sample_weight")
         X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
@@ -159,7 +160,7 @@ class StructuredPredictor(ObjectPredictor):
         """
         check_is_fitted(self)
         if not getattr(self.regressor_, "takes_sources", False):
-            X = source(X).here()
+            X = source(X).all_for(self.regressor_)
         F = to_host(self.regressor_.predict(X))
         return F[:, None] if F.ndim == 1 else F
 
@@ -247,6 +248,25 @@ class StructuredPredictor(ObjectPredictor):
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
+def _regressor(kernel: Any, sketch: Any, loss: Any, checkpoint: Any, **params: Any) -> Any:
+    """Return ridge regression, or for another loss the machine with the loss that it induces."""
+    kernel, sketch = as_kernel(kernel), as_sketch(sketch)
+    if isinstance(as_loss(loss), Squared):
+        return KernelRidge(kernel, sketch, checkpoint=checkpoint, **params)
+    if checkpoint is not None:
+        raise ValueError(f'checkpoint needs loss="squared". Got loss={loss!r}: leave it out.')
+    return InducedMachine(kernel, sketch, loss=loss, **params)
+
+
+def _decoder(spec: Any, **params: Any) -> Any:
+    """Return a decoder that has the parameters which are given, unless it is an object itself."""
+    params = {name: value for name, value in params.items() if value is not None}
+    if not params or not isinstance(spec, str | None):
+        return spec
+    decoder = as_decoder(spec)
+    return decoder.set_params(**{name: params[name] for name in params if hasattr(decoder, name)})
+
+
 def iokr(
     input_kernel: Any = "gaussian",
     output_kernel: Any = "gaussian",
@@ -254,10 +274,15 @@ def iokr(
     input_sketch: Any = None,
     output_sketch: Any = None,
     alpha: Any = 1e-3,
+    loss: Any = "squared",
+    cv: Any = 5,
     fit_intercept: bool = False,
     decoder: Any = None,
     random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
     device: str | None = None,
+    checkpoint: Any = None,
 ) -> StructuredPredictor:
     """Input output kernel regression: exact (2.33), or with either side sketched (4.10).
 
@@ -267,14 +292,24 @@ def iokr(
     input_sketch, output_sketch : sketch, str or None, default None
         None is exact. Sketching the inputs gives SIOKR, the outputs ISOKR, both SISOKR.
     alpha : float or sequence of floats, default 1e-3
-        Ridge penalty; of a sequence the best in cross-validation, in the output coordinates.
+        Penalty; of a sequence the best in cross-validation, in the output coordinates.
+    loss : Loss or str, default "squared"
+        "squared" is `KernelRidge`. Others are kernel-induced (5.15) and solved by
+        `InducedMachine`: "huber" for instance bears wrong outputs.
+    cv : int, splitter or iterable of splits, default 5
+        Used when `alpha` is a sequence.
     fit_intercept : bool, default False
         Add an unpenalised constant: f then shrinks to the mean of the outputs, not to zero.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
         Seed of the inputs; that of the outputs is drawn from it.
+    n_jobs : int, optional
+        Threads of both sides and, unless it is an object, of the decoder.
     device : str, optional
-        "cuda" fits, embeds and searches on a card; both sides then need a sketch.
+        "cuda" fits, embeds and searches on a card; both sides then need a sketch. None is where
+        the data are.
+    verbose, checkpoint
+        See `KernelRidge`.
 
     Returns
     -------
@@ -290,22 +325,23 @@ def iokr(
     array([[1, 0, 1]])
     """
     seed = spawn_seed(random_state)  # or both sides would draw the same rows
-    regressor = KernelRidge(
-        as_kernel(input_kernel),
-        as_sketch(input_sketch),
-        alpha,
+    both: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
+    regressor = _regressor(
+        input_kernel,
+        input_sketch,
+        loss,
+        checkpoint,
+        alpha=alpha,
+        cv=cv,
         fit_intercept=fit_intercept,
         random_state=random_state,
-        device=device,
+        verbose=verbose,
+        **both,
     )
     basis = KernelBasis(
-        as_kernel(output_kernel),
-        as_sketch(output_sketch),
-        random_state=seed,
-        device=device,
+        as_kernel(output_kernel), as_sketch(output_sketch), random_state=seed, **both
     )
-    decoder = CandidateDecoder(device=device) if decoder is None and device else decoder
-    return StructuredPredictor(regressor, basis, decoder)
+    return StructuredPredictor(regressor, basis, _decoder(decoder, **both))
 
 
 def sisokr(
@@ -313,12 +349,17 @@ def sisokr(
     output_kernel: Any = "gaussian",
     *,
     input_sketch: Any = "subsample",
-    output_sketch: Any = "p-sparsified",
+    output_sketch: Any = "p_sparsified",
     alpha: Any = (1e-5, 1e-4, 1e-3, 1e-2),
+    loss: Any = "squared",
+    cv: Any = 5,
     fit_intercept: bool = False,
     decoder: Any = None,
     random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
     device: str | None = None,
+    checkpoint: Any = None,
 ) -> StructuredPredictor:
     """Sketched input, sketched output kernel regression: both sides scale (4.10).
 
@@ -332,10 +373,8 @@ def sisokr(
     alpha : float or sequence of floats, default (1e-5, 1e-4, 1e-3, 1e-2)
         Of a sequence the best in cross-validation. One number is quicker: 1e-3 suits a few noisy
         columns, 1e-5 the many columns of text.
-    fit_intercept : bool, default False
-    decoder : decoder, str or None, default None
-    random_state : None, int or Generator
-    device : str, optional
+    loss, cv, fit_intercept, decoder, random_state, n_jobs, verbose, device, checkpoint
+        As in `iokr`.
 
     Returns
     -------
@@ -356,10 +395,15 @@ def sisokr(
         input_sketch=input_sketch,
         output_sketch=output_sketch,
         alpha=alpha,
+        loss=loss,
+        cv=cv,
         fit_intercept=fit_intercept,
         decoder=decoder,
         random_state=random_state,
+        n_jobs=n_jobs,
+        verbose=verbose,
         device=device,
+        checkpoint=checkpoint,
     )
 
 
@@ -371,9 +415,15 @@ def dsokr(
     output_rank: int | None = None,
     loss: Any = "squared",
     training: Any = None,
+    validation: float = 0.0,
+    patience: int | None = None,
+    metric: Any = None,
     decoder: Any = None,
     random_state: Any = None,
-    **options: Any,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    device: str | None = None,
+    checkpoint: Any = None,
 ) -> StructuredPredictor:
     """Deep sketched output kernel regression: a network into a sketched output basis (5.13).
 
@@ -390,12 +440,16 @@ def dsokr(
         Outputs of the network, if fewer than the sketch has: the largest coordinates.
     loss : Loss or str, default "squared"
         Kernel-induced: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive".
-    training : skout.deep.Training, optional
+    training, validation, patience, metric, verbose, checkpoint
+        See `skout.deep.NeuralRegressor`.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
-    **options
-        Further parameters of `skout.deep.NeuralRegressor`: validation, patience, checkpoint,
-        device, verbose ...
+        Seed of the network; that of the outputs is drawn from it.
+    n_jobs : int, optional
+        Threads of the output basis and, unless it is an object, of the decoder.
+    device : str, optional
+        "cuda" trains, embeds and searches on a card; an output kernel that does not run there
+        stays on the host. "auto" is a card if there is one. None is where the data are.
 
     Returns
     -------
@@ -414,13 +468,26 @@ def dsokr(
     """
     from .deep import NeuralRegressor  # PyTorch is imported here, not with skout
 
-    seed = spawn_seed(random_state)
-    regressor = NeuralRegressor(module, loss, training, random_state=random_state, **options)
+    seed, kernel = spawn_seed(random_state), as_kernel(output_kernel)
+    regressor = NeuralRegressor(
+        module,
+        loss=loss,
+        training=training,
+        validation=validation,
+        patience=patience,
+        metric=metric,
+        random_state=random_state,
+        verbose=verbose,
+        device=device,
+        checkpoint=checkpoint,
+    )
     basis = KernelBasis(
-        as_kernel(output_kernel),
+        kernel,
         as_sketch(output_sketch),
         whiten="eigh",
         rank=output_rank,
         random_state=seed,
+        n_jobs=n_jobs,
+        device=device if kernel.runs_on_device else None,
     )
-    return StructuredPredictor(regressor, basis, decoder)
+    return StructuredPredictor(regressor, basis, _decoder(decoder, n_jobs=n_jobs, device=device))

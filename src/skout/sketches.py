@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from ._numerics.definite import rounding_of
 from ._numerics.inputs import numbers_in
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
-from ._numerics.validation import check_choice, check_number, check_size, resolve
+from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 
 __all__ = [
     "SKETCHES",
@@ -404,13 +404,14 @@ def _random_pivots(
 
 
 #: Names accepted wherever a sketch is: each stands for the default-constructed class.
-SKETCHES: dict[str, type[Sketch]] = {
+SKETCHES: Registry = Registry(countsketch="count_sketch", sub_sample="subsample")
+SKETCHES |= {
     "subsample": SubSample,
-    "p-sparsified": PSparsified,
+    "p_sparsified": PSparsified,
     "gaussian": GaussianSketch,
     "accumulation": Accumulation,
-    "countsketch": CountSketch,
-    "pivoted-cholesky": PivotedCholesky,
+    "count_sketch": CountSketch,
+    "pivoted_cholesky": PivotedCholesky,
 }
 
 
@@ -420,7 +421,7 @@ def as_sketch(spec: Any) -> Sketch | None:
     Examples
     --------
     >>> from skout.sketches import as_sketch
-    >>> as_sketch("p-sparsified")
+    >>> as_sketch("p_sparsified")
     PSparsified()
     """
     if spec is None or isinstance(spec, Sketch):
@@ -428,3 +429,8 @@ def as_sketch(spec: Any) -> Sketch | None:
     if isinstance(spec, str):
         return resolve(spec, SKETCHES, "sketch")()
     raise TypeError(f"A sketch must be a skout sketch, a name or None. Got {spec!r} instead.")
+
+
+def least_rows(spec: Any) -> int:
+    """Return how many rows a sketch needs at least, 0 where it does not say."""
+    return getattr(as_sketch(spec), "size", None) or 0

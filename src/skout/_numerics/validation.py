@@ -42,25 +42,32 @@ _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 class Registry(dict[str, Any]):
-    """Classes by name. Its aliases, other spellings of these names, are found but not listed.
+    """Classes by name, with underscores between words. Other spellings are found but not listed.
 
     Parameters
     ----------
     **aliases : str
-        The name that each other spelling stands for.
+        The name that each other spelling stands for; hyphens for underscores need none.
     """
 
     def __init__(self, **aliases: str) -> None:
         super().__init__()
         self.aliases = aliases
 
+    def spelled(self, name: str) -> str:
+        """Return the name as it is in here, given any spelling of it."""
+        if name in self:
+            return name
+        name = name.replace("-", "_")
+        return self.aliases.get(name, name)
+
 
 def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
-    name = aliases.get(name, name)
-    if name in registry:
-        return registry[name]
+    found = registry.spelled(name) if isinstance(registry, Registry) else name
+    if found in registry:
+        return registry[found]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(registry))}.")

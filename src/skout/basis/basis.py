@@ -25,7 +25,7 @@ from .._numerics.linalg import (
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
 from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
-from ..sketches import as_sketch
+from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Residual, project
 from .passes import BlockMoments, KnownRows, Sample
@@ -132,15 +132,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Fit on X, and return its rows."""
         self._check()
         kernel = as_kernel(self.kernel)
-        X, _, weights = unpacked(X, None, None, seed=self.random_state, size=self._size)
+        X, _, weights = unpacked(
+            X, None, None, seed=self.random_state, size=least_rows(self.sketch)
+        )
         rows = encoded(self, kernel, X, reset=True)
         self._fit_rows(kernel, rows, check_rng(self.random_state), weights)
         return rows
-
-    @property
-    def _size(self) -> int:
-        """Rows that the sketch needs at least."""
-        return getattr(as_sketch(self.sketch), "size", None) or 0
 
     def _check(self) -> None:
         """Check the parameters."""

@@ -176,6 +176,14 @@ class BlockMoments(Reduction):
         self.wide = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
         self.in_place = self.dtype == sample.rows.precision and self.p == features.m
         self.width = max(1, features.m * self.dtype.itemsize // 8)
+        self.pieces = self._pieces(sample.rows)
+
+    def _pieces(self, rows: Source) -> int:
+        """Return one for each group, or as many as rows take no more memory than their features."""
+        if self.n_groups == 1 or rows.ndim != 2:
+            return 1
+        own = rows.shape[1] * rows.precision.itemsize
+        return max(1, min(self.n_groups, 8 * self.width // max(1, own)))
 
     def of(self, sample: Sample, **options: Any) -> list[Moments]:
         """Return the moments of a sample, one a group."""
@@ -205,18 +213,17 @@ class BlockMoments(Reduction):
         T = targets.astype(np.float64)
         if self.origin is not None:
             T = T - self.origin
-        wide = self._coordinates(rows, place)
         if groups is None:
-            return [self._moments(wide, T, weights)]
+            return [self._moments(rows, T, weights, place)]
         parts: list[Moments | None] = [None] * self.n_groups
         for group in np.unique(groups):
-            own = np.flatnonzero(groups == group)
-            some = slice(None) if len(own) == len(wide) else own
-            w = None if weights is None else weights[some]
-            parts[group] = self._moments(wide[some], T[some], w)
+            own = as_slice(np.flatnonzero(groups == group))
+            w, at = (None if column is None else column[own] for column in (weights, place))
+            parts[group] = self._moments(take(rows, own), T[own], w, at)
         return parts
 
-    def _moments(self, wide: np.ndarray, T: Any, weights: np.ndarray | None) -> Moments:
+    def _moments(self, rows: Any, T: Any, weights: Any, place: Any) -> Moments:
+        wide = self._coordinates(rows, place)
         room = wide if self.wide > self.p else None
         return Moments.of_block(wide[:, : self.p], T, weights, room)
 
@@ -255,6 +262,13 @@ class BlockMoments(Reduction):
         out = np.empty((n_rows(rows), self.features.m)) if room is None else room
         self.known.fill(self.features, rows, place, out)
         return out
+
+
+def as_slice(index: np.ndarray) -> slice | np.ndarray:
+    """Return increasing positions, as a slice where they follow each other: nothing is copied."""
+    if index[-1] - index[0] == len(index) - 1:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
 
 
 def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:

@@ -72,17 +72,18 @@ def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -
         text = next((name for name in columns if seen[name].kind != "number"), None)
         if text is not None:
             raise ValueError(
-                f"--output is missing: {text!r} is text, so say what it holds: label-set, "
-                "ranking, string or smiles."
+                f"--output is missing: {text!r} is text, so say what it holds: label_sets, "
+                "rankings, strings or smiles."
             )
         kind = "numbers"
-    if kind in ("string", "smiles"):
+    kind = OUTPUTS.spelled(kind)
+    if kind in ("strings", "smiles"):
         if len(columns) > 1:
             raise ValueError(f"--output {kind} takes one column. Got {', '.join(columns)}.")
         return Texts(columns, kind)
-    if kind == "label-set":
+    if kind == "label_sets":
         return LabelSets(columns, separators=settings.separators)
-    return OUTPUTS[kind](columns)  # type: ignore[call-arg]
+    return OUTPUTS[kind](columns)
 
 
 def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[str]:

@@ -13,14 +13,32 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from .._numerics.validation import Registry
 from ..kernels.smiles import molecules
 from .tables import Part, Table
 
 __all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Texts"]
 
 
+class _Columns:
+    """Columns that are read as numbers, or as text."""
+
+    columns: list[str]
+    is_text: Any
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        return [] if self.is_text else self.columns
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.columns if self.is_text else []
+
+
 @dataclass
-class Inputs:
+class Inputs(_Columns):
     """Columns of numbers, or one of text or SMILES.
 
     Parameters
@@ -39,16 +57,6 @@ class Inputs:
     missing: str = "error"
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
 
     @property
     def gaps(self) -> list[str]:
@@ -78,28 +86,17 @@ class Inputs:
         return (X - self.means) / self.scales if self.standardize else X
 
 
-class Outputs(ABC):
+class Outputs(_Columns, ABC):
     """Columns that hold the objects to predict."""
 
     kind: str
-    columns: list[str]
 
     @property
     def is_text(self) -> bool:
         """Whether its columns are read as text."""
         return False
 
-    @property
-    def numbers(self) -> list[str]:
-        """The columns to be read as numbers."""
-        return [] if self.is_text else self.columns
-
-    @property
-    def texts(self) -> list[str]:
-        """The columns to be read as text."""
-        return self.columns if self.is_text else []
-
-    def learn(self, part: Part) -> None:  # noqa: B027  most have nothing to learn
+    def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
 
     @abstractmethod
@@ -137,7 +134,7 @@ class LabelSets(Outputs):
     columns: list[str]
     labels: list[str] = field(default_factory=list)
     separators: str = ";|"
-    kind = "label-set"
+    kind = "label_sets"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -204,7 +201,7 @@ class Rankings(Outputs):
     columns: list[str]
     items: list[str] = field(default_factory=list)
     first: int = 0  # the rank of the best, in columns of ranks
-    kind = "ranking"
+    kind = "rankings"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -268,7 +265,7 @@ class Texts(Outputs):
     """A column of strings, or of SMILES."""
 
     columns: list[str]
-    kind: str = "string"
+    kind: str = "strings"
 
     @property
     def is_text(self) -> bool:
@@ -303,10 +300,11 @@ class Numbers(Outputs):
 
 
 #: Kinds of output, by the name that --output gives them.
-OUTPUTS: dict[str, type[Outputs]] = {
-    "label-set": LabelSets,
-    "ranking": Rankings,
-    "string": Texts,
+OUTPUTS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+OUTPUTS |= {
+    "label_sets": LabelSets,
+    "rankings": Rankings,
+    "strings": Texts,
     "smiles": Texts,
     "numbers": Numbers,
 }

@@ -43,7 +43,7 @@ def _add_fit(app: "typer.Typer") -> None:
         ] = None,
         output: Annotated[
             Text,
-            Option(help="What they hold: label-set, ranking, string, smiles, numbers (default)."),
+            Option(help="What they hold: label_sets, rankings, strings, smiles or numbers."),
         ] = None,
         inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
@@ -55,7 +55,7 @@ def _add_fit(app: "typer.Typer") -> None:
             Text, Option(help='"subsample:500" (rows that are kept), or "none": exact.')
         ] = None,
         output_sketch: Annotated[
-            Text, Option(help='"p-sparsified:200" (output coordinates), or "none".')
+            Text, Option(help='"p_sparsified:200" (output coordinates), or "none".')
         ] = None,
         alpha: Annotated[
             list[float] | None,
@@ -79,7 +79,7 @@ def _add_fit(app: "typer.Typer") -> None:
     ) -> None:
         """Fit a model on a table and save it.
 
-        Example: skout fit train.csv --target tags --output label-set -o model.skout
+        Example: skout fit train.csv --target tags --output label_sets -o model.skout
         """
         given = locals()
         from .settings import merge

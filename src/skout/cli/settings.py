@@ -39,9 +39,9 @@ _OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
 # Of inputs, where no kernel is given.
 _ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
 _OUTPUT_KERNELS = {
-    "label-set": "f1",
-    "ranking": "kendall",
-    "string": _ON_TEXT,
+    "label_sets": "f1",
+    "rankings": "kendall",
+    "strings": _ON_TEXT,
     "smiles": "tanimoto",
 }
 # Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
@@ -59,7 +59,7 @@ class Settings:
     """What `skout fit` can be told, by a flag or in a TOML file, and what it does else.
 
     Specifications of kernels and sketches are a name and parameters: "gaussian:0.5",
-    "p-sparsified:200,distribution=gaussian", "none".
+    "p_sparsified:200,distribution=gaussian", "none".
     """
 
     target: str | None = None
@@ -69,7 +69,7 @@ class Settings:
     input_kernel: str | None = None
     output_kernel: str | None = None
     input_sketch: str = "subsample"
-    output_sketch: str = "p-sparsified"
+    output_sketch: str = "p_sparsified"
     alpha: Any = 1e-3
     intercept: bool | None = None
     decoder: str = "candidates"
@@ -93,7 +93,7 @@ class Settings:
         check_number(self.seed, "--seed", integer=True)
         check_number(self.memory, "--memory")
         if self.output is not None:
-            check_choice(self.output, "--output", tuple(OUTPUTS))
+            resolve(self.output, OUTPUTS, "kind in --output:")
         check_choice(self.decoder, "--decoder", tuple(DECODERS))
         check_choice(self.missing, "--missing", ("error", "mean"))
         for side in ("input", "output"):
@@ -174,7 +174,7 @@ def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
         _kernel(
             settings.output_kernel or _OUTPUT_KERNELS[kind],
             "--output-kernel",
-            kind in ("string", "smiles"),
+            kind in ("strings", "smiles"),
         ),
         input_sketch=sketch,
         output_sketch=parse_sketch(settings.output_sketch, "--output-sketch"),
@@ -239,7 +239,7 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
 
 
 def _name(text: str) -> str:
-    return text.partition(":")[0].strip()
+    return KERNELS.spelled(text.partition(":")[0].strip())
 
 
 def _value(word: str) -> Any:

@@ -128,7 +128,7 @@ def open_model(path: Path) -> Saved:
     try:
         inputs = Inputs(**record["inputs"])
         fields = dict(record["outputs"])
-        kind = fields["kind"]
+        kind = fields["kind"] = OUTPUTS.spelled(str(fields["kind"]))
         if OUTPUTS[kind].kind == kind:  # which is no field of these
             del fields["kind"]
         outputs = OUTPUTS[kind](**fields)
@@ -203,13 +203,13 @@ Metric = Callable[[Any, Any], float]
 
 def _metrics(saved: Saved) -> dict[str, Metric]:
     """Return the metrics of a kind of objects: means over rows."""
-    if saved.outputs.kind == "label-set":
+    if saved.outputs.kind == "label_sets":
         return {
             "example_f1": _padded(example_f1),
             "hamming_loss": _padded(hamming_loss),
             "exact_matches": _padded(subset_accuracy),
         }
-    if saved.outputs.kind == "ranking":
+    if saved.outputs.kind == "rankings":
         return {"kendall_tau": kendall_tau, "exact_matches": _same_rows}
     kernel = saved.model.output_basis_.kernel_
     return {

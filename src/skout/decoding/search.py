@@ -15,6 +15,7 @@ import numpy as np
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
 from ..rows import block_rows
+from ..rows.device import the_card
 from .card import device_top_k
 
 __all__ = ["count_better", "floor_of", "slack_of", "top_k", "within"]
@@ -72,6 +73,7 @@ def top_k(
     indices, scores : ndarrays of shape (n, k)
         Largest first; ties go to the lower index.
     """
+    device = the_card(device)
     if device not in (None, "cpu"):
         return device_top_k(queries, embedding, k, device)
     width = min(len(embedding), max(_CANDIDATE_BLOCK, k))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from .._numerics.files import check_place
 from .._numerics.inputs import numbers_in
 from .._numerics.validation import check_number, check_rng
 from ..losses import Squared, as_loss
+from ..rows.device import the_card
 from .batches import as_source, call
 from .criteria import KernelLoss
 from .training import Batches, Trainer, Training, predictions
@@ -47,13 +47,14 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         End when so many epochs in a row were no better on the held-out rows.
     metric : callable, optional
         (predictions, targets) -> number on the held-out rows, smaller is better; default the loss.
-    checkpoint : path, optional
-        Written after each epoch; a `fit` on the same data that finds it goes on from there.
-    device : str, default "auto"
-        "auto" is "cuda" where there is a card, else "cpu".
     random_state : None, int or Generator
     verbose : bool, default False
         Show a progress bar.
+    device : str, optional
+        "cuda" trains on a card, "auto" where there is one. None is where the data are: that of
+        the tensors in X, else the CPU.
+    checkpoint : path, optional
+        Written after each epoch; a `fit` on the same data that finds it goes on from there.
 
     Attributes
     ----------
@@ -84,20 +85,22 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"loss": as_loss}
+    #: `fit` and `predict` take tensors where they lie
+    takes_tensors = True
 
     def __init__(
         self,
         module: Any,
+        *,
         loss: Any = "squared",
         training: Training | None = None,
-        *,
         validation: float = 0.0,
         patience: int | None = None,
         metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
-        checkpoint: Any = None,
-        device: str = "auto",
         random_state: Any = None,
         verbose: bool = False,
+        device: str | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.module = module
         self.loss = loss
@@ -105,10 +108,10 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self.validation = validation
         self.patience = patience
         self.metric = metric
-        self.checkpoint = checkpoint
-        self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
+        self.checkpoint = checkpoint
 
     @property
     def uses_residual(self) -> bool:
@@ -139,7 +142,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         targets = self._targets(X, y)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
-        self._device = _device(self.device)
+        self._device = _device(self.device, X)
         train, held = self._parts(len(targets), rng)
         self.module_ = self._build(targets.shape[1], seed)
         columns = {"residual": residual, "sample_weight": sample_weight}
@@ -301,14 +304,16 @@ def _shown(part: Any) -> str:
     return type(part).__name__
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":  # torchrun numbers the processes of a machine, one a card
-        name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
+def _device(name: str | None, X: Any) -> torch.device:
+    """Return the device of a name; None is that of the tensors in X, else the CPU."""
+    if name is None:
+        parts = X.values() if isinstance(X, dict) else [X]
+        return next((p.device for p in parts if isinstance(p, torch.Tensor)), torch.device("cpu"))
     try:
-        device = torch.device(name)
+        device = torch.device(the_card(name) or "cpu")
     except (RuntimeError, TypeError) as error:
         raise ValueError(
-            f"device must be 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
+            f"device must be None, 'auto', 'cpu', 'cuda' or the like. Got {name!r}."
         ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={name!r} asks for a card, and PyTorch finds none.")

@@ -12,6 +12,7 @@ __all__ = [
     "check_rows_given",
     "check_same_shape",
     "check_vectors",
+    "check_weights",
     "weighted_mean",
 ]
 
@@ -65,19 +66,24 @@ def check_vectors(first: Any, second: Any, names: tuple[str, str]) -> tuple[np.n
     return a, b
 
 
-def weighted_mean(rows: np.ndarray, sample_weight: Any) -> float:
-    """Return the weighted mean of one number a row."""
+def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Return the weights of n rows; None where all are equal."""
     if sample_weight is None:
-        return float(np.mean(rows))
+        return None
     weights = check_numbers(sample_weight, "sample_weight", "(n,)")
-    if len(weights) != len(rows):
+    if len(weights) != n:
         raise ValueError(
             "sample_weight must have one number for each row. "
-            f"Got {len(weights)} and {len(rows)} rows instead."
+            f"Got {len(weights)} and {n} rows instead."
         )
     if weights.min() < 0.0 or weights.max() == 0.0:
         raise ValueError(
             "sample_weight must hold no negative number, and a positive one. "
             f"Got numbers from {weights.min():g} to {weights.max():g} instead."
         )
-    return float(np.average(rows, weights=weights))
+    return weights
+
+
+def weighted_mean(rows: np.ndarray, sample_weight: Any) -> float:
+    """Return the weighted mean of one number a row."""
+    return float(np.average(rows, weights=check_weights(sample_weight, len(rows))))

@@ -1,4 +1,8 @@
-"""Label sets: each row of a 0/1 matrix marks the labels of one object."""
+"""Label sets: each row of a 0/1 matrix marks the labels of one object.
+
+scikit-learn has these metrics too, with the same values. Its own take memory and minutes for
+millions of labels, of which each row has a few, and one label only is not a set to them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ def hamming_loss(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     Returns
     -------
     float
-        0 is perfect.
+        0 is perfect; `sklearn.metrics.hamming_loss`.
 
     Examples
     --------

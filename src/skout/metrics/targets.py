@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import mean_pinball_loss
 
 from .._numerics.validation import check_choice
-from ._checks import check_numbers, check_same_shape, check_vectors, weighted_mean
+from ._checks import (
+    check_numbers,
+    check_same_shape,
+    check_vectors,
+    check_weights,
+    weighted_mean,
+)
 
 __all__ = [
     "arrmse",
@@ -58,8 +65,12 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
         )
     F = F.reshape(len(F), -1)  # (n, q)
     tau = _levels(quantiles, F.shape[1])
-    above, below = np.maximum(y[:, None] - F, 0.0), np.maximum(F - y[:, None], 0.0)  # (n, q)
-    return weighted_mean(above @ tau + below @ (1.0 - tau), sample_weight)
+    weights = check_weights(sample_weight, len(y))
+    losses = [
+        mean_pinball_loss(y, f, sample_weight=weights, alpha=t)
+        for f, t in zip(F.T, tau, strict=True)
+    ]
+    return float(sum(losses))
 
 
 def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None) -> float:

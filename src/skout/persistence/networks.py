@@ -208,7 +208,7 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
     item: Any = object.__new__(kind)
     vars(item).update(state)
     if "module_" in state:
-        wanted = "cuda" if state["device"] == "auto" else state["device"]
+        wanted = {"auto": "cuda", None: "cpu"}.get(state["device"], state["device"])
         usable = not str(wanted).startswith("cuda") or torch.cuda.is_available()
         vars(item)["_device"] = torch.device(wanted if usable else "cpu")
         item.module_.to(item._device).eval()

@@ -82,6 +82,7 @@ class Ensemble(ObjectPredictor):
         self,
         predictor: Any,
         n_members: int = 3,
+        *,
         combine: str = "mean",
         weights: Any = None,
         random_state: Any = None,
@@ -93,7 +94,7 @@ class Ensemble(ObjectPredictor):
         self.random_state = random_state
 
     @classmethod
-    def of(cls, models: Sequence[Any], combine: str = "mean", weights: Any = None) -> Ensemble:
+    def of(cls, models: Sequence[Any], *, combine: str = "mean", weights: Any = None) -> Ensemble:
         """Make an ensemble of predictors that are fitted already.
 
         Their kernels, sketches and regressors may differ. If their training outputs do, too,
@@ -117,7 +118,7 @@ class Ensemble(ObjectPredictor):
         for model in models:
             _check_predictor(model, "models")
             check_is_fitted(model, "decoder_")
-        ensemble = cls(models[0], len(models), combine, weights)
+        ensemble = cls(models[0], len(models), combine=combine, weights=weights)
         return ensemble._ready(models, ensemble._checked_weights())
 
     def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> Ensemble:

@@ -19,9 +19,9 @@ __all__ = ["without_hubs"]
 
 def without_hubs(
     model: Any,
-    candidates: Any,
     X: Any,
     Y: Any,
+    candidates: Any = None,
     *,
     cv: int = 5,
     share: float = 0.5,
@@ -41,11 +41,11 @@ def without_hubs(
     model : StructuredPredictor, or Pipeline that ends in one
         Fitted, with a decoder that ranks candidates. The transformers, too, are fitted again on
         each part.
-    candidates : objects, CandidateSets, list of lists or EmbeddedPool
-        None is the distinct training outputs.
     X : what the regressor takes, n rows
         The training inputs.
     Y : objects, n of them
+    candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+        Default the distinct training outputs.
     cv : int, default 5
         Number of folds.
     share, heat : float, default 0.5 and 0.05
@@ -68,7 +68,7 @@ def without_hubs(
     >>> images = load_digits(n_class=5).data / 16.0
     >>> upper, lower = images[:, :32], images[:, 32:]
     >>> model = sisokr("gaussian", "gaussian", random_state=0).fit(upper[:700], lower[:700])
-    >>> fair = without_hubs(model, lower, upper[:700], lower[:700], random_state=0)
+    >>> fair = without_hubs(model, upper[:700], lower[:700], lower, random_state=0)
     >>> for pool in (lower, fair):
     ...     ranks = model.truth_ranks(upper[700:], lower[700:], pool)
     ...     print(f"{mean_reciprocal_rank(ranks):.1f}")

@@ -38,10 +38,10 @@ from ..rows import (
     to_host,
     unpacked,
 )
-from ..sketches import as_sketch
+from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
-from .splits import splits_of, weighted_splits
+from .splits import least_loss, splits_of, weighted_splits
 
 __all__ = ["KernelMachineBase"]
 
@@ -74,11 +74,6 @@ class KernelMachineBase(PartsByName):
     device: str | None
     _is_vector: bool
 
-    @property
-    def _size(self) -> int:
-        """Rows that the sketch needs at least."""
-        return getattr(as_sketch(self.sketch), "size", None) or 0
-
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
         check_alphas(self.alpha, strict=True)
@@ -87,7 +82,12 @@ class KernelMachineBase(PartsByName):
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         targets: list[Any] = []
         X, y, sample_weight = unpacked(
-            X, y, sample_weight, seed=self.random_state, size=self._size, visit=targets.append
+            X,
+            y,
+            sample_weight,
+            seed=self.random_state,
+            size=least_rows(self.sketch),
+            visit=targets.append,
         )
         y = np.concatenate(targets) if targets else y
         rows = encoded(self, as_kernel(self.kernel), X, reset=True)
@@ -194,14 +194,8 @@ class KernelMachineBase(PartsByName):
                 )
                 F = held.predict(solution.theta, solution.intercept)
                 table[k, j] = held.weights @ problem.loss.value(F, held.Y)
-        mean = table.mean(axis=0)
-        self.cv_results_ = {
-            "alpha": np.array(alphas),
-            "mean_loss": mean,
-            "std_loss": table.std(axis=0),
-            "fold_loss": table,
-        }
-        return alphas[int(np.argmin(mean))]
+        best, self.cv_results_ = least_loss(alphas, table)
+        return best
 
     def _as_predicted(self, problem: Problem, solution: Solution, rows: Source) -> Solution:
         """Return the solution with the objective that predictions have, which round in their way.

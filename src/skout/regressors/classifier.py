@@ -41,17 +41,19 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     ----------
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
-    loss : Loss or str, default "hinge"
-        "hinge", "squared_hinge" or "logistic".
     alpha : float or sequence of floats, default 1e-3
         Penalty, above 0: 1/(n C) in the notation of support vector machines. Of a sequence, the
         value with the least cross-validated loss is taken.
+    loss : Loss or str, default "hinge"
+        "hinge", "squared_hinge" or "logistic".
     class_weight : None, "balanced" or dict, default None
         Weights of the classes; "balanced" gives each class the same total.
-    cv, tol, max_iter, random_state, n_jobs, verbose, device
+    cv : int, splitter or iterable of splits, default 5
         As in `KernelMachine`.
     fit_intercept : bool, default True
         Add an unpenalised constant to each decision function.
+    tol, max_iter, random_state, n_jobs, verbose, device
+        As in `KernelMachine`.
 
     Attributes
     ----------
@@ -79,9 +81,9 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        loss: Any = "hinge",
-        alpha: Any = 1e-3,
         *,
+        alpha: Any = 1e-3,
+        loss: Any = "hinge",
         class_weight: Any = None,
         cv: Any = 5,
         fit_intercept: bool = True,
@@ -94,8 +96,8 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
-        self.loss = loss
         self.alpha = alpha
+        self.loss = loss
         self.class_weight = class_weight
         self.cv = cv
         self.fit_intercept = fit_intercept

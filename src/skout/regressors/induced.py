@@ -38,12 +38,12 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
         None is exact, which is cubic in the number of rows.
+    alpha : float or sequence of floats, default 1e-3
+        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     loss : Loss or str, default "huber"
         Of the norm: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", or
         such an object as `Huber(kappa=0.5)`. Distances between normalised outputs are at most 2,
         sqrt(2) if the kernel is not negative: choose kappa or epsilon well below.
-    alpha : float or sequence of floats, default 1e-3
-        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     cv : int, splitter or iterable of splits, default 5
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
@@ -78,7 +78,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     >>> Y = np.where(X < 10, [[1, 0, 1]], [[0, 1, 1]])
     >>> Y[3] = [0, 1, 0]  # a mistake
     >>> basis = KernelBasis("tanimoto", SubSample(2), random_state=1)
-    >>> model = StructuredPredictor(InducedMachine("gaussian", None, Huber(0.1), 1e-2), basis)
+    >>> robust = InducedMachine("gaussian", alpha=1e-2, loss=Huber(0.1))
+    >>> model = StructuredPredictor(robust, basis)
     >>> model.fit(X, Y).predict([[3.0], [18.0]])
     array([[1, 0, 1],
            [0, 1, 1]])
@@ -90,9 +91,9 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        loss: Any = "huber",
-        alpha: Any = 1e-3,
         *,
+        alpha: Any = 1e-3,
+        loss: Any = "huber",
         cv: Any = 5,
         fit_intercept: bool = False,
         tol: float = 1e-4,
@@ -104,8 +105,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
-        self.loss = loss
         self.alpha = alpha
+        self.loss = loss
         self.cv = cv
         self.fit_intercept = fit_intercept
         self.tol = tol

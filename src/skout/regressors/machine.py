@@ -27,12 +27,12 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
         None is exact, which is cubic in the number of rows.
+    alpha : float or sequence of floats, default 1e-3
+        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     loss : Loss or str, default "huber"
         "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "pinball", or an
         object of `skout.losses` such as `Huber(kappa=0.5)`, whose parameters a grid search reaches
         as `loss__kappa`.
-    alpha : float or sequence of floats, default 1e-3
-        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
     task_matrix : array of shape (d, d), optional
         M of a decomposable kernel k M, which relates the outputs (2.13): symmetric and positive
         semi-definite. None is the identity. See `graph_task_matrix`.
@@ -84,7 +84,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (500, 1))
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(1, 500)  # heavy tails
-    >>> model = KernelMachine("gaussian", PSparsified(40), Huber(0.1), 1e-4, random_state=0)
+    >>> sketch, loss = PSparsified(40), Huber(0.1)
+    >>> model = KernelMachine("gaussian", sketch, alpha=1e-4, loss=loss, random_state=0)
     >>> error = model.fit(X, y).predict(X) - np.sin(X[:, 0])
     >>> bool(np.abs(error).mean() < 0.05)
     True
@@ -94,10 +95,10 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        loss: Any = "huber",
-        alpha: Any = 1e-3,
-        task_matrix: Any = None,
         *,
+        alpha: Any = 1e-3,
+        loss: Any = "huber",
+        task_matrix: Any = None,
         cv: Any = 5,
         fit_intercept: bool = False,
         tol: float = 1e-4,
@@ -109,8 +110,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
-        self.loss = loss
         self.alpha = alpha
+        self.loss = loss
         self.task_matrix = task_matrix
         self.cv = cv
         self.fit_intercept = fit_intercept

@@ -38,10 +38,12 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     non_crossing : bool, default True
         Sort the predicted quantiles of each row, so that none crosses another. This never
         increases the pinball loss.
-    cv, tol, max_iter, random_state, n_jobs, verbose, device
+    cv : int, splitter or iterable of splits, default 5
         As in `KernelMachine`.
     fit_intercept : bool, default True
         Add an unpenalised constant to each level.
+    tol, max_iter, random_state, n_jobs, verbose, device
+        As in `KernelMachine`.
 
     Attributes
     ----------
@@ -69,10 +71,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         quantiles: Any = 0.5,
         kernel: Any = "gaussian",
         sketch: Any = None,
+        *,
         alpha: Any = 1e-3,
         gamma_quantiles: float = 1.0,
         non_crossing: bool = True,
-        *,
         cv: Any = 5,
         fit_intercept: bool = True,
         tol: float = 1e-4,

@@ -41,13 +41,21 @@ from ..rows import (
     reads_once,
     unpacked,
 )
-from ..sketches import as_sketch
+from ..sketches import as_sketch, least_rows
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge
-from .splits import TEST, TRAIN, check_some, groups_of_splits, splits_of, weighted_splits
+from .splits import (
+    TEST,
+    TRAIN,
+    check_some,
+    groups_of_splits,
+    least_loss,
+    splits_of,
+    weighted_splits,
+)
 
 __all__ = ["KernelRidge"]
 
@@ -115,7 +123,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     alpha_ : float
         The penalty used.
     cv_results_ : dict
-        "alpha", "mean_mse", "std_mse" and "fold_mse", if `alpha` is a sequence.
+        "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
+        sequence; the loss is here the mean squared error over rows and outputs.
     n_features_in_ : int
 
     Examples
@@ -132,11 +141,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
-    @property
-    def _size(self) -> int:
-        """Rows that the sketch needs at least."""
-        return getattr(as_sketch(self.sketch), "size", None) or 0
-
     _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
@@ -149,15 +153,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self,
         kernel: Any = "gaussian",
         sketch: Any = None,
-        alpha: Any = 1e-3,
         *,
+        alpha: Any = 1e-3,
         cv: Any = 5,
         fit_intercept: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
-        checkpoint: Any = None,
         device: str | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -167,8 +171,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.checkpoint = checkpoint
         self.device = device
+        self.checkpoint = checkpoint
 
     @all_at_once
     def fit(
@@ -200,7 +204,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=self.random_state, size=self._size)
+        X, y, sample_weight = unpacked(
+            X, y, sample_weight, seed=self.random_state, size=least_rows(self.sketch)
+        )
         sample = self._sample(X, y, sample_weight, reset=True)
         n = len(sample.rows)
         if n < 2:
@@ -466,15 +472,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         if not errors:  # too few rows yet to judge by
             self.alpha_ = max(alphas)
             return
-        table = np.array(errors)
-        mean = table.mean(axis=0)
-        self.alpha_ = alphas[int(np.argmin(mean))]
-        self.cv_results_ = {
-            "alpha": np.array(alphas),
-            "mean_mse": mean,
-            "std_mse": table.std(axis=0),
-            "fold_mse": table,
-        }
+        self.alpha_, self.cv_results_ = least_loss(alphas, np.array(errors))
 
     def _fit_exact(
         self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]

@@ -11,7 +11,15 @@ from .._numerics.arrays import row_slices
 from .._numerics.inputs import named
 from .._numerics.validation import check_rng, check_size
 
-__all__ = ["TEST", "TRAIN", "check_some", "groups_of_splits", "splits_of", "weighted_splits"]
+__all__ = [
+    "TEST",
+    "TRAIN",
+    "check_some",
+    "groups_of_splits",
+    "least_loss",
+    "splits_of",
+    "weighted_splits",
+]
 
 Splits = list[tuple[np.ndarray, np.ndarray]]
 
@@ -99,3 +107,18 @@ def _row_numbers(roles: np.ndarray) -> np.ndarray:
             numbers = 4 * numbers + column
         numbers = np.unique(numbers, return_inverse=True)[1]
     return numbers
+
+
+def least_loss(alphas: list[float], table: np.ndarray) -> tuple[float, dict[str, np.ndarray]]:
+    """Return the alpha of least mean loss in a table of shape (n_splits, n_alphas), and the table.
+
+    The table is a dict with "alpha", "mean_loss", "std_loss" and "fold_loss".
+    """
+    mean = table.mean(axis=0)
+    results = {
+        "alpha": np.array(alphas),
+        "mean_loss": mean,
+        "std_loss": table.std(axis=0),
+        "fold_loss": table,
+    }
+    return alphas[int(np.argmin(mean))], results

@@ -55,7 +55,7 @@ class Blocks:
     ...     for _ in range(10):
     ...         X = rng.uniform(-3, 3, (100, 1))
     ...         yield X, np.sin(X[:, 0])
-    >>> model = KernelRidge("gaussian", "subsample", 1e-6, random_state=0).fit(Blocks(make))
+    >>> model = KernelRidge("gaussian", "subsample", alpha=1e-6, random_state=0).fit(Blocks(make))
     >>> bool(abs(model.predict([[1.0]])[0] - np.sin(1.0)) < 1e-2)
     True
     """

@@ -7,6 +7,7 @@ precision of the rows, and sums over blocks are float64 everywhere. TF32 is neve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +20,7 @@ from .limits import limits
 from .local import Local, Memory
 from .source import Progress, Reduction, RowMap, Source
 
-__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "to_host"]
+__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card", "to_host"]
 
 # Most rows of a block.
 _BLOCK_ROWS = 2**17
@@ -36,6 +37,7 @@ def to_host(X: Any) -> Any:
 
 def on_device(rows: Source, device: str | None) -> Source:
     """Return rows whose passes run on a device; None is where they are, "cpu" the host."""
+    device = the_card(device)
     if device is None or device == "cpu" or isinstance(rows, Device):
         return rows
     if not isinstance(rows, Local):
@@ -44,6 +46,18 @@ def on_device(rows: Source, device: str | None) -> Source:
             "cluster: leave out device=."
         )
     return Device(rows, resolved(device))
+
+
+def the_card(device: str | None) -> str | None:
+    """Return what "auto" stands for, a card if there is one; other names as they are."""
+    if device != "auto":
+        return device
+    try:
+        import torch
+    except ImportError:
+        return "cpu"
+    # torchrun numbers the processes of a machine, one a card
+    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
 
 
 def resolved(name: str) -> Any:
@@ -110,6 +124,10 @@ class Device(Source):
         if not self.is_tensor:
             return self.base.take(index)
         return to_host(self.base[index if isinstance(index, slice) else self._positions(index)])
+
+    def all_for(self, part: Any) -> Any:
+        takes_it = self.is_tensor and getattr(part, "takes_tensors", False)
+        return self.base if takes_it else self.here()
 
     def _positions(self, index: Any) -> Any:
         import torch

@@ -81,8 +81,9 @@ class Local(Source):
         return reduction.finish(total)
 
     def _blocks(self, work: RowMap | Reduction) -> list[slice]:
-        n = len(self)
-        return list(row_slices(n, block_rows(n, 8 * work.width, work.most_rows(n))))
+        n, pieces = len(self), getattr(work, "pieces", 1)
+        size = block_rows(n, 8 * work.width, work.most_rows(n))
+        return list(row_slices(n, size * pieces))
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Local:
         return Encoded(self, function)

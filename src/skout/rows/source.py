@@ -50,6 +50,8 @@ class Reduction(ABC):
 
     #: float64 numbers that it holds for each row while it works
     width: int = 1
+    #: pieces that it works on one after another, so that a block may be as many times longer
+    pieces: int = 1
 
     @abstractmethod
     def __call__(self, rows: Any, *beside: Any) -> Any:
@@ -224,6 +226,10 @@ class Source(ABC):
     def here(self) -> Any:
         """Return all rows here."""
         return self.take(slice(0, len(self)))
+
+    def all_for(self, part: Any) -> Any:
+        """Return all rows here, but a tensor where it lies for a part with `takes_tensors`."""
+        return self.here()
 
     @property
     def at_hand(self) -> Any:
