@@ -572,8 +572,8 @@ def test_bad_candidates(labels):
             model.predict(X, cut(C[:0], sizes))
     built = StructuredPredictor(ridge(), KernelBasis("f1", SubSample(20)), "label_sets")
     built.fit(X, Y)
-    with pytest.raises(TypeError, match="predict on a cluster needs candidates"):
-        built.predict(lazy)
+    with pytest.raises(TypeError, match="needs a decoder with embed, without_pool, and LabelSetD"):
+        built.predict(X, cut(C, (65, 65)))
 
 
 def test_other_decoders_learn_from_the_distinct_outputs(labels):
