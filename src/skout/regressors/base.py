@@ -276,7 +276,7 @@ class KernelMachineBase(PartsByName):
 
 
 class Finished(RowMap):
-    """What a function makes of predictions, block by block; it must be one that can travel."""
+    """What a function makes of predictions, block by block; it must be picklable."""
 
     def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
         self.base, self.function, self.width = base, function, base.width

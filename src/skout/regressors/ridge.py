@@ -51,7 +51,7 @@ from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, split
 
 __all__ = ["KernelRidge"]
 
-# Rows of targets on disk, or on a cluster, whose mean is their origin.
+# Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
@@ -133,7 +133,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
-    _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
+    _matrix: np.ndarray  # matrix that the features W k(landmarks, x) are multiplied with to predict
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
@@ -387,9 +387,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         return Sample(rows, targets, weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
-        """Add groups and, if an intercept takes it up again, an origin of the targets."""
+        """Add the groups and, if an intercept can make up for it, the origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            # any value near the targets serves, and all of those elsewhere would be one more pass
+            # any value near the targets will do; the mean of all of them would take one more pass
             some = sample.targets.some(_ORIGIN_ROWS)
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
