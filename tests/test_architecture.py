@@ -420,7 +420,7 @@ def test_import_takes_hardly_longer_than_that_of_scikit_learn(tmp_path):
         path, ratio = run.stdout.split()
         assert Path(path).is_relative_to(tmp_path)
         ratios.append(float(ratio))
-    assert min(ratios) < 1.15, "look for slow imports: python -X importtime -c 'import skout'"
+    assert min(ratios) < 1.2, "look for slow imports: python -X importtime -c 'import skout'"
 
 
 def test_parts_that_are_imported_later_are_there():

@@ -21,7 +21,7 @@ def tracing():
 @pytest.mark.parametrize(
     ("way", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit, NumPy", 10, 4, 3),
+        ("sisokr.fit, NumPy", 11, 4, 3),
         ("sisokr.predict, NumPy", 7, 1, 4),
         ("KernelRidge.fit, memmap", 8, 4, 2),
         ("KernelMachine.fit, NumPy", 9, 4, 2),

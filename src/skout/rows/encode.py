@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 
 from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
 from .._numerics.inputs import check_squares, named, numbers_in
-from .._numerics.validation import check_matrix, check_weights
+from .._numerics.validation import check_matrix, check_total_weight, check_weights
 from .dask import Dask, is_dask
 from .device import Device, is_on_card, to_host
 from .disk import Disk, is_array_like
@@ -170,8 +170,11 @@ def encoded_weights(sample_weight: Any, rows: Source, *, here: bool = False) -> 
         return None
     weights = source(to_host(sample_weight), "sample_weight")
     _check_together(weights, rows)
-    if isinstance(weights, Dask) and not here:
-        return weights.then(_finite_weights, np.empty(0))
+    if isinstance(weights, Dask):
+        weights = weights.then(_finite_weights, np.empty(0))
+        if not here:
+            return weights
+        check_total_weight(weights.here().sum())
     return check_weights(weights.here(), rows)
 
 
