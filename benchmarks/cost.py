@@ -240,8 +240,9 @@ The rows must come from somewhere: 10^9 rows of 50 float32 columns are 200 GB, w
 - **Larger than memory, one machine:** give a memory map, an HDF5 or zarr array, a parquet file or
   `skout.sources.Blocks`. {DISK}. Set `checkpoint="fit.npz"`: a fit that is killed goes on from
   there and ends with the same numbers.
-- **A card:** `device="cuda"`, or tensors that lie there. Rows on the host are streamed: they need
-  not fit the card. Kernels on graphs, strings and spectra stay on the CPU.
+- **A card:** `device="cuda"`, or tensors that lie there; `device="auto"` takes a card if there is
+  one. Rows on the host are streamed: they need not fit the card. Kernels on graphs, strings and
+  spectra stay on the CPU; your own run there if they take tensors.
 - **Several machines:** dask arrays, when the rows lie on several machines already, or when the
   model above says days. It adds the machines' rates, no more. Moments are m x m numbers whatever
   the rows, so their sum costs little against the rest. A worker that dies costs its blocks again,

@@ -129,7 +129,7 @@ def own_imports(module: Module) -> Iterator[tuple[str, ast.stmt]]:
         elif isinstance(node, ast.ImportFrom):
             base = import_base(module, node)
             names = [f"{base}.{alias.name}" for alias in node.names]
-            # `from skout import gram` imports a module, `from skout.basis.features import x` a name of one.
+            # `from skout import basis` imports a module, `from skout.basis import x` a name of one.
             targets = [name if name in KNOWN else base for name in names]
         else:
             continue

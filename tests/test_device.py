@@ -448,6 +448,12 @@ def test_rows_stay_on_the_host_unless_a_card_is_asked_for():
     host = Memory(np.ones((2, 2)))
     assert on_device(host, None) is host
     assert on_device(host, "cpu") is host
+    with mock.patch("torch.cuda.is_available", return_value=False):
+        assert on_device(host, "auto") is host
+    card = mock.patch("skout.rows.device.resolved", return_value=torch.device("cpu"))
+    with mock.patch("torch.cuda.is_available", return_value=True), card as resolved:
+        assert isinstance(on_device(host, "auto"), Device)
+    resolved.assert_called_once_with("cuda:0")
 
 
 def test_errors_name_the_device(problem):

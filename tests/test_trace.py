@@ -21,10 +21,10 @@ def tracing():
 @pytest.mark.parametrize(
     ("way", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit, NumPy", 10, 3, 3),
+        ("sisokr.fit, NumPy", 10, 4, 3),
         ("sisokr.predict, NumPy", 7, 1, 4),
-        ("KernelRidge.fit, memmap", 8, 3, 2),
-        ("KernelMachine.fit, NumPy", 9, 3, 2),
+        ("KernelRidge.fit, memmap", 8, 4, 2),
+        ("KernelMachine.fit, NumPy", 9, 4, 2),
     ],
 )
 def test_the_way_is_short(tracing, way, rooms, bounces, asked):

@@ -1,4 +1,4 @@
-"""Kernel matrices that are not positive semi-definite are told from rounding, and explained."""
+"""Refuse kernel matrices that are not positive semi-definite; rounding alone is no reason."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 __all__ = ["check_remainder", "check_spectrum", "rounding_of"]
 
-# A part of the largest entry that no rounding of a kernel matrix reaches, for each row.
+# Rounding of a kernel matrix of n rows stays below n times this share of its largest entry.
 _ROUNDING = 1e-6
-# Vectors that a remainder is tried with.
+# Random vectors that a remainder is multiplied with.
 _PROBES = 3
-# Numbers that have lost digits.
+# Numbers below this have lost digits to underflow.
 _UNDERFLOW = 1e-290
 
 

@@ -57,7 +57,7 @@ _CARD: ContextVar[Any] = ContextVar("card", default=None)
 _LARGE = 1500
 # Columns of a triangle that are multiplied at a time.
 _TRIANGLE = 256
-# Up to so many shifts of a matrix are solved by a Cholesky factor each.
+# Up to this many shifts are solved by one Cholesky factor each; more by a tridiagonal form.
 _FEW_SHIFTS = 8
 
 
@@ -272,7 +272,7 @@ def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndar
 
 
 def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return A^-1 B for a positive definite A, which is lost; LinAlgError if it is not so."""
+    """Return A^-1 B for a positive definite A, else raise LinAlgError; A is overwritten."""
     if (card := _card(len(A))) is not None:
         found = _solved_on(card, A, B, 0.0)
         if found is None:
@@ -283,7 +283,7 @@ def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def positive_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return b -> A^-1 b for a positive definite A; one that is so but for rounding is lifted."""
+    """Return b -> A^-1 b for a positive definite A; if rounding spoils that, a shift is added."""
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
         lifted = A.copy(order="F")
         lifted[np.diag_indices_from(lifted)] += lift * float(np.trace(A))

@@ -35,7 +35,7 @@ def _blas() -> ThreadpoolController:
 
 
 _BLAS_HOLDER = threading.Lock()
-_free_threads: list[int] = []  # what BLAS would use, while it is held
+_free_threads: list[int] = []  # threads that BLAS would use if it were not held to one
 _SINGLE: contextvars.ContextVar[bool] = contextvars.ContextVar("single", default=False)
 
 
@@ -64,7 +64,7 @@ def spare_threads() -> int:
 
 @contextmanager
 def held_blas() -> Iterator[None]:
-    """Hold BLAS to one thread; of callers that overlap, the first holds it and lets it go.
+    """Hold BLAS to one thread. Where calls overlap, only the first one sets and lifts the limit.
 
     Code that turns between threads of its own and products should hold it throughout: BLAS threads
     stay busy, waiting, for a while after each product.
@@ -84,7 +84,7 @@ def held_blas() -> Iterator[None]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Use this thread only where n_jobs is None: others like it are busy with other tasks."""
+    """Let n_jobs=None mean one thread, since other tasks keep the others busy."""
     token = _SINGLE.set(True)
     try:
         with held_blas():

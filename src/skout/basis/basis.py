@@ -33,9 +33,9 @@ from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]
 
-# A pivot of a row that is a copy of others shows at most this much of the rounding of values.
+# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
 _COPIES = 8.0
-# The largest share of distinct rows with which it pays to compute copies once.
+# If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
 
 
@@ -63,8 +63,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     device : str, optional
-        "cuda" computes coordinates on a card, to which rows on the host are streamed. Tensors on a
-        card are computed there in any case.
+        "cuda" computes coordinates on a card, to which rows on the host are streamed; "auto" does
+        if there is one. None is where the data are.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Return rows of L for landmarks: z(l_i) . z(l_j) = k(l_i, l_j)."""
         position = match(rows, self.landmarks_)
         Z = triangular_inverse(self.components_)[position].astype(float_dtype(rows), copy=False)
-        others = np.flatnonzero(position < 0)  # rows that depend on the landmarks
+        others = np.flatnonzero(position < 0)  # rows that depend on landmarks
         if len(others):
             Z[others] = self._coordinates(Memory(take(rows, others)))
         return Z
@@ -196,12 +196,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Fit on encoded rows; their weights count where the kernel's width is found.
 
         With `remember`, the features of rows that are landmarks are kept for `_moments`. Returns
-        what `also` makes of all rows and their numbers, in the same pass.
+        the result of the reduction `also`, which the same pass makes.
         """
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
         answer = None
-        if rows.pool is not None:  # a stream, which had its first pass
+        if rows.pool is not None:  # a stream, whose first pass drew a sample
             answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
             (rows, weights), remember, also = rows.pool, False, None
         found = self._survey(kernel, rows, rng, weights, also)
@@ -210,7 +210,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         gram, features, rounding = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
-        # float32 kernel values cannot tell what is smaller from rounding
+        # smaller pivots cannot be told from the rounding of float32 kernel values
         single = rows.precision == np.float32
         noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
         noise = max(noise, _COPIES * rounding)
@@ -223,7 +223,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             landmarks, W = _keep(landmarks, W, kept)
             self.components_ = triangular_inverse(L)
             if remember and features is not None and not single and rows.has_shortcuts:
-                order = kept if W is None else kept[:0]  # rows of L are then landmarks
+                order = kept if W is None else kept[:0]  # without W, rows of L belong to landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
                 self._known = KnownRows(place, features, number, L, kept, gram)
@@ -273,7 +273,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return resolved(), found, W, place, answer()
 
     def _gram(self, kernel: Kernel, rows: Source) -> KernelMatrix:
-        """Return the kernel matrix that a sketch looks into, here if it looks at all rows."""
+        """Return the kernel matrix for a sketch, of rows in memory if it needs all of them."""
         most = getattr(as_sketch(self.sketch), "max_rows", 0)
         return KernelMatrix(kernel, rows.gathered(most), self.n_jobs)
 
@@ -320,7 +320,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return {name: value for name, value in state.items() if name != "_features"}
 
     def combine(self, values: Any) -> np.ndarray:
-        """Return the sums over landmarks that the basis functions are, of `values` instead.
+        """Combine the rows of `values` as the basis functions combine the landmarks.
 
         With explicit features, k(y, y') = phi(y) . phi(y'), and `values` = ``phi(landmarks_)``,
         these are the basis functions as vectors: coordinates f stand for f @ combine(values).
@@ -425,7 +425,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return parts
 
     def _plan(self, rows: Source, alpha: float) -> Plan:
-        """Choose what is done to each block; it must not depend on how the rows are cut."""
+        """Choose what is done to each block; the choice must not depend on the size of blocks."""
         if self._spectrum is not None:
             return Plan(self.rank_, False, np.dtype(np.float64))
         shift, dtype = self._n_effective * alpha, rows.precision
@@ -448,12 +448,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         whitening = Whitening(self.components_, plan, mean, self._spectrum is not None)
         blocks = BlockMoments(self._features, whitening, sample, None if landmarks else known)
         parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
-        if landmarks is not None:  # only now: threads of BLAS would slow those of the blocks
+        if landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         return parts if values is None else [part.of_values(values) for part in parts]
 
     def _mean_features(self) -> np.ndarray:
-        """Return the mean of phi over the landmarks, if these are all of K~."""
+        """Return the mean of phi over the landmarks, if K~ is their kernel matrix."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
 
 

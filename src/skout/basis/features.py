@@ -27,13 +27,13 @@ __all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "Residual", "check_
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
 _SPARSE_FACTOR = 4
-# Bytes of K W' that are kept for use with the rows that it is of.
+# Most bytes of K W', the features of the landmarks, that are kept.
 _KEPT_BYTES = 2**28
 # Rows of a block of W K W': few, since a row costs many kernel values.
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K.
 _TILE = 768
-# Blocks of a large projection, at least, for threads to share; and numbers that make it large.
+# A pass over _LARGE features or more is cut into at least so many blocks, for threads to share.
 _BLOCKS, _LARGE = 4, 2**21
 _ADVICE = "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows."
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
@@ -75,7 +75,7 @@ class LandmarkFeatures:
         return [_beside(self.landmarks, self.weights[:, chunk]) for chunk in self._chunks]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is made of the rest, which need not travel."""
+        """Leave out what can be computed from the rest, which need not be sent to workers."""
         own = ("kernel", "landmarks", "weights", "m", "width")
         return {name: self.__dict__[name] for name in own}
 
@@ -121,7 +121,7 @@ class LandmarkFeatures:
 
 
 def check_block(kernel: Kernel, rows: Any) -> None:
-    """Raise unless the blocks of a kernel are where its block function says they are.
+    """Raise unless the block function of a kernel fills `out`, or returns a block of that shape.
 
     Parameters
     ----------
@@ -273,11 +273,11 @@ class KernelMatrix:
             pass
         diagonal = self.diag()
         rounding = rounding_of(np.diagonal(K), diagonal)
-        np.fill_diagonal(K, diagonal)  # free of the rounding of blocks, which pivots see
+        np.fill_diagonal(K, diagonal)  # exact: rounding on the diagonal would show in the pivots
         return K, rounding
 
     def sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
-        """Return W K W'; K W' if it is not too large; and the rounding that a pivot may show.
+        """Return W K W'; K W', None if it is too large; and the rounding that a pivot may show.
 
         All are in float64; K and K when W is None.
         """
@@ -344,7 +344,7 @@ class Projection(RowMap):
         self.width = max(features.m, 0 if matrix is None else matrix.shape[1])
 
     def most_rows(self, n: int) -> int | None:
-        """Let threads share a pass that is long enough."""
+        """Cut a long pass into some blocks, for threads to share."""
         return math.ceil(n / _BLOCKS) if n * self.features.m >= _LARGE else None
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:

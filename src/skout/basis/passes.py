@@ -21,15 +21,15 @@ from .whitening import Whitening
 
 __all__ = ["BlockMoments", "KnownRows", "Sample"]
 
-# With fewer outputs than this, products with the targets cost least as more columns of Z'Z.
+# Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
 _FEW_OUTPUTS = 64
-# Share of the rows from which on landmarks are told from the others.
+# Landmarks are treated apart if they are at least this share of the rows.
 _FEW_LANDMARKS = 0.1
-# Operations of a product that cost as much as to add one number to a sum.
+# Adding a number to a sum takes as long as this many operations of a matrix product.
 _SUM_COST = 150
-# Bytes of features from which on a sample is cut for threads alone.
+# A sample whose features take so many bytes is cut into at least two blocks, for two threads.
 _LARGE_BYTES = 2**24
-# Columns of a tile of Z'Z on a card, of which only those on and above the diagonal are computed.
+# Columns of a tile of Z'Z on a card; only tiles on and above the diagonal are computed.
 _TILE = 256
 
 
@@ -84,7 +84,7 @@ class Sample:
         return replace(self, targets=coded, origin=None), values
 
     def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[Moments]:
-        """Return the moments of rows whose coordinates are rows of a triangle, one a group."""
+        """Return the moments, by group, of rows whose coordinates are rows of the triangle L."""
         groups = np.zeros(len(number), dtype=int) if self.groups is None else self.groups
         parts = []
         for group in range(self.n_groups):
@@ -108,7 +108,7 @@ class KnownRows:
         For each row of the sample the row of `values`, -1 where there is none.
     values : ndarray of shape (m', m)
     landmark : ndarray of int, shape (m',)
-        For each row of `values` the landmark of the basis that it is of, -1 where it is of none.
+        For each row of `values` the number of the landmark it belongs to, -1 for none.
     factor : ndarray of shape (p, p)
         L, whose rows are the coordinates of these landmarks where W is the identity.
     kept : ndarray of int, shape (p,)
@@ -125,7 +125,7 @@ class KnownRows:
     gram: np.ndarray
 
     def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
-        """Return the rows that are no landmarks, and how to get the moments of those that are.
+        """Return the rows that are no landmarks, and a function: the moments of the landmarks.
 
         The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
         are few, or all, the sample stays whole.
@@ -140,7 +140,7 @@ class KnownRows:
     def fill(
         self, features: LandmarkFeatures, rows: Any, place: np.ndarray, out: np.ndarray
     ) -> None:
-        """Write the features of rows, which have this `place`, into `out`."""
+        """Write the features of rows into `out`; those with place >= 0 are copied from `values`."""
         known = place >= 0
         out[known] = np.take(self.values[place[known]], self.kept, axis=1)
         others = np.flatnonzero(~known)
@@ -204,7 +204,7 @@ class BlockMoments(Reduction):
         return threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the buffers of threads, which cannot travel."""
+        """Leave out the buffers of threads, which cannot be sent to workers."""
         return {name: value for name, value in self.__dict__.items() if name != "_scratch"}
 
     def __call__(
@@ -336,7 +336,7 @@ class _Sums:
 
         self.cross += Z.T @ right.to(Z.dtype)
         self.right += right.T @ right
-        for a, b in self.tiles:  # the rest is the same again
+        for a, b in self.tiles:  # Z'Z is symmetric
             if Z.dtype == torch.float64:
                 self.zz[a:b, a:].addmm_(Z[:, a:b].T, Z[:, a:])
             else:

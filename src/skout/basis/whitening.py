@@ -16,7 +16,7 @@ from .._numerics.linalg import off_diagonal, partial_whitening, top_centred, top
 
 __all__ = ["Plan", "Whitening", "accuracy_plan"]
 
-# Ranks below which whitening every row costs little; pivots that may be whitened row by row.
+# Below this rank all features are whitened in each row; else the first so many may be.
 _SMALL_RANK = 256
 _WHITENED = (32, 64, 128, 256, 512)
 # Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
@@ -72,14 +72,14 @@ def accuracy_plan(
 
 
 def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:
-    """Return the largest eigenvalue, squared, of what is left of K~, or any above `enough`."""
+    """Return the largest eigenvalue, squared, of what is left of K~; roughly if above `enough`."""
     if centre:
         return top_centred(C, enough=enough)
     return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
 
 
 class Whitening:
-    """What a plan does to each block of features F; it can travel.
+    """What a plan does to each block of features F; it can be sent to workers.
 
     Parameters
     ----------

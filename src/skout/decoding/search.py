@@ -73,8 +73,8 @@ def top_k(
     indices, scores : ndarrays of shape (n, k)
         Largest first; ties go to the lower index.
     """
-    device = the_card(device)
-    if device not in (None, "cpu"):
+    device = the_card(device or "cpu")
+    if device != "cpu":
         return device_top_k(queries, embedding, k, device)
     width = min(len(embedding), max(_CANDIDATE_BLOCK, k))
 

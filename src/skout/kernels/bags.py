@@ -232,10 +232,10 @@ class BagKernel(Kernel):
 
     @abstractmethod
     def _bags(self, objects: Any) -> Bags:
-        """Return the bags of the objects, whatever their maker."""
+        """Return the bags of the objects."""
 
     def _maker(self) -> str:
-        """Return a text that kernels have in common whose bags compare."""
+        """Return a text that is equal for kernels whose bags can be compared with each other."""
         params = [
             (name, value.item() if isinstance(value, np.generic) else value)
             for name, value in self.get_params().items()

@@ -33,7 +33,7 @@ __all__ = ["Mapped", "align"]
 _ROWS = 512
 # A kernel matrix that centring makes this much smaller is constant.
 _CONSTANT = 1e-10
-# A small penalty shares the weight of kernels that are the same between them.
+# A small penalty, so that equal kernels get equal weights.
 _RIDGE = 1e-8
 # Smaller shares of the combination, and smaller alignments, are rounding.
 _ROUNDING = 1e-7

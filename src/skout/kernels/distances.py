@@ -29,9 +29,10 @@ def squared_norms(A: Any) -> Any:
     return row_dots(A, A)
 
 
-# Rows that a median is taken of, and squared distances of the mean that make it a bad centre.
+# Rows that a median is taken of. It is the centre where the mean is far from it: by more than
+# this many times the squared distance of a typical row.
 _MEDIAN_ROWS, _FAR = 31, 100.0
-# Share of entries from which on CSR rows are taken for dense ones.
+# CSR rows with at least this share of entries are treated as dense.
 _FILLED = 0.5
 # Differences that the L1 distance of tensors holds at a time.
 _DIFFERENCES = 2**27
@@ -96,7 +97,7 @@ class SquaredDistances:
         return out
 
     def _noise(self, norms: Any, dtype: np.dtype) -> Any:
-        """Return what rounding may make of the distances, given the squared norms of A."""
+        """Return a bound on the rounding of the distances, given the squared norms of A."""
         unit = 32.0 * float(np.finfo(dtype).eps) * abs(self._factor_in(dtype))
         return (unit * norms)[:, None] + cast(unit * self.norms, dtype)
 
@@ -122,7 +123,7 @@ class SquaredDistances:
         )
 
     def may_err_in_sign(self, A: Any, out: Any) -> bool:
-        """Return whether the result may have the wrong sign by rounding."""
+        """Return whether rounding may make a distance negative."""
         is_sparse = self.sparse or (sparse.issparse(A) and not self.filled)
         return not self.snap and (is_sparse or not self.over or float_dtype(out) != np.float64)
 

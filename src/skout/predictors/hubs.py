@@ -1,4 +1,4 @@
-"""A fitted model and candidates without hubs: prices from cross-validated predictions."""
+"""Prices for hubs, the candidates that are near too many predictions, from cross-validation."""
 
 from __future__ import annotations
 

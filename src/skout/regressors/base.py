@@ -41,7 +41,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
-from .splits import least_loss, splits_of, weighted_splits
+from .splits import least_loss, splits_of
 
 __all__ = ["KernelMachineBase"]
 
@@ -180,8 +180,7 @@ class KernelMachineBase(PartsByName):
         order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
         stratified = labels is not None
         n, seed = len(problem.Y), self.random_state
-        splits = splits_of(self.cv, n, labels, seed, stratified=stratified)
-        splits = weighted_splits(splits, problem.weights, self.cv)
+        splits = splits_of(self.cv, n, labels, problem.weights, seed, stratified=stratified)
         table = np.empty((len(splits), len(alphas)))
         n = len(problem.Y)
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
@@ -277,7 +276,7 @@ class KernelMachineBase(PartsByName):
 
 
 class Finished(RowMap):
-    """What a function makes of predictions, block by block; it must be one that can travel."""
+    """What a function makes of predictions, block by block; it must be picklable."""
 
     def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
         self.base, self.function, self.width = base, function, base.width

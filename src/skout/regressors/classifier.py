@@ -229,7 +229,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
 
 @dataclass(frozen=True)
 class _Labels:
-    """The class of the largest prediction; it can travel."""
+    """The class of the largest prediction; it can be sent to workers."""
 
     classes: np.ndarray
 

@@ -21,7 +21,7 @@ def exact_ridge(
     *,
     overwrite: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit on some of the rows; rows without weight get coefficient 0. K may be lost.
+    """Fit on some of the rows; rows without weight get coefficient 0. K may be overwritten.
 
     Parameters
     ----------

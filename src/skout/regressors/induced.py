@@ -190,7 +190,7 @@ def _check_residual(residual: Any, n: int) -> np.ndarray | None:
 
 
 class _Induced(Loss):
-    """h(||[f, 0] - [z, rho]||): a loss of the norm that does not look at the last prediction."""
+    """h(||[f, 0] - [z, rho]||): a loss of the norm, with the last prediction replaced by 0."""
 
     def __init__(self, base: RadialLoss) -> None:
         self.base = base
@@ -238,9 +238,9 @@ class _Induced(Loss):
         return _Induced(loss), slope
 
     def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Return the least conjugate of the loss that does look, over what its last slope may be.
+        """Return the least conjugate of the full loss over the slope t of the last output.
 
-        Any slope bounds it from above, so that a certificate holds however well it is found.
+        Any t gives an upper bound, so the duality gap is valid even if t is not quite the best.
         """
         G = _without_last(G)
         size = np.sqrt(np.einsum("ij,ij->i", G, G))

@@ -198,7 +198,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
 
 @dataclass(frozen=True)
 class _Quantiles:
-    """Sort predictions, where levels must not cross; it can travel."""
+    """Sort predictions, where levels must not cross; it can be sent to workers."""
 
     order: np.ndarray | None
     is_vector: bool

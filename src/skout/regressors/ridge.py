@@ -47,19 +47,11 @@ from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge
-from .splits import (
-    TEST,
-    TRAIN,
-    check_some,
-    groups_of_splits,
-    least_loss,
-    splits_of,
-    weighted_splits,
-)
+from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, splits_of
 
 __all__ = ["KernelRidge"]
 
-# Rows of targets on disk, or on a cluster, whose mean is their origin.
+# Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
@@ -100,8 +92,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     verbose : bool, default False
         Show a progress bar.
     device : str, optional
-        "cuda" computes on a card, to which rows on the host are streamed. Tensors on a card are
-        computed there in any case.
+        "cuda" computes on a card, to which rows on the host are streamed; "auto" does if there is
+        one. None is where the data are.
     checkpoint : path, optional
         A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
         fit with the same data and parameters goes on from there and ends with the same result; it
@@ -141,7 +133,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
 
-    _matrix: np.ndarray  # what kernel values, mixed by the sketch, are multiplied with
+    _matrix: np.ndarray  # matrix that the features W k(landmarks, x) are multiplied with to predict
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
@@ -395,9 +387,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         return Sample(rows, targets, weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
-        """Add groups and, if an intercept takes it up again, an origin of the targets."""
+        """Add the groups and, if an intercept can make up for it, the origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            # any value near the targets serves, and all of those elsewhere would be one more pass
+            # any value near the targets will do; the mean of all of them would take one more pass
             some = sample.targets.some(_ORIGIN_ROWS)
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
@@ -412,9 +404,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def _splits(self, sample: Sample) -> list[tuple[np.ndarray, np.ndarray]]:
         n, y = len(sample.rows), sample.targets.at_hand
-        splits = splits_of(self.cv, n, y, self.random_state)
-        is_here = isinstance(sample.weights, np.ndarray)
-        return weighted_splits(splits, sample.weights if is_here else None, self.cv)
+        return splits_of(self.cv, n, y, sample.weights, self.random_state)
 
     def _interleaved_groups(
         self, n: int, n_alphas: int

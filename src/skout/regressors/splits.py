@@ -18,7 +18,6 @@ __all__ = [
     "groups_of_splits",
     "least_loss",
     "splits_of",
-    "weighted_splits",
 ]
 
 Splits = list[tuple[np.ndarray, np.ndarray]]
@@ -29,11 +28,13 @@ TRAIN, TEST = 1, 2
 _MAX_GROUPS = 64
 
 
-def splits_of(cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = False) -> Splits:
-    """Return the training and test rows of each split of n rows.
+def splits_of(
+    cv: Any, n: int, y: Any, weights: Any, random_state: Any, *, stratified: bool = False
+) -> Splits:
+    """Return the training and test rows of each split of n rows in which both have weight.
 
     A number of folds deals the rows at random, since files are often sorted; a splitter, or splits,
-    are taken as they are.
+    are taken as they are. Weights that are not here, or None, are not looked at.
     """
     from sklearn.model_selection import check_cv  # slow to import
 
@@ -53,12 +54,7 @@ def splits_of(cv: Any, n: int, y: Any, random_state: Any, *, stratified: bool = 
             raise ValueError("cv must give row numbers for training and for testing. Got none.")
         if part.dtype.kind != "b" and (part.max() >= n or part.min() < -n):
             raise ValueError(f"cv must give rows of X, 0 to {n - 1}. Got row {part.max()} instead.")
-    return splits
-
-
-def weighted_splits(splits: Splits, weights: np.ndarray | None, cv: Any) -> Splits:
-    """Return the splits in which both parts have weight."""
-    if weights is None:
+    if not isinstance(weights, np.ndarray):
         return splits
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
     check_some(splits, cv)

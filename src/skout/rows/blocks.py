@@ -73,7 +73,7 @@ class Blocks:
 
     @property
     def is_once(self) -> bool:
-        """Whether there can be but one pass: blocks of a generator."""
+        """Whether the blocks can be read only once, as those of a generator."""
         return not callable(self.make) and iter(self.make) is self.make
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -227,7 +227,7 @@ def reads_once(X: Any) -> bool:
 
 
 def reread(X: Any) -> Any:
-    """Return what can be read many times: X, or a copy of blocks of a generator."""
+    """Return X; a copy of it, if it is blocks that can be read only once."""
     return X.reread() if isinstance(X, Blocks) else X
 
 
@@ -248,7 +248,7 @@ def unpacked(
 
 
 def check_no_targets(y: Any, sample_weight: Any) -> None:
-    """Raise where something is given beside blocks, which have it already."""
+    """Raise if y or weights are given beside blocks, which bring their own."""
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
@@ -287,7 +287,7 @@ def _checked(given: Any, number: int) -> tuple[Any, ...]:
 
 
 def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) -> None:
-    """Raise where a block has other columns than the first one."""
+    """Raise if a block has other columns than the first one."""
     if len(block) != len(first):
         raise ValueError(
             f"Block {number} has {len(block)} parts, and the first one {len(first)}: either all "
@@ -303,7 +303,7 @@ def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) ->
 
 
 def _check_finite(block: tuple[Any, ...], number: int, start: int) -> None:
-    """Raise where a first pass meets NaN or infinity; `start` rows came before."""
+    """Raise if a block of the first pass has NaN or infinity; `start` rows came before it."""
     for name, column in zip("Xyw", block, strict=False):
         found = first_bad_row(column) if hasattr(column, "dtype") else None
         if found is None:

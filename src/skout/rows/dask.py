@@ -67,7 +67,7 @@ class Dask(Source):
 
     @classmethod
     def of(cls, objects: Any, name: str) -> Dask:
-        """Return what a user gave: an array, a bag, a list of delayed blocks or one of them."""
+        """Return the source of a dask array, a bag, a delayed block or a list of delayed blocks."""
         if isinstance(objects, Dask):
             return objects
         if not hasattr(objects, "chunks"):
@@ -86,7 +86,7 @@ class Dask(Source):
 
     @functools.cached_property
     def _found(self) -> tuple[tuple[int, ...], Any]:
-        """Sizes of the parts and what rows are like, computed."""
+        """Compute the sizes of the parts and a slice of no rows."""
         found = compute([task(_described, part) for part in self.parts])
         sizes = tuple(size for size, _, _ in found)
         shapes = {tail for size, tail, _ in found if size}
@@ -116,7 +116,7 @@ class Dask(Source):
 
     @property
     def precision(self) -> np.dtype:
-        """That of the rows where it is known, which is not worth a computation."""
+        """The precision of the rows if it is known without a computation."""
         known = self.__dict__.get("_found", (None, None))[1] if self._like is None else self._like
         return float_dtype(known)
 
@@ -148,7 +148,7 @@ class Dask(Source):
         return Dask(parts, self.name, [len(local) for _, local in found], self._like, self.encode)
 
     def locate(self, index: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Return for each part the rows of it that increasing row numbers stand for."""
+        """Return for each part which of its rows are among increasing row numbers."""
         ends = np.searchsorted(index, self.starts)
         return [(i, index[ends[i] : ends[i + 1]] - self.starts[i]) for i in range(len(self.parts))]
 
@@ -176,7 +176,7 @@ class Dask(Source):
         return np.asarray(self.here(), dtype=dtype)
 
     def taken_later(self, index: np.ndarray) -> Any:
-        """Return the task that gives some rows, to be a part of other graphs."""
+        """Return the task that computes some rows, for use in other graphs."""
         tasks, finish = self._taking(index)
         return task(_finished, tasks, broadcast(finish))
 
@@ -196,7 +196,7 @@ class Dask(Source):
         return answers
 
     def _taking(self, index: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-        """Return tasks that send some rows, and how these become rows in the order asked for."""
+        """Return tasks that send rows, and a function that puts these in the order of `index`."""
         index = np.arange(len(self))[index]
         if len(index) > _MOST_ROWS:
             raise ValueError(
@@ -262,7 +262,7 @@ class Dask(Source):
         return tasks
 
     def _aligned(self, column: Any) -> Any:
-        """Return a column that lies beside the rows, cut as they are, or say how to cut it."""
+        """Return a column (targets, weights, ...); it must be cut into blocks as the rows are."""
         if not isinstance(column, Dask):
             return getattr(column, "rows", column)  # in memory
         if len(column) != len(self):
@@ -325,7 +325,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Chain:
-    """One function after another, which can travel."""
+    """Functions applied one after another; it can be sent to workers."""
 
     functions: tuple[Callable[[Any], Any], ...]
 
@@ -366,7 +366,7 @@ def _as_they_are(block: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Reordered:
-    """Put the rows of several parts into the order that was asked for; it can travel."""
+    """Put rows of several parts into the order asked for; it can be sent to workers."""
 
     order: np.ndarray | None
 
@@ -380,7 +380,7 @@ def _finished(parts: list[Any], finish: Callable[[list[Any]], Any]) -> Any:
 
 
 class _First:
-    """The sum of one part, which may be another thing than the part."""
+    """The sum of one part only, which `combine` may turn into something else than the part."""
 
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
@@ -409,7 +409,7 @@ def _shown(sizes: Sequence[int]) -> str:
 
 
 def _block_of(column: Any, k: int, some: slice) -> tuple[Any, _Place | None]:
-    """Return what lies in the k-th part that has rows, and how it is encoded."""
+    """Return the data of the k-th part that has rows, and the function that encodes it."""
     if isinstance(column, Dask):
         i = column.filled[k]
         return column.parts[i], column._place(i)

@@ -37,8 +37,8 @@ def to_host(X: Any) -> Any:
 
 def on_device(rows: Source, device: str | None) -> Source:
     """Return rows whose passes run on a device; None is where they are, "cpu" the host."""
-    device = the_card(device)
-    if device is None or device == "cpu" or isinstance(rows, Device):
+    device = the_card(device or "cpu")
+    if device == "cpu" or isinstance(rows, Device):
         return rows
     if not isinstance(rows, Local):
         raise ValueError(
@@ -48,7 +48,7 @@ def on_device(rows: Source, device: str | None) -> Source:
     return Device(rows, resolved(device))
 
 
-def the_card(device: str | None) -> str | None:
+def the_card(device: str) -> str:
     """Return what "auto" stands for, a card if there is one; other names as they are."""
     if device != "auto":
         return device
@@ -97,7 +97,7 @@ class Place:
 
 
 class Device(Source):
-    """Rows whose passes run on a card; `take` brings rows to the host, as landmarks are wanted.
+    """Rows whose passes run on a card; `take` returns rows on the host, where landmarks are kept.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Device(Source):
         yield from self._streamed(slices, beside)
 
     def _read(self, some: slice, beside: tuple[Any, ...]) -> list[Any]:
-        """Return a block as rows in (pinned) tensors, None for what is not there."""
+        """Return a block and its columns in (pinned) tensors; None for columns that are None."""
         columns = (None if self.is_tensor else self.base, *beside)
         blocks = [None if column is None else take(column, some) for column in columns]
         parts = [None if block is None else to_device(block, "cpu") for block in blocks]
@@ -225,7 +225,7 @@ class Device(Source):
         import torch
 
         cuda = self.device.type == "cuda"
-        lane = torch.cuda.Stream(self.device) if cuda else None  # copies, beside the products
+        lane = torch.cuda.Stream(self.device) if cuda else None  # copies run beside the products
         done: list[Any] = []
         with ThreadPoolExecutor(1) as reader:
             waiting = [reader.submit(self._read, some, beside) for some in slices[:_AHEAD]]
@@ -251,7 +251,7 @@ def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
 
     def send(tensor: Any) -> Any:
         there = tensor.to(device, non_blocking=True)
-        there.record_stream(now)  # which uses it, while the lane goes on
+        there.record_stream(now)  # this stream uses the memory too
         return there
 
     with torch.cuda.stream(lane):

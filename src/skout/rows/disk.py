@@ -14,11 +14,11 @@ from .local import Local
 
 __all__ = ["Disk", "is_array_like", "pick"]
 
-# Rows of a chunk that are read at most, where only some of them are wanted.
+# Most rows of a chunk to read at once when only some of them are wanted.
 _READ_ROWS = 8192
 # Positions that lie within this many rows are read as one slice, where a source has no chunks.
 _WINDOW = 256
-# Stretches that tell an array from another, and their rows.
+# How many stretches of rows identify an array in a checkpoint, and how many rows each has.
 _SAMPLES, _SAMPLE_ROWS = 32, 128
 
 
@@ -74,8 +74,7 @@ def _stamp(path: Path) -> str:
 def is_array_like(objects: Any) -> bool:
     """Whether this is an array-like outside memory: a memory map, an HDF5 or zarr array, ...
 
-    Told by what it has: shape, dtype and rows to take, but not the rest of what makes an array or
-    a data frame.
+    It has a shape, a dtype and rows that can be indexed, and is no array or data frame.
     """
     if isinstance(objects, np.memmap):
         return objects.ndim > 0 and objects.dtype.kind in "biuf"

@@ -83,14 +83,14 @@ def encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
 
 @dataclass(frozen=True)
 class _Encode:
-    """Check and encode a block; it can travel."""
+    """Check and encode a block; it can be sent to workers."""
 
     kernel: Any
 
     def __call__(self, block: Any) -> Any:
         with named("X"):
             block = check_matrix(block) if self.kernel.takes_vectors else block
-            with config_context(assume_finite=self.kernel.takes_vectors):  # looked at already
+            with config_context(assume_finite=self.kernel.takes_vectors):  # checked above
                 return self.kernel.encode(block)
 
 
@@ -102,7 +102,7 @@ def rows_in_memory(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
             X = validate_data(
                 estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
             )
-    with config_context(assume_finite=checked), named("X"):  # looked at already
+    with config_context(assume_finite=checked), named("X"):  # checked above
         rows = kernel.encode(X)
     if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:
         _check_n_features(estimator, rows, reset=reset)
@@ -184,7 +184,7 @@ def _finite_weights(block: Any) -> np.ndarray:
 
 
 def _check_together(values: Source, rows: Source) -> None:
-    """Raise where values lie on a cluster, and X does not."""
+    """Raise if values lie on a cluster and X does not."""
     if isinstance(values, Dask) and not isinstance(rows, Dask):
         raise TypeError(
             f"{values.name} lies on a cluster and X does not: give both as dask arrays, or compute "

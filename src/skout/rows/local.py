@@ -23,7 +23,7 @@ class Local(Source):
     Results are put together in the order of the rows: they do not depend on the number of threads.
     """
 
-    #: whether reading takes time, so that a thread of its own should do it
+    #: whether reading is slow, so that a background thread should do it
     reads_ahead: bool = False
     has_shortcuts = True
     #: whether rows can only be read in their order
@@ -99,7 +99,7 @@ class Local(Source):
             return Memory(self.map(function, tail, dtype, n_jobs=n_jobs), self.name)
         if not self.in_order:
             return None
-        # each pass would have to read all rows again: a file without a name, gone with the array
+        # rows that can only be read in order: results go to a temporary file without a name
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype, "w+", shape=shape)
         return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
@@ -113,7 +113,7 @@ class Local(Source):
         return unique_keys(keys)
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
-        """Return the positions, in what the user gave, of rows of this."""
+        """Return the positions of some of these rows in the data that the user gave."""
         return index
 
 
@@ -155,7 +155,7 @@ class Memory(Local):
 
 
 class _Over(Local):
-    """Rows that are made of those of another source."""
+    """Rows that are computed from those of another source."""
 
     def __init__(self, base: Local) -> None:
         self.base = base
@@ -207,7 +207,7 @@ class Encoded(_Over):
             raise ValueError(f"{self._where(block, index)}: {error}") from error
 
     def _where(self, block: Any, index: Any) -> str:
-        """Say which rows a block has, and which of them are not finite."""
+        """Return words for an error: which rows the block has, and the first that is not finite."""
         own = np.arange(len(self))[index]
         if len(own) == 0:
             return f"In {self.name}, which has no rows"

@@ -31,7 +31,7 @@ class RowMap(ABC):
 
     @abstractmethod
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        """Return the results of a block, shape (b, ...); in `out` if that is given, or not."""
+        """Return the results of a block, shape (b, ...); they may be written into `out`."""
 
     def most_rows(self, n: int) -> int | None:
         """Return the most rows of a block of n, if there is a limit besides memory."""
@@ -45,7 +45,7 @@ class RowMap(ABC):
 class Reduction(ABC):
     """What a pass makes of all rows: a part of each block, and their sum in the order of the rows.
 
-    A part may be of any type. Parts are put together two at a time, and `total` may be changed.
+    A part may be of any type. `combine` adds them up two at a time and may write into `total`.
     """
 
     #: float64 numbers that it holds for each row while it works
@@ -55,14 +55,14 @@ class Reduction(ABC):
 
     @abstractmethod
     def __call__(self, rows: Any, *beside: Any) -> Any:
-        """Return the part of a block of rows, and of what lies beside them."""
+        """Return the part of a block: its rows, then the targets, weights, ... of these rows."""
 
     def combine(self, total: Any, part: Any) -> Any:
-        """Return the sum of two parts; of one, where total is None."""
+        """Return total + part; part itself if total is None, at the first block."""
         return part if total is None else total + part
 
     def finish(self, total: Any) -> Any:
-        """Return the result, here."""
+        """Return the result of the pass, in the memory of this process."""
         return total
 
     def most_rows(self, n: int) -> int | None:
@@ -75,7 +75,7 @@ class Reduction(ABC):
 
 
 class Progress:
-    """Is told how far a pass is; one that keeps what it is told can resume a pass."""
+    """Is told how far a pass has come. A subclass may store that, to resume the pass later."""
 
     def begin(self, blocks: list[slice]) -> tuple[int, Any]:
         """Return how many blocks are done already, and the sum over them."""
@@ -117,7 +117,7 @@ class Survey:
     def part(self, name: str) -> Survey:
         """Return a survey of a part of the rows, `left` say, which the same pass answers.
 
-        Rows that have no such part are meant themselves.
+        If the rows have no such part, it is a survey of the rows themselves.
         """
         return _PartSurvey(self, name)
 
@@ -159,7 +159,7 @@ class _OfPart(Reduction):
 
 
 def part_of(rows: Any, name: str) -> Any:
-    """Return a part of the rows, or the rows where they have none of that name."""
+    """Return a part of the rows, or the rows themselves if they have no part of that name."""
     return getattr(rows, name, rows)
 
 
@@ -171,19 +171,19 @@ class Source(ABC):
     name : str
         What messages call them.
     like : rows
-        None or one of them, here: what kind they are of.
+        A slice of none or one of the rows, in memory: it tells their kind, dtype and width.
     rereadable : bool
         Whether there can be more than one pass.
     has_shortcuts : bool
-        Whether what is known here of all rows, such as features of landmarks and which targets are
-        equal, makes a pass cheaper. Where a pass is made elsewhere, to send it costs more.
+        Whether a pass may use what this process knows about all rows, such as the features of
+        landmarks and which targets are equal. False on a cluster, where sending it costs more.
     """
 
     name: str = "X"
     like: Any
     rereadable: bool = True
     has_shortcuts: bool = False
-    #: whether rows come here only by a computation elsewhere
+    #: whether a cluster must compute the rows before this process has them
     is_remote: bool = False
     #: the torch device that passes run on, None for the host
     device: Any = None
@@ -218,13 +218,13 @@ class Source(ABC):
 
     @abstractmethod
     def take(self, index: Any) -> Any:
-        """Return some rows here: a slice, or positions in any order."""
+        """Return some rows, in memory: those of a slice, or at positions in any order."""
 
     def __getitem__(self, index: Any) -> Any:
         return self.take(index)
 
     def here(self) -> Any:
-        """Return all rows here."""
+        """Return all rows, in memory."""
         return self.take(slice(0, len(self)))
 
     def all_for(self, part: Any) -> Any:
@@ -233,26 +233,26 @@ class Source(ABC):
 
     @property
     def at_hand(self) -> Any:
-        """All rows where they are in memory, else None: for shortcuts that look at all of them."""
+        """All rows if they are in memory, else None: for shortcuts that look at all of them."""
         return None
 
     @abstractmethod
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
         """Return the rows that a function makes of blocks of these, when they are asked for.
 
-        `like`, none of the new rows, saves a look at one where that is costly.
+        `like` is a slice of none of the new rows; given, no row is computed to find their kind.
         """
 
     @abstractmethod
     def subset(self, index: np.ndarray) -> Source:
-        """Return some of the rows, at increasing positions, where they are."""
+        """Return the rows at increasing positions as a source; nothing is read."""
 
     def some(self, n: int) -> Any:
-        """Return all rows where they are in memory, else the first n of them."""
+        """Return all rows if they are in memory, else the first n of them."""
         return self.take(slice(0, n)) if self.at_hand is None else self.at_hand
 
     def gathered(self, most: int) -> Source:
-        """Return the rows as they are; from elsewhere here, if they are no more than `most`."""
+        """Return the rows; those of a cluster in memory, if they are no more than `most`."""
         return self
 
     def copies(self, share: float) -> tuple[np.ndarray, np.ndarray] | None:
@@ -308,7 +308,7 @@ class Source(ABC):
         """
 
     def survey(self) -> Survey:
-        """Return a sheet to put questions on, which one pass will answer."""
+        """Return an empty survey: ask it for sums and for rows, then `run` it."""
         return Survey(self)
 
     def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -327,20 +327,20 @@ class Source(ABC):
     def kept(
         self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
     ) -> Source | None:
-        """Return function(rows) as rows for many passes, None if they must be made in each.
+        """Return function(rows) as a source for many passes; None if each pass must compute it.
 
-        They are held where they fit the memory that `memory_limits` allows: here, or by the
-        workers of a cluster; those of rows that can only be read in order in a file.
+        They are held in memory, here or by the workers of a cluster, if `memory_limits` allows it.
+        If not, those of rows that can only be read in order are held in a file.
         """
 
     def compared(self) -> list[slice]:
-        """Return the rows by which these data are told from others: all, or a sample of a file."""
+        """Return slices of rows that identify the data: all rows, or a sample of those on disk."""
         return list(row_slices(len(self), limits().block_rows))
 
     def stamp(self) -> str:
-        """Return size and time of the files that rows are read from, as far as they are known."""
+        """Return size and time of change of the files that rows are read from, where known."""
         return ""
 
     def check_sketch(self, sketch: Any) -> None:
-        """Raise where a sketch wants what these rows cannot give."""
+        """Raise if a sketch needs what these rows cannot give."""
         return

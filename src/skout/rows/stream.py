@@ -105,7 +105,7 @@ class Stream:
         return self._last[1]
 
     def _forward(self, index: np.ndarray) -> tuple[Any, ...]:
-        """Read on to increasing positions, from the beginning if they were passed."""
+        """Read on to increasing positions; begin again if the stream is already beyond them."""
         if self._block is None or index[0] < self._start:
             self._iterator, self._block = self._begin(), None
             self._start = self._stop = 0
@@ -130,7 +130,7 @@ class Stream:
         self._start, self._stop = self._stop, self._stop + n_rows(block[0])
 
     def _check_end(self) -> None:
-        """Raise where there are more rows than n."""
+        """Raise if there are more rows than n."""
         if self._stop > self.n or next(self._iterator, None) is not None:
             raise ValueError(
                 f"The blocks have more than {self.n} rows: they must be the same in each pass, "

@@ -43,7 +43,7 @@ def has_graph(objects: Any) -> bool:
 
 
 def alone(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a task use one thread: the others are busy with tasks of their own."""
+    """Let a task use one thread, since other tasks keep the others busy."""
 
     @functools.wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:
@@ -106,7 +106,7 @@ def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
 
 
 def as_lazy_as(found: Any, array: Any) -> Any:
-    """Return a lazy dask array, computed if it was made from an array that is here."""
+    """Return a lazy dask array; compute it if X, which it was made from, is an array in memory."""
     return found if has_graph(array) else found.compute()
 
 
@@ -119,9 +119,9 @@ def compute(tasks: list[Any]) -> list[Any]:
 
 
 def quiet() -> Any:
-    """Let a graph hold a model: it is there once, and outlives the workers."""
+    """Silence dask's warning of large graphs: the model is in the graph once, by intention."""
     import dask
 
-    if "distributed" not in sys.modules:  # to set its options now would undo its defaults later
+    if "distributed" not in sys.modules:  # too early: its defaults would be undone
         return contextlib.nullcontext()
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"})
