@@ -557,7 +557,7 @@ def test_a_decoder_with_every_method_is_as_good_as_ours(plain):
     assert_array_equal(conformal[0].gaps_, conformal[1].gaps_)
     found = [one.evaluate(X[100:150], Y_SETS[100:150]) for one in conformal]
     assert found[0] == found[1]
-    fair = [without_hubs(one, None, X, Y_SETS, random_state=0) for one in (model, plain)]
+    fair = [without_hubs(one, X, Y_SETS, random_state=0) for one in (model, plain)]
     assert_array_equal(fair[0].embedding, fair[1].embedding)
 
 
@@ -610,7 +610,7 @@ def test_candidates_on_a_cluster(plain):
             "ConformalSets needs a decoder with gaps,",
         ),
         (
-            lambda model: without_hubs(model, None, X, Y_SETS),
+            lambda model: without_hubs(model, X, Y_SETS),
             "without_hubs needs a decoder with embed, matched, priced,",
         ),
         (lambda model: Ensemble.of([model]).predict(X), "needs a decoder with embed,"),
