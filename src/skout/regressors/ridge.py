@@ -375,12 +375,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         targets = encoded_targets(y, rows)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        rows, targets = on_device(rows, self.device), columns(targets)
-        if self.sketch is None and rows.device is not None:
+        on_host = self.device in (None, "cpu") and rows.device is None
+        if self.sketch is None and not on_host:
             raise ValueError(
                 f"device={self.device!r} needs a sketch, such as SubSample(1000): the exact model "
                 "is solved on the CPU. Leave out device=, and move tensors to the host."
             )
+        rows, targets = on_device(rows, self.device), columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = Memory(rows.here()), Memory(targets.here(), "y")
