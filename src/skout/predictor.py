@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.inputs import named
-from ._numerics.validation import spawn_seed
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding import EmbeddedPool, as_decoder
 from .decoding.base import able
@@ -25,7 +25,7 @@ from .decoding.outputs import fit_outputs, plain_outputs
 from .decoding.predicting import ObjectPredictor
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
-from .losses import Squared, as_loss
+from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .rows import check_pair, is_lazy, source, to_host, unpacked
 from .sketches import as_sketch, least_rows
@@ -251,7 +251,8 @@ class StructuredPredictor(ObjectPredictor):
 def _regressor(kernel: Any, sketch: Any, loss: Any, checkpoint: Any, **params: Any) -> Any:
     """Return ridge regression, or for another loss the machine with the loss that it induces."""
     kernel, sketch = as_kernel(kernel), as_sketch(sketch)
-    if isinstance(as_loss(loss), Squared):
+    kind = resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)
+    if kind is Squared:
         return KernelRidge(kernel, sketch, checkpoint=checkpoint, **params)
     if checkpoint is not None:
         raise ValueError(f'checkpoint needs loss="squared". Got loss={loss!r}: leave it out.')

@@ -42,8 +42,7 @@ def _add_fit(app: "typer.Typer") -> None:
             Text, Option(help='Columns to predict: "y", "a,b", "tag_*". Needed but for npz.')
         ] = None,
         output: Annotated[
-            Text,
-            Option(help="What they hold: label_sets, rankings, strings, smiles or numbers."),
+            Text, Option(help="What they hold: label_sets, rankings, strings, smiles or numbers.")
         ] = None,
         inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
