@@ -802,7 +802,7 @@ def test_bad_task_matrix(M, message):
         ({"max_iter": 10.0}, TypeError, r"max_iter must be an integer >= 1. Got 10.0"),
         ({"alpha": [1.0, 2.0], "cv": 1}, ValueError, r"cv|splits|folds"),
         ({"kernel": "gauss"}, ValueError, r"Did you mean 'gaussian'"),
-        ({"sketch": "sub-sample"}, ValueError, r"Did you mean 'subsample'"),
+        ({"sketch": "subsampel"}, ValueError, r"Did you mean 'subsample'"),
         ({"random_state": "x"}, ValueError, r"random_state must be"),
     ],
     ids=str,

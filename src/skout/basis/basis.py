@@ -35,6 +35,8 @@ __all__ = ["KernelBasis"]
 
 # Pivots up to this many times the rounding of kernel values count as zero: copies have such.
 _COPIES = 8.0
+# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
+_DRAWS = 8
 # If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
 
@@ -204,10 +206,14 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         if rows.pool is not None:  # a stream, whose first pass drew a sample
             answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
             (rows, weights), remember, also = rows.pool, False, None
-        found = self._survey(kernel, rows, rng, weights, also)
-        self.kernel_, landmarks, W, place = found[:4]
+        for _ in range(_DRAWS):
+            found = self._survey(kernel, rows, rng, weights, also)
+            self.kernel_, landmarks, W, place = found[:4]
+            matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
+            gram, features, rounding = matrix.sketched(W)
+            if W is None or gram.any():
+                break
         answer = answer if also is None else found[4]
-        gram, features, rounding = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
         self._spectrum: np.ndarray | None = None
         self._known: KnownRows | None = None
         # smaller pivots cannot be told from the rounding of float32 kernel values
