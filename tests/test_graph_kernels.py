@@ -595,8 +595,7 @@ def test_sizes_may_be_numpy_integers():
 @pytest.mark.parametrize("limit", [None, 0, 1, 3])
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 def test_distances_of_dense_graphs(share, limit):
-    import networkx as nx
-
+    nx = pytest.importorskip("networkx")
     given = [large_graph(40, share), large_graph(50, share, 1), large_graph(9, 0.3)]
     graphs = read_graphs(given)
     pairs = pair_distances(graphs, limit)
