@@ -22,6 +22,7 @@ from skout.deep import MLP, KernelLoss, NeuralRegressor, Training  # noqa: E402
 from skout.deep.batches import as_source  # noqa: E402
 from skout.deep.regressor import _device  # noqa: E402
 from skout.deep.training import Trainer  # noqa: E402
+from skout.kernels import namespace  # noqa: E402
 from skout.losses import (  # noqa: E402
     EpsilonInsensitive,
     Hinge,
@@ -29,7 +30,6 @@ from skout.losses import (  # noqa: E402
     RadialLoss,
     Squared,
     SquaredEpsilonInsensitive,
-    namespace,
 )
 from skout.rows import Device  # noqa: E402
 from skout.sketches import SubSample  # noqa: E402

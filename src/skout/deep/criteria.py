@@ -82,5 +82,5 @@ def _check_tensors(loss: RadialLoss) -> None:
     except (TypeError, RuntimeError, AttributeError) as error:
         raise TypeError(
             f"A network's loss must take tensors: write {type(loss).__name__}._h with operators "
-            "and skout.losses.namespace(r), not with numpy."
+            "and skout.kernels.namespace(r), not with numpy."
         ) from error

@@ -6,7 +6,6 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._numerics.namespace import namespace
 from .._numerics.validation import Registry, resolve
 from .base import Curvature, Loss, Ramp
 from .margin import Hinge, Logistic, MarginLoss, SquaredHinge
@@ -29,7 +28,6 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "as_loss",
-    "namespace",
 ]
 
 #: Names accepted wherever a loss is, and scikit-learn's for the same.
