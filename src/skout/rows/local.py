@@ -91,6 +91,9 @@ class Local(Source):
     def subset(self, index: np.ndarray) -> Local:
         return _Subset(self, index)
 
+    def chosen(self, index: np.ndarray, beside: np.ndarray) -> tuple[Source, np.ndarray]:
+        return _Subset(self, index), beside[index]
+
     def kept(
         self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
     ) -> Local | None:

@@ -231,6 +231,10 @@ class Source(ABC):
         """Return all rows here, but a tensor where it lies for a part with `takes_tensors`."""
         return self.here()
 
+    def chosen(self, index: np.ndarray, beside: np.ndarray) -> tuple[Source, np.ndarray]:
+        """Return some rows for one pass, and what lies beside them; all where that is cheaper."""
+        return self, beside
+
     @property
     def at_hand(self) -> Any:
         """All rows if they are in memory, else None: for shortcuts that look at all of them."""

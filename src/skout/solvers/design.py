@@ -72,9 +72,9 @@ class Design:
     def gram(self, weights: np.ndarray) -> np.ndarray:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
         Z, index = self.Z, np.flatnonzero(weights)
-        if not self.is_held and 4 * len(index) <= 3 * len(weights):
-            Z, weights = Z.subset(index), weights[index]
-        if len(weights) == 0:
+        if 4 * len(index) <= 3 * len(weights):
+            Z, weights = Z.chosen(index, weights)
+        if len(index) == 0:
             return np.zeros((self.shape[1] + 1,) * 2)
         return Z.reduce(_Gram(self.shape[1]), weights, n_jobs=self.n_jobs)
 
