@@ -99,8 +99,9 @@ STEPS: list[Step] = [
     ),
     (
         "Data sets",
-        "What {py:mod}`skout.datasets` loads, and whether its files are on this computer.",
-        ["skout datasets --kind spectra"],
+        "What {py:mod}`skout.datasets` loads, and whether its files are on this computer; `fetch` "
+        "downloads the public files of a data set.",
+        ["skout datasets --kind spectra", "skout datasets fetch yeast --dry-run"],
     ),
     (
         "Demo",

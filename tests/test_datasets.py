@@ -23,7 +23,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skout import datasets
-from skout.datasets import SOURCES, Dataset, files, loaders, parsers
+from skout.datasets import SOURCES, Dataset, files, loaders, originals, parsers
 from skout.datasets.arff import read_arff
 from skout.datasets.catalogue import File
 from skout.datasets.molecules import same_formula
@@ -325,10 +325,10 @@ def check_toy():
 
 @pytest.mark.parametrize("folder", ["data", "cache"])
 def test_a_file_in_either_folder_serves(home, folder):
-    assert not files.at_hand(SOURCES["regression", "toy"])
+    assert not originals.at_hand(SOURCES["regression", "toy"])
     put(home, folder)
     check_toy()
-    assert files.at_hand(SOURCES["regression", "toy"])
+    assert originals.at_hand(SOURCES["regression", "toy"])
 
 
 def test_the_users_folder_is_first(home):
@@ -365,7 +365,7 @@ def test_the_default_cache_is_that_of_the_system(monkeypatch):
     import pooch
 
     monkeypatch.delenv("SKOUT_CACHE")
-    assert files._cache() == Path(pooch.os_cache("skout"))
+    assert files.cache_folder() == Path(pooch.os_cache("skout"))
 
 
 def test_a_corrupted_file_of_the_user_is_refused_and_stays(home):
@@ -773,7 +773,8 @@ def test_command_lists_every_data_set(home, capsys):
         *("name", "rows", "features", "outputs", "kind", "licence", "at hand")
     ]
     rows = [re.split("  +", line.strip()) for line in lines[3:] if line.strip()]
-    assert {(row[0], row[-1]) for row in rows} >= {("bibtex", "no"), ("toy", "yes")}
+    marks = {(row[0], row[-1]) for row in rows}
+    assert marks >= {("bibtex", "fetch"), ("usps", "no"), ("toy", "yes")}
     assert rows[0][:5] == ["bibtex", "7,395", "1,836", "159", "multilabel"]
     assert len(rows) == len(SOURCES)
 

@@ -71,11 +71,15 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
 
 
 def _add_datasets(app: "typer.Typer") -> None:
-    """Add `skout datasets`."""
+    """Add `skout datasets` and `skout datasets fetch`."""
     import typer
 
-    @app.command()
+    group = typer.Typer(add_completion=False)
+    app.add_typer(group, name="datasets")
+
+    @group.callback(invoke_without_command=True)
     def datasets(
+        context: typer.Context,
         kind: Annotated[
             str | None, typer.Option(help="Only this kind, such as multilabel or ranking.")
         ] = None,
@@ -84,19 +88,58 @@ def _add_datasets(app: "typer.Typer") -> None:
         ] = False,
         debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     ) -> None:
-        """List the data sets that skout.datasets loads, and whether their files are at hand."""
+        """List the data sets that skout.datasets loads; `fetch` downloads public files."""
+        if context.invoked_subcommand is not None:
+            return
         rows = _dataset_rows(kind)
         if as_json:
             print(json.dumps(rows, indent=2, ensure_ascii=False))
         else:
             _show_datasets(rows)
 
+    @group.command()
+    def fetch(
+        names: Annotated[list[str], typer.Argument(help="Names of data sets, or `all`.")],
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Only say what would be downloaded.")
+        ] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Download the public files of data sets into the cache, checked by their hashes.
+
+        Example: skout datasets fetch yeast emotions
+        """
+        _fetch(names, dry_run)
+
+
+def _fetch(names: list[str], dry_run: bool) -> None:
+    """Download what is not at hand; of `all`, the data sets that have public files."""
+    from .._numerics.validation import resolve
+    from ..datasets import SOURCES
+    from ..datasets.originals import at_hand, fetch
+
+    by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
+    for source in SOURCES.values():
+        by_name.setdefault(source.name, []).append(source)
+    public = [name for name, group in by_name.items() if any(one.original for one in group)]
+    for name in public if names == ["all"] else names:
+        group = resolve(name, by_name, "data set")
+        for source in [one for one in group if one.original] or group[:1]:
+            if at_hand(source):
+                print(f"{source.name}: at hand")
+            elif dry_run and source.original:
+                size = sum(file.size or 0 for file in source.original.files)
+                print(f"{source.name}: {_size(size)} from {source.original.repository} on GitHub")
+            else:
+                paths = fetch(source, progress=True)
+                print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")
+
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
     from .._numerics.validation import check_choice
     from ..datasets import SOURCES
-    from ..datasets.files import at_hand
+    from ..datasets.originals import at_hand
 
     if kind is not None:
         check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
@@ -109,6 +152,7 @@ def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
             "kind": source.kind,
             "licence": source.licence,
             "at_hand": at_hand(source),
+            "public_files": source.original is not None,
             "train_rows": source.n_train,
             "files": [vars(file) for file in source.files],
             "origin": source.origin,
@@ -126,7 +170,7 @@ def _show_datasets(rows: list[dict[str, object]]) -> None:
     cells = []
     for row in rows:
         counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
-        mark = "yes" if row["at_hand"] else "no"
+        mark = "yes" if row["at_hand"] else "fetch" if row["public_files"] else "no"
         cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark])
     _print_table(names, cells, left=("name", "kind", "licence", "at hand"))
 

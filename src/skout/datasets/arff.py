@@ -12,21 +12,24 @@ from typing import Any, TextIO
 import numpy as np
 from scipy import sparse
 
-__all__ = ["read_arff"]
+__all__ = ["nominal_columns", "read_arff"]
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+('(?:\\'|[^'])*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
 _NUMERIC = ("numeric", "real", "integer")
 Reader = Callable[[str], float]
 
 
-def read_arff(path: Path) -> tuple[list[str], Any]:
+def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any]:
     """Return the names of the columns and the values.
 
-    Nominal values that are numbers stay numbers; others become their position in the declaration.
+    Nominal values that are numbers stay numbers, YES and NO are 1 and 0; others become their
+    position in the declaration.
 
     Parameters
     ----------
     path : Path
+    without : tuple of str, default ()
+        Columns to leave out of a dense file, such as identifiers.
 
     Returns
     -------
@@ -54,13 +57,42 @@ def read_arff(path: Path) -> tuple[list[str], Any]:
     with open(path, encoding="utf-8", errors="replace") as stream:
         names, kinds = _header(stream, path)
         lines = [line for line in map(str.strip, stream) if line and not line.startswith("%")]
-    readers = [_reader(name, kind, path) for name, kind in zip(names, kinds, strict=True)]
+    readers = [
+        _nothing if name in without else _reader(name, kind, path)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
     try:
         if lines and lines[0].startswith("{"):
             return names, _sparse(lines, readers, kinds)
-        return names, _dense(lines, readers)
+        kept = [j for j, name in enumerate(names) if name not in without]
+        return [names[j] for j in kept], _dense(lines, readers)[:, kept]
     except (ValueError, IndexError) as error:
         raise ValueError(f"{path.name} is no ARFF file that can be read: {error}.") from error
+
+
+def nominal_columns(path: Path) -> np.ndarray:
+    """Return the positions of the columns whose values are words, of which `read_arff` makes codes.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    columns : ndarray of int
+    """
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        _, kinds = _header(stream, path)
+    words = [j for j, kind in enumerate(kinds) if kind.startswith("{") and not _numbers(kind)]
+    return np.array(words, dtype=np.int64)
+
+
+def _numbers(kind: str) -> dict[str, float] | None:
+    """Return the values of a nominal attribute as numbers, or None if some are words."""
+    try:
+        return {choice: float(choice) for choice in _choices(kind)}
+    except ValueError:
+        return None
 
 
 def _header(stream: TextIO, path: Path) -> tuple[list[str], list[str]]:
@@ -98,10 +130,9 @@ def _reader(name: str, kind: str, path: Path) -> Reader:
             f"The column {name!r} of {path.name} must be numeric or nominal. Got {kind!r} instead."
         )
     choices = _choices(kind)
-    try:
-        codes = {choice: float(choice) for choice in choices}
-    except ValueError:
-        codes = {choice: float(i) for i, choice in enumerate(choices)}
+    codes = _numbers(kind) or {choice: float(i) for i, choice in enumerate(choices)}
+    if set(choices) == {"YES", "NO"}:
+        codes = {"YES": 1.0, "NO": 0.0}
 
     def read(text: str) -> float:
         text = _unquoted(text)
@@ -110,6 +141,11 @@ def _reader(name: str, kind: str, path: Path) -> Reader:
         return np.nan if text == "?" else codes[text]
 
     return read
+
+
+def _nothing(text: str) -> float:
+    """Read a column that is left out."""
+    return 0.0
 
 
 def _number(text: str) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["SOURCES", "File", "Source"]
+__all__ = ["SOURCES", "File", "Original", "Source"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,25 @@ class File:
     name: str
     size: int | None = None
     sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Original:
+    """The public files that a data set is made of, at a commit of a repository on GitHub.
+
+    Parameters
+    ----------
+    repository, commit : str
+    files : tuple of File
+        Their names are paths in the repository.
+    reader : str
+        A name in `skout.datasets.originals.READERS`.
+    """
+
+    repository: str
+    commit: str
+    files: tuple[File, ...]
+    reader: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,8 @@ class Source:
     parser : str
         A name in `skout.datasets.parsers.PARSERS`.
     licence, citation, origin, description : str
+    original : Original or None
+        What `fetch` downloads where the file that skout knows is not at hand.
     """
 
     kind: str
@@ -51,15 +72,34 @@ class Source:
     citation: str
     origin: str
     description: str
+    original: Original | None = None
+
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+def _originals() -> dict[tuple[str, str], Original]:
+    """Return the public files by kind and name of the data set."""
+    return {
+        (group["kind"], name): Original(
+            group["repository"],
+            group["commit"],
+            tuple(File(*file) for file in listed),
+            group["reader"],
+        )
+        for group in _table("originals.toml")["group"]
+        for name, listed in group["sets"].items()
+    }
 
 
 def _read() -> Iterator[Source]:
-    text = files(__package__).joinpath("sources.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table, originals = _table("sources.toml"), _originals()
     for group in table["group"]:
         sets = group.pop("sets")
         for name, own in sets.items():
-            yield _source(name, group | own, table["citations"])
+            original = originals.get((group["kind"], name))
+            yield _source(name, group | own | {"original": original}, table["citations"])
 
 
 def _source(name: str, fields: dict[str, Any], citations: dict[str, str]) -> Source:

@@ -1,6 +1,8 @@
 """Find a data file: in the folder SKOUT_DATA, among those that come with skout, in the user's
 cache, by a download; checked by hash.
 
+`skout.datasets.originals` gets data sets from their public files instead.
+
 Three environment variables are read:
 
 SKOUT_DATA       the user's folder of data files; looked at first, never written to
@@ -19,7 +21,7 @@ from pathlib import Path
 
 from .catalogue import File, Source
 
-__all__ = ["at_hand", "locate"]
+__all__ = ["cache_folder", "checked", "locate", "packed", "retrieve"]
 
 #: Where files are downloaded from unless SKOUT_DATA_URL says otherwise. The files are repackaged
 #: and their licences rarely allow to publish them, so there is no public address by default.
@@ -51,7 +53,7 @@ def locate(source: Source) -> list[Path]:
     return [_locate(file, source) for file in source.files]
 
 
-def at_hand(source: Source) -> bool:
+def packed(source: Source) -> bool:
     """Return whether all files of a data set are on this computer, without a look inside."""
     return all(any(path.is_file() for path in _places(file)) for file in source.files)
 
@@ -60,10 +62,20 @@ def _locate(file: File, source: Source) -> Path:
     for folder in _read_only():
         if (folder / file.name).is_file():
             return _check(folder / file.name, file, source, "It was left as it is; replace it.")
-    cache = _cache()
-    path = cache / file.name
-    if not path.is_file():
-        return _download(file, source, cache)
+    path = cache_folder() / file.name
+    return checked(path, file, source) if path.is_file() else _download(file, source, path)
+
+
+def checked(path: Path, file: File, source: Source) -> Path:
+    """Return the path of a file in the cache that has the right hash; remove any other.
+
+    Parameters
+    ----------
+    path : Path
+    file : File
+    source : Source
+        The data set, for messages.
+    """
     try:
         return _check(path, file, source, "It was removed; load the data again.")
     except ValueError:
@@ -81,7 +93,8 @@ def _read_only() -> list[Path]:
     return [SHIPPED] if folder is None else [folder, SHIPPED]
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder that downloads go to."""
     folder = os.environ.get("SKOUT_CACHE")
     if folder:
         return Path(folder).expanduser()
@@ -91,7 +104,7 @@ def _cache() -> Path:
 
 
 def _places(file: File) -> list[Path]:
-    return [place / file.name for place in (*_read_only(), _cache())]
+    return [place / file.name for place in (*_read_only(), cache_folder())]
 
 
 # Hashes ----------------------------------------------------------------------------------------
@@ -121,20 +134,42 @@ def _sha256(path: Path, size: int, changed: int) -> str:
 # Downloads -------------------------------------------------------------------------------------
 
 
-def _download(file: File, source: Source, cache: Path) -> Path:
-    """Fetch a file into the cache."""
+def _download(file: File, source: Source, path: Path) -> Path:
+    """Fetch a packed file into the cache."""
     base = os.environ.get("SKOUT_DATA_URL", BASE_URL).rstrip("/")
     if not base or file.sha256 is None:
-        raise FileNotFoundError(_missing(file, source, cache, _why_not(file)))
+        raise FileNotFoundError(_missing(file, source, _why_not(file, source)))
+    return retrieve(f"{base}/{file.name}", file, path, source)
+
+
+def retrieve(
+    address: str, file: File, path: Path, source: Source, *, progress: bool = False
+) -> Path:
+    """Download a file and check its hash; nothing is kept of a download that fails.
+
+    Parameters
+    ----------
+    address : str
+    file : File
+        With its hash.
+    path : Path
+        Where to put it.
+    source : Source
+        The data set, for messages.
+    progress : bool, default False
+        Whether to show a bar.
+    """
     import pooch
 
-    address = f"{base}/{file.name}"
     known = f"sha256:{file.sha256}"
     try:
-        return Path(pooch.retrieve(address, known, fname=file.name, path=cache))
+        found = pooch.retrieve(
+            address, known, fname=path.name, path=path.parent, progressbar=progress
+        )
+        return Path(found)
     except OSError as error:  # the errors of requests are such
         reason = f"Its download from {address} failed ({type(error).__name__})."
-        raise FileNotFoundError(_missing(file, source, cache, reason)) from error
+        raise FileNotFoundError(_missing(file, source, reason)) from error
     except ValueError as error:
         raise ValueError(
             f"What {address} has is corrupted or another version: {error}. Nothing was kept. "
@@ -142,20 +177,22 @@ def _download(file: File, source: Source, cache: Path) -> Path:
         ) from error
 
 
-def _why_not(file: File) -> str:
+def _why_not(file: File, source: Source) -> str:
+    if source.original is not None:
+        return f"`skout datasets fetch {source.name}` downloads it."
     if file.sha256 is None:
         return "It is not downloaded, since its hash is not known."
     return "This very file has no public address; SKOUT_DATA_URL may name a folder that has it."
 
 
-def _missing(file: File, source: Source, cache: Path, reason: str) -> str:
+def _missing(file: File, source: Source, reason: str) -> str:
     """Say which file, where it was looked for, where it comes from and where to put it."""
     folder = _user_folder()
     looked = "SKOUT_DATA (not set)" if folder is None else f"SKOUT_DATA ({folder})"
     hashed = f"{file.size:,} bytes, sha256 {file.sha256}" if file.sha256 else "hash not known"
     return (
         f"The data set {source.name!r} needs the file {file.name} ({hashed}), which is neither in "
-        f"the folder {looked} nor in the cache ({cache}). {reason} {_origin(source)} "
+        f"the folder {looked} nor in the cache ({cache_folder()}). {reason} {_origin(source)} "
         "Put it into a folder and set SKOUT_DATA to that folder."
     )
 

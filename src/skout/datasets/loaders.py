@@ -9,7 +9,8 @@ import numpy as np
 from .._numerics.validation import check_number, resolve
 from .catalogue import SOURCES
 from .dataset import Dataset
-from .files import locate
+from .files import locate, packed
+from .originals import at_hand, fetch, read
 from .parsers import parse
 
 __all__ = [
@@ -32,13 +33,16 @@ __all__ = [
 ]
 
 
-def _load(kind: str, name: str, noun: str = "data set") -> Dataset:
+def _load(kind: str, name: str, noun: str = "data set", download: bool = False) -> Dataset:
     """Load by kind and name; an unknown name is answered with those that there are."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a string. Got {name!r} instead.")
     family = {own: source for (group, own), source in SOURCES.items() if group == kind}
     source = resolve(name, family, noun)
-    fields = parse(locate(source), source)
+    if download and not at_hand(source):
+        fetch(source)
+    published = at_hand(source) and not packed(source)
+    fields = read(source) if published else parse(locate(source), source)
     if source.n_train is not None:
         rows, n = source.shape[0], source.n_train
         split = {"train": slice(0, n), "test": slice(n, rows)}
@@ -55,7 +59,7 @@ def _load(kind: str, name: str, noun: str = "data set") -> Dataset:
 # Vectors to label sets, vectors, numbers, rankings -----------------------------------------------
 
 
-def load_multilabel(name: str) -> Dataset:
+def load_multilabel(name: str, *, download: bool = False) -> Dataset:
     """Load a multi-label data set: a CSR matrix of features, an array of labels 0 and 1.
 
     Parameters
@@ -63,6 +67,8 @@ def load_multilabel(name: str) -> Dataset:
     name : str
         "bibtex", "bookmarks", "corel16k001", "delicious", "mediamill", "yeast", ...;
         `skout datasets --kind multilabel` lists all.
+    download : bool, default False
+        Whether to download the public files, into the cache, where they are not at hand.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def load_multilabel(name: str) -> Dataset:
     Traceback (most recent call last):
     ValueError: Unknown multi-label data set 'yest'. Did you mean 'yeast'? ...
     """
-    return _load("multilabel", name, "multi-label data set")
+    return _load("multilabel", name, "multi-label data set", download)
 
 
 def load_bibtex() -> Dataset:
@@ -119,7 +125,7 @@ def load_delicious() -> Dataset:
     return load_multilabel("delicious")
 
 
-def load_multioutput(name: str) -> Dataset:
+def load_multioutput(name: str, *, download: bool = False) -> Dataset:
     """Load a data set of regression of several targets; missing values are NaN.
 
     Parameters
@@ -127,6 +133,8 @@ def load_multioutput(name: str) -> Dataset:
     name : str
         "rf1", "rf2", "scm1d", "scm20d", "atp1d", "wage", ...;
         `skout datasets --kind multioutput` lists all.
+    download : bool, default False
+        Whether to download the public files, into the cache, where they are not at hand.
 
     Returns
     -------
@@ -139,7 +147,7 @@ def load_multioutput(name: str) -> Dataset:
     >>> load_multioutput("jura")  # doctest: +SKIP
     Dataset('jura', X (359, 15), Y (359, 3))
     """
-    return _load("multioutput", name, "multi-output data set")
+    return _load("multioutput", name, "multi-output data set", download)
 
 
 def load_rf1() -> Dataset:
@@ -225,7 +233,7 @@ def load_engel() -> Dataset:
     return load_regression("engel")
 
 
-def load_label_ranking(name: str) -> Dataset:
+def load_label_ranking(name: str, *, download: bool = False) -> Dataset:
     """Load a data set of label ranking.
 
     Parameters
@@ -233,6 +241,8 @@ def load_label_ranking(name: str) -> Dataset:
     name : str
         "authorship", "sushi", "vehicle", "wine", ...;
         `skout datasets --kind ranking` lists all.
+    download : bool, default False
+        Whether to download the public files, into the cache, where they are not at hand.
 
     Returns
     -------
@@ -246,7 +256,7 @@ def load_label_ranking(name: str) -> Dataset:
     >>> load_label_ranking("vehicle")  # doctest: +SKIP
     Dataset('vehicle', X (846, 18), Y (846, 4))
     """
-    return _load("ranking", name, "label ranking data set")
+    return _load("ranking", name, "label ranking data set", download)
 
 
 def load_usps() -> Dataset:

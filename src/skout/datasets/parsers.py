@@ -25,7 +25,14 @@ from .molecules import (
     qm9_parquet,
 )
 
-__all__ = ["PARSERS", "parse"]
+__all__ = [
+    "PARSERS",
+    "check_shape",
+    "multilabel_arff",
+    "multioutput_arff",
+    "parse",
+    "tied_rankings",
+]
 
 Fields = dict[str, Any]
 Parser = Callable[[list[Path], Source], Fields]
@@ -45,7 +52,17 @@ def parse(paths: list[Path], source: Source) -> Fields:
     fields : dict
         X, Y and whatever else the files have, as `Dataset` takes them.
     """
-    fields = PARSERS[source.parser](paths, source)
+    return check_shape(PARSERS[source.parser](paths, source), source)
+
+
+def check_shape(fields: Fields, source: Source) -> Fields:
+    """Return the fields of a data set, which must have as many rows and columns as it has.
+
+    Parameters
+    ----------
+    fields : dict
+    source : Source
+    """
     found = (n_rows(fields["X"]), _width(fields["X"]), _width(fields["Y"]))
     expected = source.shape
     # 0 in the declaration: the rows are no vectors
@@ -118,8 +135,8 @@ def _names(z: dict[str, np.ndarray], outputs: str) -> dict[str, np.ndarray]:
 # Text --------------------------------------------------------------------------------------------
 
 
-def multilabel_arff(paths: list[Path], source: Source) -> Fields:
-    fields = _arff(paths, source)
+def multilabel_arff(paths: list[Path], source: Source, without: tuple[str, ...] = ()) -> Fields:
+    fields = _arff(paths, source, without)
     Y = fields["Y"].toarray() if sparse.issparse(fields["Y"]) else fields["Y"]
     if not np.isin(Y, (0.0, 1.0)).all():
         raise ValueError(f"The last {source.shape[2]} columns of {source.name!r} must be 0 or 1.")
@@ -132,9 +149,9 @@ def multioutput_arff(paths: list[Path], source: Source) -> Fields:
     return fields | {k: v.toarray() if sparse.issparse(v) else v for k, v in dense.items()}
 
 
-def _arff(paths: list[Path], source: Source) -> Fields:
+def _arff(paths: list[Path], source: Source, without: tuple[str, ...] = ()) -> Fields:
     """Stack the rows of ARFF files; the last columns are the outputs."""
-    read = [read_arff(path) for path in paths]
+    read = [read_arff(path, without) for path in paths]
     names, d = read[0][0], source.shape[2]
     for path, (other, values) in zip(paths, read, strict=True):
         if other != names:
@@ -156,8 +173,11 @@ def regression_csv(paths: list[Path], source: Source) -> Fields:
 
 
 def tied_rankings_csv(paths: list[Path], source: Source) -> Fields:
+    return tied_rankings(*_table(paths[0]))
+
+
+def tied_rankings(header: list[str], rows: list[list[str]]) -> Fields:
     """Rankings such as e>f>abcdg, where the last five share a place; text columns get codes."""
-    header, rows = _table(paths[0])
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     named = {"features": np.array(header[:-1]), "outputs": np.array(sorted(set(columns[-1][0])))}
     named["outputs"] = named["outputs"][named["outputs"] != ">"]
