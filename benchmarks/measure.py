@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import json
 import platform
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -106,15 +108,51 @@ def surroundings() -> dict[str, Any]:
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
             "skout": skout.__version__,
+            **_torch(),
         },
+        "commit": _commit(),
         "hardware": {
             "machine": platform.machine(),
             "cores": psutil.cpu_count(),
             "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
             "blas": [f"{lib['internal_api']} {lib['version']}" for lib in threadpool_info()],
+            **_card(),
         },
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that runs, with a mark if files differ from it."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not known"
+    return found.stdout.strip()
+
+
+def _torch() -> dict[str, str]:
+    """Return the version of PyTorch, where the run has imported it."""
+    torch = sys.modules.get("torch")
+    return {} if torch is None else {"torch": torch.__version__}
+
+
+def _card() -> dict[str, str]:
+    """Return the name of the card and the version of its software, where the run has used it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    return {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda, "driver": _driver()}
+
+
+def _driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not known"
+    return found.stdout.strip()
 
 
 def write_record(name: str, settings: dict[str, Any], results: list[dict[str, Any]]) -> Path:

@@ -164,10 +164,14 @@ def perfect(m: int, replicates: int, quick: bool) -> list[dict[str, Any]]:
 
 
 def leverage(quick: bool) -> list[dict[str, Any]]:
-    """Return the highest approximate leverage scores of the outputs."""
+    """Return the highest approximate leverage scores, by the thesis's pilot and by a larger one."""
     known = outputs(quick)[0].astype(np.float64)
-    scores = leverage_scores("linear", known, 1e-4, random_state=0).scores
-    return [{"method": "leverage", "scores": np.sort(scores)[::-1][:400].round(6).tolist()}]
+    rows = []
+    for n_pilot in (int(np.sqrt(len(known))), 2000):
+        scores = leverage_scores("linear", known, 1e-4, n_pilot, random_state=0).scores
+        highest = np.sort(scores)[::-1][:400].round(6).tolist()
+        rows.append({"method": "leverage", "n_pilot": n_pilot, "scores": highest})
+    return rows
 
 
 def plan(quick: bool) -> Plan:

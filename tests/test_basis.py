@@ -753,3 +753,12 @@ def test_what_is_prepared_goes_with_its_model():
     del model
     gc.collect()
     assert features() is None
+
+
+def test_a_linear_kernel_mixes_rows_instead_of_kernel_values():
+    X = np.random.default_rng(0).standard_normal((300, 7))
+    basis = KernelBasis("linear", PSparsified(4, p=0.1), random_state=0).fit(X)
+    assert len(basis.landmarks_) > 50
+    assert len(basis._features.landmarks) == basis.rank_ == 4
+    raw = basis.components_ @ (basis.weights_ @ (basis.landmarks_ @ X.T))
+    assert_allclose(basis.transform(X), raw.T, atol=1e-12)

@@ -43,6 +43,9 @@ _LANDMARK_CHUNK = 4096
 class LandmarkFeatures:
     """phi(x) = W k(landmarks, x), a block of rows at a time; n x m' is never held.
 
+    For a linear kernel phi(x) = k(W landmarks, x): the rows that W mixes are mixed once, not their
+    kernel values for each x.
+
     Parameters
     ----------
     kernel : Kernel
@@ -53,6 +56,8 @@ class LandmarkFeatures:
     """
 
     def __init__(self, kernel: Kernel, landmarks: Any, weights: Any = None) -> None:
+        if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
+            landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
         self.m = n_rows(landmarks) if weights is None else weights.shape[0]
         # columns of kernel values that are held

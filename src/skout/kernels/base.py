@@ -102,6 +102,8 @@ class Kernel(ABC, PartsByName):
     #: The formula takes rows in tensors too, see `skout.kernels.namespace`, and runs on a card. A
     #: kernel that does not say so is tried.
     runs_on_device: bool = False
+    #: k(a x + b y, z) = a k(x, z) + b k(y, z): landmarks can be mixed instead of kernel values.
+    is_linear: bool = False
     #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs" or
     #: "spectra". Predictions are measured accordingly, see `skout.metrics.scoring`.
     compares: str = "objects"

@@ -60,6 +60,7 @@ class Linear(VectorKernel):
     """
 
     runs_on_device = True
+    is_linear = True
 
     def against(self, B: Any) -> Block:
         right = RightOperand(B)
