@@ -29,7 +29,7 @@ LAYERS = [
     ["_numerics", "_estimators"],
     ["rows", "sketches", "losses"],
     ["kernels", "solvers", "sources", "deep"],
-    ["basis", "metrics", "molecules"],
+    ["basis", "metrics", "molecules", "readers"],
     ["decoding", "regressors", "diagnostics", "testing"],
     ["predictor", "selection", "datasets"],
     ["predictors"],

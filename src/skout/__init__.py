@@ -23,7 +23,7 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, diagnostics, selection
+    from . import datasets, diagnostics, readers, selection
 
 __all__ = [
     "CandidateSets",
@@ -49,6 +49,7 @@ __all__ = [
     "metrics",
     "persistence",
     "quantile_task_matrix",
+    "readers",
     "save",
     "selection",
     "sisokr",
@@ -60,7 +61,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("datasets", "diagnostics", "selection")
+_LATER = ("datasets", "diagnostics", "readers", "selection")
 
 
 def __getattr__(name: str) -> Any:

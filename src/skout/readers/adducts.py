@@ -1,0 +1,191 @@
+"""From the m/z of an ion to the mass of the molecule, by the adduct, such as [M+H]+."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Adduct", "neutral_mass", "parse_adduct", "precursor_mz"]
+
+ELECTRON = 0.000548579909
+#: Masses of the most abundant isotopes.
+MASSES = {
+    "H": 1.00782503207,
+    "C": 12.0,
+    "N": 14.0030740048,
+    "O": 15.99491461956,
+    "F": 18.99840322,
+    "Na": 22.9897692809,
+    "Si": 27.9769265325,
+    "P": 30.97376163,
+    "S": 31.972071,
+    "Cl": 34.96885268,
+    "K": 38.96370668,
+    "Ca": 39.96259098,
+    "Fe": 55.9349375,
+    "Br": 78.9183371,
+    "Li": 7.01600455,
+    "I": 126.904473,
+}
+#: Names that are no formulas.
+NAMES = {
+    "ACN": "C2H3N",
+    "MeOH": "CH4O",
+    "FA": "CH2O2",
+    "HAc": "C2H4O2",
+    "Hac": "C2H4O2",
+    "Ac": "C2H2O2",
+    "TFA": "C2HF3O2",
+    "DMSO": "C2H6OS",
+    "IsoProp": "C3H8O",
+}
+_WHOLE = re.compile(r"\[(\d*)M((?:[+-]\d*[A-Za-z]\w*)*)\](?:(\d*)([+-])|([+-])(\d+)|([+-]{2,}))?")
+_PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
+_ELEMENT = re.compile(r"([A-Z][a-z]?)(\d*)")
+_FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."
+
+
+@dataclass(frozen=True)
+class Adduct:
+    """An ion of n molecules: m/z = (n M + shift) / |charge|.
+
+    Parameters
+    ----------
+    n : int
+        Molecules in the ion.
+    shift : float
+        Mass that is added, without the electrons that the charge takes or brings.
+    charge : int
+    """
+
+    n: int
+    shift: float
+    charge: int
+
+
+@cache
+def parse_adduct(text: str) -> Adduct:
+    """Read an adduct such as [M+H]+.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    adduct : Adduct
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, or has no charge.
+
+    Examples
+    --------
+    >>> from skout.readers import parse_adduct
+    >>> adduct = parse_adduct("[2M+Na]+")
+    >>> adduct.n, round(adduct.shift, 4), adduct.charge
+    (2, 22.9892, 1)
+    """
+    found = _WHOLE.fullmatch(text.strip().replace(" ", ""))
+    if found is None:
+        raise ValueError(f"The adduct {text!r} cannot be read. {_FORMS}")
+    charge = _charge(found)
+    if charge == 0:
+        raise ValueError(f"The adduct {text!r} has no charge. {_FORMS}")
+    shift = -charge * ELECTRON
+    for sign, count, what in _PART.findall(found[2]):
+        mass = int(count or 1) * _mass(what, text)
+        shift += mass if sign == "+" else -mass
+    return Adduct(int(found[1] or 1), shift, charge)
+
+
+def _charge(found: re.Match[str]) -> int:
+    """Return the charge that is written as 2+, +2, ++ or +."""
+    if found[4]:
+        return int(found[4] + (found[3] or "1"))
+    if found[5]:
+        return int(found[5] + found[6])
+    signs = found[7] or ""
+    return signs.count("+") - signs.count("-")
+
+
+def _mass(what: str, text: str) -> float:
+    """Return the mass of a formula such as NH4, or of a name such as ACN."""
+    formula = NAMES.get(what, what)
+    parts = _ELEMENT.findall(formula)
+    if "".join(a + b for a, b in parts) != formula or not all(a in MASSES for a, _ in parts):
+        raise ValueError(f"The adduct {text!r} has {what!r}, whose mass is not known. {_FORMS}")
+    return sum(MASSES[element] * int(count or 1) for element, count in parts)
+
+
+def neutral_mass(precursor: Any, adduct: Any) -> np.ndarray:
+    """Return the monoisotopic mass of the molecules from the m/z of their ions.
+
+    Parameters
+    ----------
+    precursor : float or sequence of floats
+        m/z.
+    adduct : str or sequence of str
+        One for all, or one for each; "" or None where it is not known.
+
+    Returns
+    -------
+    mass : ndarray of float64, shape (n,)
+        NaN where the precursor or the adduct is not known.
+
+    Examples
+    --------
+    >>> from skout.readers import neutral_mass
+    >>> neutral_mass([195.0877, 193.0731], ["[M+H]+", "[M-H]-"]).round(3)  # caffeine
+    array([194.08, 194.08])
+    """
+    # M = (|z| m/z - shift) / n
+    mz, ions = _pairs(precursor, adduct)
+    ions_of = [None if ion is None else parse_adduct(ion) for ion in ions]
+    found = [
+        np.nan if ion is None else (abs(ion.charge) * value - ion.shift) / ion.n
+        for value, ion in zip(mz, ions_of, strict=True)
+    ]
+    return np.array(found, dtype=np.float64)
+
+
+def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
+    """Return the m/z of ions from the mass of their molecules; the inverse of `neutral_mass`.
+
+    Parameters
+    ----------
+    mass : float or sequence of floats
+    adduct : str or sequence of str
+
+    Returns
+    -------
+    mz : ndarray of float64, shape (n,)
+
+    Examples
+    --------
+    >>> from skout.readers import precursor_mz
+    >>> precursor_mz(194.0804, "[M+Na]+").round(4)
+    array([217.0696])
+    """
+    masses, ions = _pairs(mass, adduct)
+    ions_of = [None if ion is None else parse_adduct(ion) for ion in ions]
+    found = [
+        np.nan if ion is None else (ion.n * value + ion.shift) / abs(ion.charge)
+        for value, ion in zip(masses, ions_of, strict=True)
+    ]
+    return np.array(found, dtype=np.float64)
+
+
+def _pairs(values: Any, adduct: Any) -> tuple[np.ndarray, list[str | None]]:
+    numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if isinstance(adduct, str) or adduct is None:
+        return numbers, [adduct or None] * len(numbers)
+    ions = [text or None for text in adduct]
+    if len(ions) != len(numbers):
+        raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
+    return numbers, ions

@@ -1,0 +1,192 @@
+"""Read molecules: SDF by RDKit, lines of SMILES, tables with a column of SMILES."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._numerics.validation import check_number
+from ..kernels.smiles import chemistry
+from .records import Faults, Problem, as_path, lines_of, opened
+
+__all__ = ["MoleculeTable", "read_sdf", "read_smiles"]
+
+_HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeTable:
+    """Molecules as SMILES, with what the file says about each.
+
+    Parameters
+    ----------
+    smiles : ndarray of object
+    fields : dict of str to ndarray of object
+        One text for each molecule, "" where the file has none.
+    record : ndarray of int
+        The number of each in its file; the first is 1.
+    problems : tuple of Problem
+        Records that were left out.
+    """
+
+    smiles: np.ndarray
+    fields: Mapping[str, np.ndarray] = field(default_factory=dict)
+    record: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    problems: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.fields[name]
+
+    def __repr__(self) -> str:
+        return f"MoleculeTable({len(self)} molecules, {', '.join(self.fields) or 'no fields'})"
+
+
+def _table(found: list[tuple[int, str, dict[str, str]]], faults: Faults) -> MoleculeTable:
+    names = dict.fromkeys(name for _, _, fields in found for name in fields)
+    columns = {
+        name: np.array([fields.get(name, "") for _, _, fields in found], dtype=object)
+        for name in names
+    }
+    smiles = np.array([text for _, text, _ in found], dtype=object)
+    record = np.array([number for number, _, _ in found], dtype=np.int64)
+    return MoleculeTable(smiles, columns, record, tuple(faults.problems))
+
+
+def read_smiles(
+    path: Any, *, column: str | None = None, on_error: str = "raise", limit: int | None = None
+) -> MoleculeTable:
+    """Read SMILES from lines "SMILES name", or from a column of a CSV or TSV table.
+
+    Whether they are molecules is not looked at: `skout.molecules.parse_smiles` does that.
+
+    Parameters
+    ----------
+    path : path
+        It may be compressed with gzip. A first line with a column "smiles" makes it a table.
+    column : str, optional
+        The column that has the SMILES, by its name.
+    on_error : "raise" or "skip", default "raise"
+        What to do with a line that has no SMILES, or other columns than the header.
+    limit : int, optional
+        Stop after so many molecules.
+
+    Returns
+    -------
+    table : MoleculeTable
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skout.readers import read_smiles
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.smi"
+    ...     _ = path.write_text("CCO ethanol\\nC methane\\n")
+    ...     table = read_smiles(path)
+    >>> table.smiles, table["name"]
+    (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
+    """
+    path = as_path(path)
+    faults, found = Faults(path, on_error), []
+    if limit is not None:
+        check_number(limit, "limit", low=1, integer=True)
+    with faults.told():
+        lines = lines_of(path, faults)
+        for number, (line, smiles, fields) in enumerate(_rows(lines, column, path), 1):
+            if not smiles:
+                faults.add(number, line, fields["problem"])
+                continue
+            found.append((number, smiles, fields))
+            if len(found) == limit:
+                break
+    return _table(found, faults)
+
+
+Row = tuple[int, str, dict[str, str]]
+
+
+def _rows(lines: Iterator[tuple[int, str]], column: str | None, path: Path) -> Iterator[Row]:
+    """Yield line, SMILES and fields; without SMILES the fields say what is wrong."""
+    first = next(((number, line) for number, line in lines if line), None)
+    if first is None:
+        return
+    sign = "\t" if "\t" in first[1] else ","
+    header = next(csv.reader([first[1]], delimiter=sign))
+    names = [name.strip() for name in header]
+    plain = [name.lower() for name in names]
+    wanted = [column.lower()] if column is not None else list(_HEADERS)
+    place = next((plain.index(name) for name in wanted if name in plain), None)
+    if place is None and column is not None:
+        raise ValueError(f"{path.name} has no column {column!r}; it has {', '.join(names)}.")
+    if place is None:
+        yield _from_line(*first)
+        for number, line in lines:
+            if line:
+                yield _from_line(number, line)
+        return
+    for number, line in lines:
+        if line:
+            yield _from_cells(number, next(csv.reader([line], delimiter=sign)), names, place)
+
+
+def _from_line(number: int, line: str) -> Row:
+    smiles, _, name = line.replace("\t", " ").partition(" ")
+    return number, smiles, {"name": name.strip()}
+
+
+def _from_cells(number: int, cells: list[str], names: list[str], place: int) -> Row:
+    if len(cells) != len(names):
+        return number, "", {"problem": f"it has {len(cells)} cells for {len(names)} columns."}
+    fields = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
+    smiles = fields.pop(names[place])
+    return number, smiles, fields if smiles else {"problem": "its SMILES is empty."}
+
+
+def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> MoleculeTable:
+    """Read molecules from an SDF file, by RDKit (`pip install skout[chem]`).
+
+    Parameters
+    ----------
+    path : path
+        It may be compressed with gzip.
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_smiles`.
+
+    Returns
+    -------
+    table : MoleculeTable
+        With canonical SMILES, the title as "name" and the properties of the file.
+
+    Examples
+    --------
+    >>> from skout.readers import read_sdf
+    >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
+    MoleculeTable(1200 molecules, name, formula)
+    """
+    path, Chem = as_path(path), chemistry()
+    faults, found, number = Faults(path, on_error), [], 0
+    with faults.told(), opened(path) as stream:
+        try:
+            supplier = Chem.ForwardSDMolSupplier(stream)
+            for number, molecule in enumerate(supplier, 1):
+                if molecule is None:
+                    faults.add(number, 0, "RDKit cannot read the molecule.")
+                    continue
+                fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
+                fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
+                found.append((number, Chem.MolToSmiles(molecule), fields))
+                if len(found) == limit:
+                    break
+        except (EOFError, gzip.BadGzipFile) as error:
+            faults.add(number + 1, 0, f"the archive is damaged from here on ({error}).")
+    return _table(found, faults)

@@ -1,0 +1,317 @@
+"""Read spectra from text files: MGF, MSP and the records of MassBank; write MGF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._numerics.files import replacing
+from .._numerics.validation import check_number
+from .records import Faults, as_path, lines_of
+from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
+
+__all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
+
+
+@dataclass
+class _Record:
+    """A record while it is read."""
+
+    line: int
+    fields: dict[str, str] = field(default_factory=dict)
+    peaks: list[tuple[float, float]] = field(default_factory=list)
+    wanted: int | None = None  # peaks that the record says it has
+    closed: bool = True
+
+    def add(self, name: str, value: str) -> None:
+        """Keep a field; of fields of one name the first."""
+        self.fields.setdefault(name.strip(), value.strip())
+
+    def add_peaks(self, text: str) -> None:
+        """Keep the peaks of a line: m/z and intensity; several pairs are separated by ; ."""
+        for pair in text.split(";"):
+            words = pair.split()
+            if words:
+                self.peaks.append((float(words[0]), float(words[1])))
+
+    def spectrum(self) -> Spectrum:
+        """Return what was read, or say what is missing."""
+        if not self.closed:
+            raise ValueError("the file ends inside it.")
+        if self.wanted is not None and self.wanted != len(self.peaks):
+            raise ValueError(f"it says it has {self.wanted} peaks. Got {len(self.peaks)}.")
+        return Spectrum(*checked_peaks(self.peaks), normalised(self.fields))
+
+
+Records = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[_Record, str | None]]]
+
+
+def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield what stands between BEGIN IONS and END IONS, and what is wrong with it."""
+    record, fault = None, None
+    for number, line in lines:
+        word = line.upper()
+        if word == "BEGIN IONS":
+            if record is not None:
+                yield record, fault or "it has no END IONS."
+            record, fault = _Record(number, closed=False), None
+        elif record is None:
+            continue
+        elif word == "END IONS":
+            record.closed = True
+            yield record, fault
+            record = None
+        elif line and not line.startswith("#"):
+            fault = fault or _kept(record, line, "=", peaks=line[0] in "0123456789.+-")
+    if record is not None:
+        yield record, fault
+
+
+def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield the records between empty lines; after "Num Peaks: n" come the peaks."""
+    record, fault = None, None
+    for number, line in lines:
+        if not line:
+            if record is not None:
+                yield record, fault
+            record, fault = None, None
+            continue
+        record = record or _Record(number)
+        name, colon, value = line.partition(":")
+        if colon and name.strip().lower() in ("num peaks", "numpeaks", "num_peaks"):
+            try:
+                record.wanted = int(value)
+            except ValueError:
+                fault = fault or f"its number of peaks is no number, {value.strip()!r}."
+        else:
+            fault = fault or _kept(record, line, ":", peaks=record.wanted is not None)
+    if record is not None:
+        yield record, fault
+
+
+def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield the records that end with //; of AC$ fields the first word is the name."""
+    record, fault, in_peaks = None, None, False
+    for number, line in lines:
+        if line == "//":
+            if record is not None:
+                record.closed = True
+                yield record, fault
+            record, fault, in_peaks = None, None, False
+            continue
+        if not line:
+            continue
+        record = record or _Record(number, closed=False)
+        if line.startswith("PK$PEAK"):
+            in_peaks = True
+        elif in_peaks:
+            fault = fault or _kept(record, line, ":", peaks=True)
+        else:
+            fault = fault or _massbank_field(record, line)
+    if record is not None:
+        yield record, fault
+
+
+# Fields of MassBank whose value begins with the name of what it is.
+_NAMED_INSIDE = ("AC$MASS_SPECTROMETRY", "MS$FOCUSED_ION", "CH$LINK")
+
+
+def _massbank_field(record: _Record, line: str) -> str | None:
+    name, _, value = line.partition(": ")
+    if name == "PK$NUM_PEAK":
+        record.wanted = int(value) if value.isdigit() else None
+    elif name in _NAMED_INSIDE:
+        record.add(*_two(value))
+    else:
+        record.add(name.partition("$")[2] or name, value)
+    return None
+
+
+def _two(value: str) -> tuple[str, str]:
+    name, _, rest = value.partition(" ")
+    return name, rest
+
+
+def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
+    """Keep a line of a record; return what is wrong with it."""
+    if peaks:
+        try:
+            record.add_peaks(line)
+        except (ValueError, IndexError):
+            return f"its line {line[:60]!r} is no peak."
+        return None
+    name, found, value = line.partition(sign)
+    if not found:
+        return f"its line {line[:60]!r} is neither a field nor a peak."
+    record.add(name, value)
+    return None
+
+
+def _read(path: Any, records: Records, on_error: str, limit: int | None) -> SpectraTable:
+    """Read all records of a file, or the first whole ones."""
+    path = as_path(path)
+    if limit is not None:
+        check_number(limit, "limit", low=1, integer=True)
+    faults, found = Faults(path, on_error), []
+    with faults.told():
+        for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
+            try:
+                if fault is not None:
+                    raise ValueError(fault)
+                found.append((number, record.spectrum()))
+            except ValueError as error:
+                faults.add(number, record.line, str(error))
+            if len(found) == limit:
+                break
+    return table_of(found, faults.problems)
+
+
+def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file in the Mascot generic format.
+
+    Parameters
+    ----------
+    path : path
+        The file; it may be compressed with gzip.
+    on_error : "raise" or "skip", default "raise"
+        Whether a damaged record stops, or is left out with a warning.
+    limit : int, optional
+        Stop after so many spectra.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Raises
+    ------
+    ValueError
+        If a record is damaged: it says which one, the line and what is wrong.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skout.readers import read_mgf
+    >>> text = "BEGIN IONS\\nPEPMASS=195.0877\\nADDUCT=[M+H]+\\n110.07 5\\n138.06 100\\nEND IONS\\n"
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "caffeine.mgf"
+    ...     _ = path.write_text(text)
+    ...     table = read_mgf(path)
+    >>> table
+    SpectraTable(1 spectra, precursor_mz, adduct, polarity)
+    >>> table.neutral_mass().round(3)
+    array([194.08])
+    """
+    return _read(path, _mgf, on_error, limit)
+
+
+def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file in the format of NIST libraries.
+
+    Parameters
+    ----------
+    path : path
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skout.readers import read_msp
+    >>> text = "Name: caffeine\\nPrecursorMZ: 195.0877\\nNum Peaks: 2\\n110.07 5\\n138.06 100\\n"
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "caffeine.msp"
+    ...     _ = path.write_text(text)
+    ...     read_msp(path)["name"]
+    array(['caffeine'], dtype=object)
+    """
+    return _read(path, _msp, on_error, limit)
+
+
+def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file of MassBank records, one or several.
+
+    Parameters
+    ----------
+    path : path
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skout.readers import read_massbank
+    >>> text = "ACCESSION: X1\\nPK$NUM_PEAK: 1\\nPK$PEAK: m/z int.\\n  138.06 100 999\\n//\\n"
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "X1.txt"
+    ...     _ = path.write_text(text)
+    ...     read_massbank(path)["identifier"]
+    array(['X1'], dtype=object)
+    """
+    return _read(path, _massbank, on_error, limit)
+
+
+def write_mgf(path: Any, table: SpectraTable) -> Path:
+    """Write spectra to an MGF file, which appears when all is written.
+
+    Parameters
+    ----------
+    path : path
+    table : SpectraTable
+
+    Returns
+    -------
+    path : Path
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> from skout.readers import read_mgf, write_mgf
+    >>> text = "BEGIN IONS\\nPEPMASS=195.0877\\n138.06 100\\nEND IONS\\n"
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.mgf"
+    ...     _ = path.write_text(text)
+    ...     again = write_mgf(Path(folder) / "b.mgf", read_mgf(path))
+    ...     read_mgf(again)["precursor_mz"]
+    array([195.0877])
+    """
+    path = as_path(path)
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+        for i in range(len(table)):
+            stream.write(_as_mgf(table, i))
+    return path
+
+
+_MGF_NAMES = {"precursor_mz": "PEPMASS", "identifier": "TITLE"}
+
+
+def _as_mgf(table: SpectraTable, i: int) -> str:
+    """Return the text of one spectrum."""
+    lines = ["BEGIN IONS"]
+    for name in FIELDS:
+        value = table.fields[name][i]
+        known = np.isfinite(value) if isinstance(value, float) else value != ""
+        if known:
+            text = repr(float(value)) if isinstance(value, float) else " ".join(value.split())
+            lines.append(f"{_MGF_NAMES.get(name, name.upper())}={text}")
+    rows = slice(table.spectra.indptr[i], table.spectra.indptr[i + 1])
+    peaks = zip(table.spectra.mz[rows], table.spectra.intensity[rows], strict=True)
+    lines += [f"{float(mz)!r} {float(value)!r}" for mz, value in peaks]
+    return "\n".join([*lines, "END IONS", "", ""])
