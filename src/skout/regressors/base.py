@@ -41,6 +41,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
+from .path import Judge, greatest_score
 from .splits import least_loss, splits_of
 
 __all__ = ["KernelMachineBase"]
@@ -73,6 +74,26 @@ class KernelMachineBase(PartsByName):
     verbose: bool
     device: str | None
     _is_vector: bool
+    _judge: Judge | None = None  # of a fit that is going on
+
+    def fit_judged(self, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
+        """Fit with the alpha whose held-out predictions a judge, see `regressors.path`, likes best.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in `fit`.
+        judge : Judge
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._judge = judge
+        try:
+            return self.fit(X, y, **fit_params)  # type: ignore[attr-defined]
+        finally:
+            self.__dict__.pop("_judge", None)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
@@ -116,10 +137,12 @@ class KernelMachineBase(PartsByName):
         loss: Loss,
         task_matrix: np.ndarray | None = None,
         labels: np.ndarray | None = None,
+        hidden: int = 0,
     ) -> None:
         """Find the coordinates, choose alpha if there are several, and solve.
 
-        `labels`, where there are any, stratify the folds.
+        `labels`, where there are any, stratify the folds; so many of the last outputs are `hidden`
+        from a judge.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
@@ -133,7 +156,9 @@ class KernelMachineBase(PartsByName):
             Z, Y.astype(np.float64), shares, loss, alphas[0], root, self.fit_intercept
         )
         self.__dict__.pop("cv_results_", None)
-        self.alpha_ = self._choose(problem, alphas, labels) if len(alphas) > 1 else alphas[0]
+        self.alpha_ = alphas[0]
+        if len(alphas) > 1 or self._judge is not None:
+            self.alpha_ = self._choose(problem, alphas, labels, hidden)
         solution = solve_convex(
             replace(problem, alpha=self.alpha_),
             tol=self.tol,
@@ -175,26 +200,43 @@ class KernelMachineBase(PartsByName):
 
         return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
-    def _choose(self, problem: Problem, alphas: list[float], labels: np.ndarray | None) -> float:
-        """Return the alpha of least held-out loss; each fold is one path with warm starts."""
-        order = np.argsort(alphas)[::-1]  # from the most penalised, whose problem is easiest
-        stratified = labels is not None
+    def _choose(
+        self, problem: Problem, alphas: list[float], labels: np.ndarray | None, hidden: int
+    ) -> float:
+        """Return the best alpha by the held-out loss, or by a judge of held-out predictions."""
+        judge, stratified = self._judge, labels is not None
         n, seed = len(problem.Y), self.random_state
-        splits = splits_of(self.cv, n, labels, problem.weights, seed, stratified=stratified)
-        table = np.empty((len(splits), len(alphas)))
-        n = len(problem.Y)
+        if judge is None:
+            splits = splits_of(self.cv, n, labels, problem.weights, seed, stratified=stratified)
+        else:
+            splits = [
+                (train, held) for (train, _), held in zip(judge.splits, judge.held, strict=True)
+            ]
+        table = []
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
             part, held = (problem.take(np.sort(_positions(rows, n))) for rows in (train, test))
-            solution: Solution | None = None
-            for j in order:
-                fold = replace(part, alpha=alphas[j])
-                solution = solve_convex(
-                    fold, tol=max(self.tol, 1e-3), max_iter=self.max_iter, start=solution
-                )
-                F = held.predict(solution.theta, solution.intercept)
-                table[k, j] = held.weights @ problem.loss.value(F, held.Y)
-        best, self.cv_results_ = least_loss(alphas, table)
+            path = self._path(part, held, alphas)
+            if judge is None:
+                table.append([held.weights @ problem.loss.value(F, held.Y) for F in path])
+            else:
+                table.append(judge.score(k, path[:, :, : path.shape[2] - hidden]))
+        if judge is None:
+            best, self.cv_results_ = least_loss(alphas, np.array(table))
+        else:
+            best, self.cv_results_ = greatest_score(alphas, table, judge)
         return best
+
+    def _path(self, part: Problem, held: Problem, alphas: list[float]) -> np.ndarray:
+        """Return the predictions of held-out rows by each alpha: one path with warm starts."""
+        found = np.empty((len(alphas), *held.Y.shape))
+        solution: Solution | None = None
+        for j in np.argsort(alphas)[::-1]:  # from the most penalised, whose problem is easiest
+            fold = replace(part, alpha=alphas[j])
+            solution = solve_convex(
+                fold, tol=max(self.tol, 1e-3), max_iter=self.max_iter, start=solution
+            )
+            found[j] = held.predict(solution.theta, solution.intercept)
+        return found
 
     def _as_predicted(self, problem: Problem, solution: Solution, rows: Source) -> Solution:
         """Return the solution with the objective that predictions have, which round in their way.

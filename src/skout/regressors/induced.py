@@ -151,7 +151,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
             return self
         d = Y.shape[1]
         targets = np.column_stack([Y.astype(np.float64), np.sqrt(residual)])
-        self._learn(rows, targets, weights, _Induced(loss), np.diag([1.0] * d + [0.0]))
+        shown = np.diag([1.0] * d + [0.0])
+        self._learn(rows, targets, weights, _Induced(loss), shown, hidden=1)
         self.coef_, self.intercept_ = self.coef_[:, :d], self.intercept_[:d]
         self.__dict__.pop("_matrix", None)  # which was that of one output more
         return self

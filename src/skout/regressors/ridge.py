@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.linalg import LinAlgError
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from .._estimators import PartsByName, all_at_once
-from .._numerics.arrays import astype, row_keys, take, unique
-from .._numerics.linalg import check_definite, large_matrices_on
-from .._numerics.threads import map_blocks
+from .._numerics.arrays import astype, row_keys
+from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
     check_alphas,
     check_choice,
-    check_number,
     check_rng,
     check_total_weight,
 )
 from ..basis import KernelBasis
-from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import as_kernel
 from ..rows import (
@@ -42,12 +39,13 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
-from ..solvers.moments import Moments, sum_moments
+from ..solvers.moments import Moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
-from .exact import exact_errors, exact_ridge
-from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, splits_of
+from .exact import Exact
+from .folds import Folds, looked_at, on_features
+from .path import Judge
+from .splits import TRAIN, Splits, groups_of_splits, interleaved_groups, splits_of
 
 __all__ = ["KernelRidge"]
 
@@ -168,7 +166,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     @all_at_once
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, landmarks: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        landmarks: Any = None,
+        groups: Any = None,
     ) -> KernelRidge:
         """Fit the model.
 
@@ -185,11 +188,43 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         landmarks : array, CSR matrix or objects, optional
             Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
             on; default X.
+        groups : array of shape (n,), optional
+            Rows of a group are never divided between the training and the test part of a split.
 
         Returns
         -------
         self : KernelRidge
         """
+        return self._fit(X, y, sample_weight, landmarks, groups)
+
+    @all_at_once
+    def fit_judged(
+        self, X: Any, y: Any, judge: Judge, sample_weight: Any = None, landmarks: Any = None
+    ) -> KernelRidge:
+        """Fit with the alpha whose held-out predictions a judge, see `regressors.path`, likes best.
+
+        Parameters
+        ----------
+        X, y, sample_weight, landmarks
+            As in `fit`.
+        judge : Judge
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        return self._fit(X, y, sample_weight, landmarks, judge=judge)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        landmarks: Any,
+        groups: Any = None,
+        judge: Judge | None = None,
+    ) -> KernelRidge:
+        """Fit on all rows, with the best alpha if there are several."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         self._check_landmarks(landmarks)
@@ -200,29 +235,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             X, y, sample_weight, seed=self.random_state, size=least_rows(self.sketch)
         )
         sample = self._sample(X, y, sample_weight, reset=True)
-        n = len(sample.rows)
-        if n < 2:
+        if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        splits = self._splits(sample) if len(alphas) > 1 else []
+        splits = self._splits(sample, groups) if judge is None else judge.splits
         if self.sketch is None:
-            return self._fit_exact(sample, splits, alphas)
+            return self._fit_exact(sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
             self._fit_basis(*self._pool(landmarks, sample), remember=landmarks is None)
             self._n_outputs = sample.targets.shape[1]
-            groups, parts = groups_of_splits(splits, n)
-            sample = self._prepared(sample, groups, len(parts))
+            number, parts = groups_of_splits(splits, len(sample.rows))
+            sample = self._prepared(sample, number, len(parts))
             if checkpoint is not None:
                 landmark_keys = row_keys(self.landmarks_)
                 checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
                 checkpoint.add_sample(sample)
-            moments = self.basis_._moments(
-                sample,
-                min(alphas),
-                whiten=len(alphas) > 1,
-                progress=Bar(self.verbose, checkpoint),
-            )
-            self._base = self._solve(moments, parts, alphas)
+            bar = Bar(self.verbose, checkpoint)
+            moments = self.basis_._moments(sample, min(alphas), whiten=bool(splits), progress=bar)
+            held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
+            self._base = self._solve(moments, parts, alphas, judge, held)
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -291,7 +322,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             raise ValueError(
                 f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
-        groups, parts = self._interleaved_groups(len(sample.rows), len(alphas))
+        groups, parts = self._interleaved(len(sample.rows))
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
@@ -302,7 +333,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     def _solve_added(self, alphas: list[float]) -> KernelRidge:
         """Solve on all rows that were given so far."""
         assert self._folds is not None
-        moments, parts = self._folds, self._interleaved_groups(0, len(alphas))[1]
+        moments, parts = self._folds, self._interleaved(0)[1]
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()
             moments = [*moments, self._base]
@@ -403,91 +434,64 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
-    def _splits(self, sample: Sample) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _splits(self, sample: Sample, groups: Any) -> Splits:
+        if len(check_alphas(self.alpha)) == 1:
+            return []
         n, y = len(sample.rows), sample.targets.at_hand
-        return splits_of(self.cv, n, y, sample.weights, self.random_state)
+        return splits_of(self.cv, n, y, sample.weights, self.random_state, groups=groups)
 
-    def _interleaved_groups(
-        self, n: int, n_alphas: int
-    ) -> tuple[np.ndarray | None, list[np.ndarray]]:
-        """Deal rows into folds in turn: folds then do not depend on how the rows come in blocks."""
-        if n_alphas == 1:
+    def _interleaved(self, n: int) -> tuple[np.ndarray | None, list[np.ndarray]]:
+        """Return the groups of n more rows, and the parts that groups play, if alpha is chosen."""
+        if len(check_alphas(self.alpha)) == 1:
             return None, []
-        k = check_number(self.cv, "cv, in partial_fit,", low=2, integer=True)
-        return (self._n_seen + np.arange(n)) % k, list(np.eye(k, dtype=np.int8) + 1)
+        return interleaved_groups(self.cv, self._n_seen, n)
 
     def _solve(
-        self, moments: list[Moments], parts: list[np.ndarray], alphas: list[float]
+        self,
+        moments: list[Moments],
+        parts: list[np.ndarray],
+        alphas: list[float],
+        judge: Judge | None = None,
+        held: Sequence[np.ndarray] = (),
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
-        total = sum_moments(moments, np.ones(len(moments), dtype=bool))
+        folds = Folds(moments, parts, self.fit_intercept, self.verbose)
+        total = folds.total
         check_total_weight(total.weight)
-        if parts:
-            roles = np.array(parts).T  # (n_splits, n_groups), see groups_of_splits
-
-            def errors(role: np.ndarray) -> list[float]:
-                train = total - sum_moments(moments, role & TRAIN == 0)
-                test = sum_moments(moments, role & TEST > 0)
-                if min(train.weight, test.weight) <= 1e-12 * total.weight:  # few rows yet
-                    return []
-                path = ridge_paths(train, alphas, self.fit_intercept)
-                return [float(ridge_errors(test, *fit).mean()) for fit in path]
-
-            found = map_blocks(errors, roles, n_jobs=self.n_jobs)
-            self._choose(alphas, [fold for fold in found if fold])
-        else:
-            self.alpha_ = alphas[0]
-        self._matrix, self.intercept_ = self._ridge(total)
+        self._choose(alphas, folds, judge, held)
+        self._matrix, self.intercept_ = on_features(
+            total, self.basis_, self.alpha_, self.fit_intercept
+        )
         if self._origin is not None:
             self.intercept_ += self._origin
         self._prepare()
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return replace(total, partly=partly)
 
-    def _ridge(self, total: Moments) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the features are multiplied with, and the intercept."""
-        if total.partly is not None:
-            penalty = total.partly.penalty()
-            try:
-                coef, intercept = feature_ridge(total, penalty, self.alpha_, self.fit_intercept)
-                return total.partly.on_features(coef), intercept
-            except LinAlgError:  # in coordinates, rounding can be told from the rest
-                total = total.whitened()
-        coef, intercept = ridge(total, self.alpha_, self.fit_intercept)
-        return self.basis_._on_features(coef), intercept
-
-    def _choose(self, alphas: list[float], errors: list[list[float]]) -> None:
-        """Record the errors, shape (n_splits, n_alphas), and take the best alpha."""
-        if self._folds is None:  # in fit
-            check_some(errors, self.cv)
-        if not errors:  # too few rows yet to judge by
-            self.alpha_ = max(alphas)
-            return
-        self.alpha_, self.cv_results_ = least_loss(alphas, np.array(errors))
+    def _choose(
+        self, alphas: list[float], folds: Folds, judge: Judge | None, held: Sequence[np.ndarray]
+    ) -> None:
+        """Take the best alpha, by a judge or by the squared error, and record the scores."""
+        if judge is not None:
+            self.alpha_, results = folds.best_score(alphas, judge, held, self._origin)
+        else:
+            cv = self.cv if self._folds is None else None
+            self.alpha_, results = folds.least_error(alphas, cv, self.n_jobs)
+        if results is not None:
+            self.cv_results_ = results
 
     def _fit_exact(
-        self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]
+        self, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
     ) -> KernelRidge:
         """Solve on the distinct rows; equal rows add their weights and average their targets."""
-        rows = sample.rows.here()
-        first, inverse = unique(rows)
-        self.landmarks_ = take(rows, first)
-        self.kernel_ = as_kernel(self.kernel).resolve(
-            rows, check_rng(self.random_state), sample.weights
-        )
-        K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
-        check_definite(K)
-        everything = np.arange(len(inverse))
+        rng = check_rng(self.random_state)
+        self.kernel_ = as_kernel(self.kernel).resolve(sample.rows.here(), rng, sample.weights)
+        exact = Exact(self.kernel_, sample, self.fit_intercept, self.n_jobs)
+        self.landmarks_, self.alpha_ = exact.landmarks, alphas[0]
         if splits:
-            folds = tqdm(splits, desc="folds", disable=not self.verbose)
-            errors = [
-                exact_errors(K, inverse, sample, f, alphas, self.fit_intercept) for f in folds
-            ]
-            self._choose(alphas, errors)
-        else:
-            self.alpha_ = alphas[0]
-        self._matrix, self.intercept_ = exact_ridge(
-            K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
-        )
+            folds, Z = exact.folds(splits, rng, self.verbose)
+            held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
+            self._choose(alphas, folds, judge, held)
+        self._matrix, self.intercept_ = exact.solve(self.alpha_)
         self._prepare()
         return self

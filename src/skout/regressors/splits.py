@@ -9,13 +9,16 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.inputs import named
-from .._numerics.validation import check_rng, check_size
+from .._numerics.validation import check_number, check_rng, check_size
 
 __all__ = [
     "TEST",
     "TRAIN",
+    "Splits",
     "check_some",
     "groups_of_splits",
+    "groups_or_splits",
+    "interleaved_groups",
     "least_loss",
     "splits_of",
 ]
@@ -29,24 +32,33 @@ _MAX_GROUPS = 64
 
 
 def splits_of(
-    cv: Any, n: int, y: Any, weights: Any, random_state: Any, *, stratified: bool = False
+    cv: Any,
+    n: int,
+    y: Any,
+    weights: Any,
+    random_state: Any,
+    *,
+    stratified: bool = False,
+    groups: Any = None,
 ) -> Splits:
     """Return the training and test rows of each split of n rows in which both have weight.
 
-    A number of folds deals the rows at random, since files are often sorted; a splitter, or splits,
-    are taken as they are. Weights that are not here, or None, are not looked at.
+    A number of folds deals the rows at random, since files are often sorted; with groups, those of
+    a group together. A splitter, which is given the groups, or splits, are taken as they are.
+    Weights that are not here, or None, are not looked at.
     """
     from sklearn.model_selection import check_cv  # slow to import
 
+    groups = None if groups is None else _check_groups(groups, n)
     if isinstance(cv, Integral) and not stratified and n > 1:
         cv = check_size(cv, n, "cv")  # no more folds than rows
     with named("cv"):
         folds = check_cv(cv, y if stratified else None, classifier=stratified)
         if cv is None or isinstance(cv, Integral):
             # the sketch uses the generator itself, and a sample of blocks its first child
-            seed = int(check_rng(random_state).spawn(2)[1].integers(2**31))
-            folds = type(folds)(folds.n_splits, shuffle=True, random_state=seed)
-        splits = list(folds.split(np.zeros((n, 1)), y))
+            rng = check_rng(random_state).spawn(2)[1]
+            folds, groups = _shuffled(folds, groups, rng)
+        splits = list(folds.split(np.zeros((n, 1)), y, groups))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
     for part in (np.asarray(part) for split in splits for part in split):
@@ -59,6 +71,31 @@ def splits_of(
     splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
     check_some(splits, cv)
     return splits
+
+
+def _check_groups(groups: Any, n: int) -> np.ndarray:
+    """Return the number of the group of each row."""
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(
+            f"groups must have one entry for each of the {n} rows. Got shape {groups.shape}."
+        )
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _shuffled(
+    folds: Any, groups: np.ndarray | None, rng: np.random.Generator
+) -> tuple[Any, np.ndarray | None]:
+    """Return folds that deal rows, or groups of about equal numbers of rows, at random."""
+    if groups is None:
+        seed = int(rng.integers(2**31))
+        return type(folds)(folds.n_splits, shuffle=True, random_state=seed), None
+    from sklearn.model_selection import GroupKFold  # slow to import
+
+    numbers = rng.permutation(groups.max() + 1)  # which breaks the ties of equal groups
+    if len(numbers) < 2:
+        raise ValueError("groups must be at least 2 different ones. Got 1: leave groups out.")
+    return GroupKFold(min(folds.n_splits, len(numbers))), numbers[groups]
 
 
 def check_some(splits: list[Any], cv: Any) -> None:
@@ -81,18 +118,44 @@ def groups_of_splits(splits: Splits, n: int) -> tuple[np.ndarray | None, list[np
     """
     if not splits:
         return None, []
-    roles = np.zeros((n, len(splits)), dtype=np.int8)
-    for j, (train, test) in enumerate(splits):
-        roles[train, j] |= TRAIN
-        roles[test, j] |= TEST
-    _, first, groups = np.unique(_row_numbers(roles), return_index=True, return_inverse=True)
-    parts = roles[first]
+    groups, parts = _grouped(splits, n)
     if len(parts) > _MAX_GROUPS:
         raise ValueError(
             f"The splits of cv divide the rows into {len(parts)} parts, more than {_MAX_GROUPS}; "
             "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
         )
     return groups, list(parts)
+
+
+def groups_or_splits(splits: Splits, n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the rows of groups, and the parts these play, whatever the splits are.
+
+    Where there would be many groups, the training and the test rows of each split are two.
+    """
+    groups, parts = _grouped(splits, n)
+    if len(parts) <= max(_MAX_GROUPS, 2 * len(splits)):
+        return [np.flatnonzero(groups == group) for group in range(len(parts))], list(parts)
+    own = np.eye(len(splits), dtype=np.int8)
+    rows = [np.arange(n)[part] for split in splits for part in split]
+    return rows, [role * part for role in own for part in (TRAIN, TEST)]
+
+
+def _grouped(splits: Splits, n: int) -> tuple[np.ndarray, np.ndarray]:
+    roles = np.zeros((n, len(splits)), dtype=np.int8)
+    for j, (train, test) in enumerate(splits):
+        roles[train, j] |= TRAIN
+        roles[test, j] |= TEST
+    _, first, groups = np.unique(_row_numbers(roles), return_index=True, return_inverse=True)
+    return groups, roles[first]
+
+
+def interleaved_groups(cv: Any, start: int, n: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Deal n rows, the first of which is number `start`, into folds in turn.
+
+    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does.
+    """
+    k = check_number(cv, "cv, in partial_fit,", low=2, integer=True)
+    return (start + np.arange(n)) % k, list(np.eye(k, dtype=np.int8) + 1)
 
 
 def _row_numbers(roles: np.ndarray) -> np.ndarray:

@@ -2,7 +2,14 @@
 
 from .convex import Solution, solve_convex
 from .problem import Problem
-from .ridge import dual_ridge, feature_ridge, ridge, ridge_errors, ridge_paths
+from .ridge import (
+    dual_ridge,
+    feature_ridge,
+    ridge,
+    ridge_errors,
+    ridge_paths,
+    ridge_predictions,
+)
 
 __all__ = [
     "Problem",
@@ -12,5 +19,6 @@ __all__ = [
     "ridge",
     "ridge_errors",
     "ridge_paths",
+    "ridge_predictions",
     "solve_convex",
 ]

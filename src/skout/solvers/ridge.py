@@ -9,7 +9,14 @@ import numpy as np
 from .._numerics.linalg import positive_solve, ridge_path, ridge_solve
 from .moments import Moments
 
-__all__ = ["dual_ridge", "feature_ridge", "ridge", "ridge_errors", "ridge_paths"]
+__all__ = [
+    "dual_ridge",
+    "feature_ridge",
+    "ridge",
+    "ridge_errors",
+    "ridge_paths",
+    "ridge_predictions",
+]
 
 
 def _normal_equations(
@@ -58,6 +65,34 @@ def ridge_paths(
     zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
     coefs = ridge_path(zz, zt, moments.weight * np.asarray(alphas))
     return [(coef, t_mean - z_mean @ coef) for coef in coefs]
+
+
+def ridge_predictions(
+    moments: Moments, Z: np.ndarray, alphas: Sequence[float], fit_intercept: bool = False
+) -> np.ndarray:
+    """Predict other rows by `ridge` for many alphas: F = Z (Z'Z + n alpha I)^-1 Z'T.
+
+    Systems are solved for the rows or for the outputs, whichever are fewer.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the training rows.
+    Z : ndarray of shape (h, p)
+    alphas : sequence of floats
+    fit_intercept : bool, default False
+
+    Returns
+    -------
+    F : ndarray of shape (n_alphas, h, d)
+    """
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    shifts, rows = moments.weight * np.asarray(alphas), Z - z_mean
+    if len(rows) < zt.shape[1]:
+        found = [solved.T @ zt for solved in ridge_path(zz, rows.T, shifts)]
+    else:
+        found = [rows @ coef for coef in ridge_path(zz, zt, shifts)]
+    return np.array(found) + t_mean
 
 
 def ridge_errors(moments: Moments, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:

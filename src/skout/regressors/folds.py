@@ -1,0 +1,136 @@
+"""Cross-validation of ridge regression from moments: total minus a fold is the training part."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from tqdm.auto import tqdm
+
+from .._numerics.threads import map_blocks
+from ..basis import KernelBasis
+from ..rows import Memory, Source, to_host
+from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths, ridge_predictions
+from ..solvers.moments import Moments, sum_moments
+from .path import Judge, greatest_score
+from .splits import TEST, TRAIN, check_some, least_loss
+
+__all__ = ["Folds", "looked_at", "on_features"]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Moments of groups of rows that play the same part in each split.
+
+    Attributes
+    ----------
+    moments : list of Moments, one a group
+        Of coordinates.
+    parts : list of ndarrays of shape (n_splits,), one a group
+        See `groups_of_splits`.
+    fit_intercept : bool
+    verbose : bool
+        Whether to show a progress bar.
+    """
+
+    moments: list[Moments]
+    parts: list[np.ndarray]
+    fit_intercept: bool = False
+    verbose: bool = False
+
+    @functools.cached_property
+    def total(self) -> Moments:
+        return sum_moments(self.moments, np.ones(len(self.moments), dtype=bool))
+
+    @property
+    def roles(self) -> np.ndarray:
+        """The part of each group in each split, shape (n_splits, n_groups)."""
+        return np.array(self.parts).T
+
+    def train(self, role: np.ndarray) -> Moments:
+        own = role & TRAIN > 0
+        if 2 * own.sum() <= len(own):
+            return sum_moments(self.moments, own)
+        return self.total - sum_moments(self.moments, ~own)
+
+    def test(self, role: np.ndarray) -> Moments:
+        return sum_moments(self.moments, role & TEST > 0)
+
+    def errors(self, alphas: Sequence[float], n_jobs: int | None = None) -> list[list[float]]:
+        """Return the mean squared error of each split and alpha; no split that lacks rows yet."""
+
+        def of_split(role: np.ndarray) -> list[float]:
+            train, test = self.train(role), self.test(role)
+            if min(train.weight, test.weight) <= 1e-12 * self.total.weight:  # few rows yet
+                return []
+            path = ridge_paths(train, alphas, self.fit_intercept)
+            return [float(ridge_errors(test, *fit).mean()) for fit in path]
+
+        found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
+        return [errors for errors in self._shown(found) if errors]
+
+    def _shown(self, splits: Any) -> Any:
+        return tqdm(splits, total=len(self.roles), desc="folds", disable=not self.verbose)
+
+    def least_error(
+        self, alphas: list[float], cv: Any, n_jobs: int | None = None
+    ) -> tuple[float, dict[str, np.ndarray] | None]:
+        """Return the alpha of least squared error, and the table of errors.
+
+        Without splits, or, where `cv` is None, without rows enough to judge by, it is the largest.
+        """
+        errors = self.errors(alphas, n_jobs) if self.parts else []
+        if self.parts and cv is not None:
+            check_some(errors, cv)
+        return least_loss(alphas, np.array(errors)) if errors else (max(alphas), None)
+
+    def best_score(
+        self,
+        alphas: list[float],
+        judge: Judge,
+        held: Sequence[np.ndarray],
+        origin: np.ndarray | None = None,
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the alpha that a judge likes best, and the table of its scores.
+
+        Parameters
+        ----------
+        alphas : list of floats
+        judge : Judge
+        held : sequence of ndarrays of shape (h, p), one a split
+            Coordinates of the rows that the judge looks at.
+        origin : ndarray of shape (d,), optional
+            What was subtracted from the targets.
+        """
+        table = []
+        for k, role in enumerate(self._shown(self.roles)):
+            F = ridge_predictions(self.train(role), held[k], alphas, self.fit_intercept)
+            F = F if origin is None else F + origin
+            table.append(judge.score(k, F))
+        return greatest_score(alphas, table, judge)
+
+
+def on_features(
+    total: Moments, basis: KernelBasis, alpha: float, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve, and return what the features are multiplied with, and the intercept."""
+    if total.partly is not None:
+        penalty = total.partly.penalty()
+        try:
+            coef, intercept = feature_ridge(total, penalty, alpha, fit_intercept)
+            return total.partly.on_features(coef), intercept
+        except LinAlgError:  # in coordinates, rounding can be told from the rest
+            total = total.whitened()
+    coef, intercept = ridge(total, alpha, fit_intercept)
+    return basis._on_features(coef), intercept
+
+
+def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:
+    """Return the coordinates of the rows that a judge looks at, one array a split."""
+    some = np.unique(np.concatenate(judge.held))
+    Z = to_host(basis._coordinates(Memory(rows.take(some))))
+    return [Z[np.searchsorted(some, held)].astype(np.float64) for held in judge.held]

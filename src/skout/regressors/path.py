@@ -1,0 +1,240 @@
+"""Choosing alpha by any score of held-out predictions, within one fit.
+
+Three functions, for `StructuredPredictor` and for whatever else compares regressors:
+
+    held_rows(splits, n, most=2000, random_state=None, weights=None) -> one array of rows a split
+    judged(regressor, X, y, judge, **fit_params) -> a fitted clone, with `cv_results_`
+    fold_predictions(regressor, X, y, splits, held=None, **fit_params) -> yields (held, F)
+
+F has shape (n_alphas, len(held), d): what each alpha of the regressor, trained on the split's
+training rows, predicts for the rows that are looked at. A regressor that has the method
+`fit_judged(X, y, judge, **fit_params)`, as `KernelRidge` and the kernel machines have, makes all of
+them from what one fit computes anyway (moments, kernel matrix). Any other is fitted once a split,
+and its F has n_alphas = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._numerics.arrays import take
+from .._numerics.validation import check_rng
+from ..rows import source, to_host
+from .splits import Splits
+
+__all__ = ["Judge", "fold_predictions", "greatest_score", "held_rows", "judged"]
+
+# Held-out rows that are looked at, in all splits together.
+_LOOKED_AT = 2000
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How a regressor chooses among its alphas.
+
+    Attributes
+    ----------
+    splits : list of (train, test)
+        Positions of rows, or masks.
+    held : list of ndarrays of int
+        The test rows that are looked at, increasing, one array a split: `held_rows`.
+    score : callable
+        (number of the split, F) -> n_alphas numbers, the greater the better. F has shape
+        (n_alphas, len(held), d).
+    refit : bool, default True
+        Whether the regressor is fitted on all rows afterwards.
+    """
+
+    splits: Splits
+    held: list[np.ndarray]
+    score: Callable[[int, np.ndarray], Sequence[float]]
+    refit: bool = True
+
+
+class NotWanted(Exception):
+    """Ends a fit whose judge has seen all and wants no model."""
+
+
+def held_rows(
+    splits: Splits,
+    n: int,
+    most: int = _LOOKED_AT,
+    random_state: Any = None,
+    weights: Any = None,
+) -> list[np.ndarray]:
+    """Return test rows to look at, increasing, one array a split: all, or a random sample.
+
+    Parameters
+    ----------
+    splits : list of (train, test)
+    n : int
+        The number of rows.
+    most : int, default 2000
+        Of all splits together, but at least one of each.
+    random_state : None, int or Generator
+    weights : ndarray of shape (n,), optional
+        Rows without weight are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.regressors.path import held_rows
+    >>> [rows.tolist() for rows in held_rows([([2, 3], [0, 1]), ([0, 1], [3, 2])], 4)]
+    [[0, 1], [2, 3]]
+    """
+    # the sketch uses the generator itself, a sample of blocks and the folds its first children
+    rng = check_rng(random_state).spawn(3)[2]
+    share = max(1, most // len(splits))
+    held = []
+    for _, test in splits:
+        rows = np.unique(np.arange(n)[test])
+        if isinstance(weights, np.ndarray):
+            rows = rows[weights[rows] > 0.0]
+        some = rng.permutation(len(rows))[:share]
+        held.append(np.sort(rows[some]))
+    return held
+
+
+def judged(regressor: Any, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
+    """Fit a clone of a regressor with the best of its alphas, by a judge of held-out predictions.
+
+    Parameters
+    ----------
+    regressor : regressor
+        With or without `fit_judged`, see above.
+    X : rows, or a source of them
+    y : array of shape (n, d), or a source
+    judge : Judge
+    **fit_params
+        Of the regressor's `fit`; those of n entries are split as the rows are.
+
+    Returns
+    -------
+    regressor : regressor
+        Fitted on all rows, or not at all if the judge wants no refit. Its `cv_results_` has
+        "alpha", "mean_score", "std_error" and "fold_score", shape (n_splits, n_alphas).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import KFold
+    >>> from skout import KernelRidge
+    >>> from skout.regressors.path import Judge, held_rows, judged
+    >>> X = np.linspace(-3, 3, 60)[:, None]
+    >>> y = np.sin(X)
+    >>> splits = list(KFold(3, shuffle=True, random_state=0).split(X))
+    >>> held = held_rows(splits, 60)
+    >>> def score(k, F):
+    ...     return [-np.abs(f - y[held[k]]).max() for f in F]
+    >>> model = KernelRidge("gaussian", alpha=[1e-6, 1.0])
+    >>> judged(model, X, y, Judge(splits, held, score)).alpha_
+    1e-06
+    """
+    fresh = clone(regressor)
+    try:
+        if hasattr(fresh, "fit_judged"):
+            return fresh.fit_judged(X, y, judge, **fit_params)
+        return _fitted_by_fold(fresh, X, y, judge, fit_params)
+    except NotWanted as stop:
+        fresh.cv_results_ = stop.args[0]
+        return fresh
+
+
+def _fitted_by_fold(regressor: Any, X: Any, y: Any, judge: Judge, fit_params: Any) -> Any:
+    """Fit once a split, and then on all rows."""
+    inputs, targets = source(X), source(y)
+    n = len(inputs)
+    table = []
+    for k, (train, _) in enumerate(judge.splits):
+        train = np.sort(np.arange(n)[train])
+        own = {name: _some(value, train, n) for name, value in fit_params.items()}
+        fold = clone(regressor).fit(inputs.take(train), targets.take(train), **own)
+        F = to_host(fold.predict(inputs.take(judge.held[k])))
+        table.append(judge.score(k, F.reshape(1, len(F), -1)))
+    _, results = greatest_score([np.nan], table, judge)
+    regressor.fit(inputs.here(), targets.here(), **fit_params)
+    regressor.cv_results_ = results
+    return regressor
+
+
+def _some(value: Any, rows: np.ndarray, n: int) -> Any:
+    """Return some entries of a parameter that has one for each of n rows."""
+    shape = np.shape(value) if hasattr(value, "__len__") else ()
+    return take(value, rows) if shape[:1] == (n,) else value
+
+
+def greatest_score(
+    alphas: Sequence[float], table: Any, judge: Judge
+) -> tuple[float, dict[str, np.ndarray]]:
+    """Return the alpha of greatest mean score, the largest of equals, and the table.
+
+    The table, (n_splits, n_alphas), comes as a dict with "alpha", "mean_score", "std_error" (of
+    the mean over the splits) and "fold_score". Raises where the judge wants no refit.
+    """
+    scores = np.asarray(table, dtype=np.float64)
+    mean = scores.mean(axis=0)
+    spread = scores.std(axis=0, ddof=1) if len(scores) > 1 else np.zeros_like(mean)
+    results = {
+        "alpha": np.array(alphas),
+        "mean_score": mean,
+        "std_error": spread / np.sqrt(len(scores)),
+        "fold_score": scores,
+    }
+    if not judge.refit:
+        raise NotWanted(results)
+    best = np.flatnonzero(mean == np.max(mean))
+    return max((alphas[j] for j in best), default=alphas[0]), results
+
+
+def fold_predictions(
+    regressor: Any,
+    X: Any,
+    y: Any,
+    splits: Splits,
+    held: list[np.ndarray] | None = None,
+    **fit_params: Any,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield for each split the rows looked at and the predictions of every alpha.
+
+    All of them are held at a time, n_alphas * (rows looked at) * d numbers; a `Judge`, which
+    `judged` shows them one split after another, needs less.
+
+    Parameters
+    ----------
+    regressor, X, y, **fit_params
+        As in `judged`.
+    splits : list of (train, test)
+    held : list of ndarrays of int, optional
+        Default `held_rows` of the splits.
+
+    Yields
+    ------
+    held : ndarray of int, shape (h,)
+    F : ndarray of shape (n_alphas, h, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelRidge
+    >>> from skout.regressors.path import fold_predictions
+    >>> X = np.linspace(-3, 3, 60)[:, None]
+    >>> halves = [(np.arange(0, 60, 2), np.arange(1, 60, 2))]
+    >>> model = KernelRidge("gaussian", alpha=[1e-6, 1e-3, 1.0])
+    >>> [F.shape for rows, F in fold_predictions(model, X, np.sin(X), halves)]
+    [(3, 30, 1)]
+    """
+    n = len(source(X))
+    held = held_rows(splits, n) if held is None else held
+    found: dict[int, np.ndarray] = {}
+
+    def record(k: int, F: np.ndarray) -> list[float]:
+        found[k] = F
+        return [0.0] * len(F)
+
+    judged(regressor, X, y, Judge(splits, held, record, refit=False), **fit_params)
+    yield from ((held[k], found[k]) for k in range(len(splits)))
