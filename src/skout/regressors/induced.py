@@ -211,9 +211,7 @@ class _Induced(Loss):
         G[:, -1] = 0.0
         return G
 
-    def lift_curvature(
-        self, slope: Any, bend: Any, F: Any, Y: Any
-    ) -> Curvature:
+    def lift_curvature(self, slope: Any, bend: Any, F: Any, Y: Any) -> Curvature:
         diagonal, weight, u = self.base.lift_curvature(slope, bend, _without_last(F), Y)
         return Curvature(_without_last(diagonal), weight, None if u is None else _without_last(u))
 

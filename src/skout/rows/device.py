@@ -161,35 +161,36 @@ class Device(Source):
         return to_device(array, self.device)
 
     def check_room(self, needed: int, what: str) -> None:
-        there = _free_bytes(self.device) - _HELD_BLOCKS * limits().device_bytes
+        there = _free_bytes(self.device)
         if needed > there:
             raise MemoryError(
-                f"{what} would take {needed / 2**30:,.1f} GiB on {self.device}, which has "
-                f"{max(there, 0) / 2**30:,.1f} GiB left beside the blocks of a pass. Make these "
-                "smaller by skout.memory_limits(device_mb=...), or compute on the host."
+                f"{what} would take {needed / 2**30:,.2f} GiB on {self.device}, where "
+                f"{max(there, 0) / 2**30:,.2f} GiB are free. Compute on the host, or with fewer "
+                "rows or outputs."
             )
 
     def kept(
         self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
     ) -> Source | None:
         shape, dtype = (len(self), *tail), self.place.dtype
-        if np.prod(shape, dtype=float) * dtype.itemsize <= self._most_held():
+        if self._has_room(float(np.prod(shape, dtype=float)) * dtype.itemsize):
             return Device(self.beside(function, tail, dtype), self.device, self.name)
         if not self.in_order:
             return None
         held = self.map(function, tail, dtype, out=in_file(shape, dtype))
         return Device(Memory(held, self.name), self.device)
 
+    def _has_room(self, size: float) -> bool:
+        """Return whether coordinates of so many bytes may be held there."""
+        most = limits().card_bytes
+        blocks = _HELD_BLOCKS * min(limits().device_bytes, size)
+        fits = size + blocks <= _HELD_SHARE * _free_bytes(self.device)
+        return fits and (most is None or size <= most)
+
     @property
     def in_order(self) -> bool:
         """Whether rows can only be read in their order."""
         return not self.is_tensor and self.base.in_order
-
-    def _most_held(self) -> float:
-        """Return the bytes that all coordinates may take there."""
-        there = _HELD_SHARE * _free_bytes(self.device) - _HELD_BLOCKS * limits().device_bytes
-        most = limits().card_bytes
-        return there if most is None else min(most, max(there, 0.0))
 
     def map(
         self,

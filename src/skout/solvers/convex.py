@@ -275,9 +275,7 @@ class _Smoothing:
         s = self.loss.variable(F, Y)
         return self.loss.lift(_total([slope for slope, _, _ in self._ramps(s, width)]), F, Y)
 
-    def _ramps(
-        self, s: Any, width: float
-    ) -> list[tuple[Any, Any, Any]]:
+    def _ramps(self, s: Any, width: float) -> list[tuple[Any, Any, Any]]:
         """Return for each kink the smoothed slope, (s - k)/rho and rho."""
         parts = []
         for kink, low, high in self._kinks(s):
@@ -314,9 +312,7 @@ class _Smoothing:
             self.bends = [xp.where(bend > least, bend, 0.0) for bend in self.bends]
         return self.loss.lift_curvature(_total(self.now), _total(self.bends), F, Y)
 
-    def predict(
-        self, G: Any, bend: Curvature, dF: Any, F: Any, Y: Any
-    ) -> Any:
+    def predict(self, G: Any, bend: Curvature, dF: Any, F: Any, Y: Any) -> Any:
         """Predict the gradients after a full step, within the domain of the conjugate."""
         if self.loss.smooth:
             return G

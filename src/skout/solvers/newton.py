@@ -36,9 +36,7 @@ _FLOOR = 1e-14
 Pair = tuple[Any, Any]  # of the shapes of Theta and b
 
 
-def newton_direction(
-    problem: Problem, bend: Curvature, grad: Any, grad_b: Any
-) -> Pair:
+def newton_direction(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     """Return the direction of Theta and of b.
 
     Parameters
@@ -130,9 +128,7 @@ def _pair_grams(problem: Problem, bend: Curvature) -> Any:
     return S
 
 
-def _conjugate_gradients(
-    problem: Problem, bend: Curvature, grad: Any, grad_b: Any
-) -> Pair:
+def _conjugate_gradients(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     """Solve by conjugate gradients, preconditioned by the system of the mean curvature of rows."""
     precondition = _mean_curvature_solver(problem, bend)
 

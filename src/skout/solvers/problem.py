@@ -13,7 +13,6 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
 from typing import Any
 
 import numpy as np
