@@ -23,6 +23,7 @@ from scipy.linalg import (
 )
 
 from .definite import check_remainder, check_spectrum
+from .namespace import is_tensor, namespace, tensor
 
 __all__ = [
     "PartlyWhitened",
@@ -74,12 +75,6 @@ def large_matrices_on(device: Any) -> Iterator[None]:
 def _card(n: int) -> Any:
     """Return the device for matrices of n rows, None for the host."""
     return _CARD.get() if n >= _LARGE else None
-
-
-def _moved(array: np.ndarray, device: Any) -> Any:
-    import torch
-
-    return torch.as_tensor(np.ascontiguousarray(array)).to(device)
 
 
 def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +148,7 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
         import torch
 
         one = torch.eye(len(L), dtype=torch.float64, device=card)
-        inverse = torch.linalg.solve_triangular(_moved(L, card), one, upper=False)
+        inverse = torch.linalg.solve_triangular(tensor(L, card), one, upper=False)
         return inverse.contiguous().cpu().numpy()  # rows as they are here
     inverse = lapack.dtrtri(L.T, lower=0)[0].T  # of L.T, which Fortran reads in place
     return np.ascontiguousarray(np.tril(inverse))
@@ -173,8 +168,8 @@ def triangle_gram(L: np.ndarray) -> np.ndarray:
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return M A M' for a lower triangular M and a symmetric A."""
     if (card := _card(len(M))) is not None:
-        left = _moved(M, card)
-        return (left @ _moved(A, card) @ left.T).contiguous().cpu().numpy()
+        left = tensor(M, card)
+        return (left @ tensor(A, card) @ left.T).contiguous().cpu().numpy()
     half = blas.dtrmm(1.0, M.T, A.T, lower=0, trans_a=1)  # M A
     return blas.dtrmm(1.0, M.T, half, side=1, lower=0)
 
@@ -261,14 +256,18 @@ def ridge_solve(
 
 def _solved_on(card: Any, A: np.ndarray, B: np.ndarray, shift: float) -> np.ndarray | None:
     """Return (A + shift I)^-1 B from a device, None if the matrix is not positive there."""
-    import torch
-
-    shifted = _moved(A, card).clone()
-    shifted.diagonal().add_(shift)
-    factor, info = torch.linalg.cholesky_ex(shifted)
-    if int(info) > 0:
+    factor = _tensor_factor(tensor(A, card), shift)
+    if factor is None:
         return None
-    return torch.cholesky_solve(_moved(B, card), factor).cpu().numpy()
+    return namespace(factor).cholesky_solve(tensor(B, card), factor).cpu().numpy()
+
+
+def _tensor_factor(A: Any, shift: float) -> Any:
+    """Return the Cholesky factor of A + shift I, a tensor; None if that is not positive."""
+    shifted = A.clone()
+    shifted.diagonal().add_(shift)
+    factor, info = namespace(A).linalg.cholesky_ex(shifted)
+    return None if int(info) > 0 else factor
 
 
 def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -282,11 +281,16 @@ def positive_solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return cho_solve(factor, B, check_finite=False)
 
 
-def positive_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def positive_solver(A: Any) -> Callable[[Any], Any]:
     """Return b -> A^-1 b for a positive definite A; if rounding spoils that, a shift is added."""
+    trace = float(A.diagonal().sum())
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
+        if is_tensor(A):
+            if (factor := _tensor_factor(A, lift * trace)) is not None:
+                return lambda b, factor=factor: namespace(b).cholesky_solve(b, factor)
+            continue
         lifted = A.copy(order="F")
-        lifted[np.diag_indices_from(lifted)] += lift * float(np.trace(A))
+        lifted[np.diag_indices_from(lifted)] += lift * trace
         try:
             factor = cho_factor(lifted, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:

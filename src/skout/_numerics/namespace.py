@@ -19,18 +19,29 @@ __all__ = [
     "constant",
     "contiguous",
     "empty",
+    "flatnonzero",
+    "gram",
     "is_on_card",
+    "is_spread",
     "is_tensor",
     "median",
     "namespace",
     "ones",
+    "positions",
     "row_dots",
     "special",
     "sqrt",
+    "tall_product",
     "tensor",
     "torch_dtype",
     "unpack_bits",
+    "zeros",
 ]
+
+# Columns of a tile of A'A on a card; only tiles on and above the diagonal are computed.
+_TILE = 256
+# A card multiplies tiles of so many columns, and is busy with so many of them at a time.
+_CORE_TILE, _BUSY, _MOST_PIECES = 128, 512, 64
 
 
 def is_tensor(array: Any) -> bool:
@@ -88,6 +99,13 @@ def ones(n: int, like: Any) -> Any:
     return out
 
 
+def zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """Return zeros in float64, where `like` is."""
+    out = empty(shape, like, np.float64)
+    out[...] = 0.0
+    return out
+
+
 def constant(value: Any, like: Any) -> Any:
     """Return numbers as an array in the precision of `like`, and where that is."""
     if not is_tensor(like):
@@ -119,6 +137,55 @@ def row_dots(A: Any, B: Any, out: Any = None) -> Any:
     if is_tensor(A):
         return namespace(A).sum(A * B, dim=1, out=out)
     return np.einsum("ij,ij->i", A, B, out=out)
+
+
+def is_spread(array: Any) -> bool:
+    """Return whether the columns of a matrix are one column, spread by `broadcast_to`."""
+    return (array.stride() if is_tensor(array) else array.strides)[1] == 0
+
+
+def flatnonzero(array: Any) -> Any:
+    """Return the positions of the entries of a vector that are not 0."""
+    return array.nonzero().flatten() if is_tensor(array) else np.flatnonzero(array)
+
+
+def positions(index: Any, like: Any) -> Any:
+    """Return row numbers as an array that `like` can be indexed with."""
+    if not is_tensor(like):
+        return index.cpu().numpy() if is_tensor(index) else np.asarray(index)
+    return namespace(like).as_tensor(index, device=like.device)
+
+
+def tall_product(A: Any, B: Any) -> Any:
+    """Return A'B of matrices with many rows and few columns.
+
+    On a card a small product of long columns would keep few of its cores busy. It is cut into the
+    products of pieces of the rows, which run side by side.
+    """
+    if not is_tensor(A):
+        return A.T @ B
+    tiles = -(-A.shape[1] // _CORE_TILE) * -(-B.shape[1] // _CORE_TILE)
+    pieces = max(1, min(_MOST_PIECES, _BUSY // tiles, len(A) // _CORE_TILE))
+    size = len(A) // pieces
+    left, right = (C[: pieces * size].unflatten(0, (pieces, size)) for C in (A, B))
+    total = (left.mT @ right).sum(0)
+    if pieces * size < len(A):
+        total += A[pieces * size :].T @ B[pieces * size :]
+    return total
+
+
+def gram(A: Any, signs: Any = None) -> Any:
+    """Return A'A, or A' diag(signs) A, at half the cost of other products."""
+    B = A if signs is None else A * signs[:, None]
+    if not is_tensor(A):
+        return A.T @ B  # NumPy sees the symmetry of a product with itself
+    p = A.shape[1]
+    out = A.new_empty((p, p))
+    for a in range(0, p, _TILE):
+        b = min(p, a + _TILE)
+        out[a:b, a:] = tall_product(A[:, a:b], B[:, a:])
+        out[b:, a:b] = out[a:b, b:].T
+    return out
 
 
 def median(array: Any) -> Any:

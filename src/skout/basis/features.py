@@ -372,12 +372,13 @@ class _CardProjection(RowMap):
     def __init__(self, base: Projection, place: Place) -> None:
         self.features = base.features.on(place.device, place.dtype)
         self.matrix = None if base.matrix is None else place.moved(base.matrix)
-        self.offset = 0.0 if base.offset is None else place.moved(base.offset)
+        self.offset = None if base.offset is None else place.moved(base.offset)
         self.width = base.width
 
     def __call__(self, rows: Any, out: Any = None) -> Any:
         F = self.features(rows)
-        return (F if self.matrix is None else F @ self.matrix) + self.offset
+        F = F if self.matrix is None else F @ self.matrix
+        return F if self.offset is None else F.add_(self.offset)
 
 
 class Residual(RowMap):

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from .._estimators import PartsByName
 from .._numerics.arrays import take
 from .._numerics.linalg import EPS, square_root
+from .._numerics.namespace import flatnonzero
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -28,7 +29,6 @@ from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..losses import Loss, as_loss
 from ..rows import (
-    Memory,
     RowMap,
     Source,
     encoded,
@@ -49,6 +49,8 @@ __all__ = ["KernelMachineBase"]
 
 # Targets below this leave the solver, which smooths losses, without digits.
 _SMALLEST = 1e-130
+# Arrays of the size of the targets that the solver holds at a time.
+_COLUMNS = 24
 # Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
 # measured on.
 _PROBED, _PREDICTED = 64, 8192
@@ -148,13 +150,7 @@ class KernelMachineBase(PartsByName):
         loss.check_outputs(Y.shape[1])
         rows = on_device(rows, self.device)
         self._fit_basis(rows, weights)
-        n = len(Y)
-        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else square_root(task_matrix)
-        Z = self._design(rows)
-        problem = Problem(
-            Z, Y.astype(np.float64), shares, loss, alphas[0], root, self.fit_intercept
-        )
+        problem = self._problem(rows, Y, weights, loss, alphas[0], task_matrix)
         self.__dict__.pop("cv_results_", None)
         self.alpha_ = alphas[0]
         if len(alphas) > 1 or self._judge is not None:
@@ -166,8 +162,8 @@ class KernelMachineBase(PartsByName):
             verbose=self.verbose,
         )
         self.__dict__.pop("_matrix", None)
-        self.coef_ = problem.mix(solution.theta)
-        self.intercept_ = solution.intercept
+        self.coef_ = to_host(problem.mix(solution.theta))
+        self.intercept_ = to_host(solution.intercept)
         self.n_iter_ = solution.n_iter
         self._warn_if_stopped(solution, rows.precision)
         predicted = self._as_predicted(problem, solution, rows)
@@ -187,6 +183,20 @@ class KernelMachineBase(PartsByName):
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
 
+    def _problem(
+        self, rows: Source, Y: np.ndarray, weights: Any, loss: Loss, alpha: float, task_matrix: Any
+    ) -> Problem:
+        """Return what is minimised: in arrays here, or in tensors on a card."""
+        n = len(Y)
+        needed = _COLUMNS * Y.size * 8
+        rows.check_room(needed, f"What the solver holds of {n} rows and {Y.shape[1]} outputs")
+        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+        root = None if task_matrix is None else rows.near(square_root(task_matrix))
+        Y, shares = rows.near(Y.astype(np.float64)), rows.near(shares)
+        problem = Problem(self._design(rows), Y, shares, loss, alpha, root, self.fit_intercept)
+        problem.check()
+        return problem
+
     def _design(self, rows: Source) -> Design:
         """Return the coordinates of the rows: held, or made again in each pass."""
         basis = self.basis_
@@ -195,8 +205,8 @@ class KernelMachineBase(PartsByName):
         if Z is not None:
             return Design(Z, n_jobs=self.n_jobs)
 
-        def through(B: np.ndarray) -> Projection:
-            return Projection(basis._features, basis._on_features(B))
+        def through(B: Any) -> Projection:
+            return Projection(basis._features, basis._on_features(to_host(B)))
 
         return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
@@ -207,7 +217,8 @@ class KernelMachineBase(PartsByName):
         judge, stratified = self._judge, labels is not None
         n, seed = len(problem.Y), self.random_state
         if judge is None:
-            splits = splits_of(self.cv, n, labels, problem.weights, seed, stratified=stratified)
+            weights = to_host(problem.weights)
+            splits = splits_of(self.cv, n, labels, weights, seed, stratified=stratified)
         else:
             splits = [
                 (train, held) for (train, _), held in zip(judge.splits, judge.held, strict=True)
@@ -217,18 +228,19 @@ class KernelMachineBase(PartsByName):
             part, held = (problem.take(np.sort(_positions(rows, n))) for rows in (train, test))
             path = self._path(part, held, alphas)
             if judge is None:
-                table.append([held.weights @ problem.loss.value(F, held.Y) for F in path])
+                table.append([float(held.weights @ problem.loss.value(F, held.Y)) for F in path])
             else:
-                table.append(judge.score(k, path[:, :, : path.shape[2] - hidden]))
+                seen = np.stack([to_host(F) for F in path])
+                table.append(judge.score(k, seen[:, :, : seen.shape[2] - hidden]))
         if judge is None:
             best, self.cv_results_ = least_loss(alphas, np.array(table))
         else:
             best, self.cv_results_ = greatest_score(alphas, table, judge)
         return best
 
-    def _path(self, part: Problem, held: Problem, alphas: list[float]) -> np.ndarray:
+    def _path(self, part: Problem, held: Problem, alphas: list[float]) -> list[Any]:
         """Return the predictions of held-out rows by each alpha: one path with warm starts."""
-        found = np.empty((len(alphas), *held.Y.shape))
+        found: list[Any] = [None] * len(alphas)
         solution: Solution | None = None
         for j in np.argsort(alphas)[::-1]:  # from the most penalised, whose problem is easiest
             fold = replace(part, alpha=alphas[j])
@@ -247,20 +259,18 @@ class KernelMachineBase(PartsByName):
         matrix, features = self._matrix, self.basis_._features
         some = take(self.basis_.landmarks_, slice(0, _PROBED))
         rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
-        F = problem.predict(solution.theta, solution.intercept)
-        slope = problem.loss.lipschitz  # at a kink the gradient says nothing
+        loss, F, Y = problem.loss, solution.F, problem.Y
+        slope = loss.lipschitz  # at a kink the gradient says nothing
         if math.isinf(slope):
-            slope = float(problem.weights @ np.abs(problem.loss.gradient(F, problem.Y)).sum(axis=1))
+            slope = float(problem.weights @ abs(loss.gradient(F, Y)).sum(axis=1))
         if rounding * (slope + rounding) <= self.tol * solution.primal:
             return solution
-        used = np.flatnonzero(problem.weights)
+        used = flatnonzero(problem.weights)
         used = used[:: math.ceil(len(used) / _PREDICTED)]
-        Y_used = problem.Y[used]
+        shares = problem.weights[used] / problem.weights[used].sum()
         prediction = Projection(features, matrix, self.intercept_)
-        some_rows = Memory(rows.take(used))
-        F_used = some_rows.map(prediction, Y_used.shape[1:], np.float64, n_jobs=self.n_jobs)
-        values = [problem.loss.value(own, Y_used) for own in (F_used, F[used])]
-        more = np.average(values[0] - values[1], weights=problem.weights[used])
+        own = rows.subset(used).beside(prediction, Y.shape[1:], np.float64, n_jobs=self.n_jobs)
+        more = shares @ (loss.value(own, Y[used]) - loss.value(F[used], Y[used]))
         return replace(solution, primal=solution.primal + float(more))
 
     def _warn_of_rounding(self, solution: Solution) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._estimators import all_at_once
+from .._numerics.namespace import namespace, row_dots, sqrt
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -200,30 +201,28 @@ class _Induced(Loss):
     def smooth(self) -> bool:  # type: ignore[override]
         return self.base.smooth
 
-    def variable(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def variable(self, F: Any, Y: Any) -> Any:
         return self.base.variable(_without_last(F), Y)
 
-    def along(self, dF: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def along(self, dF: Any, F: Any, Y: Any) -> Any:
         return self.base.along(_without_last(dF), _without_last(F), Y)
 
-    def lift(self, slope: np.ndarray, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def lift(self, slope: Any, F: Any, Y: Any) -> Any:
         G = self.base.lift(slope, _without_last(F), Y)
         G[:, -1] = 0.0
         return G
 
-    def lift_curvature(
-        self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
-    ) -> Curvature:
+    def lift_curvature(self, slope: Any, bend: Any, F: Any, Y: Any) -> Curvature:
         diagonal, weight, u = self.base.lift_curvature(slope, bend, _without_last(F), Y)
         return Curvature(_without_last(diagonal), weight, None if u is None else _without_last(u))
 
-    def _h(self, s: np.ndarray) -> np.ndarray:
+    def _h(self, s: Any) -> Any:
         return self.base._h(s)
 
-    def _slope(self, s: np.ndarray) -> np.ndarray:
+    def _slope(self, s: Any) -> Any:
         return self.base._slope(s)
 
-    def _bend(self, s: np.ndarray) -> np.ndarray:
+    def _bend(self, s: Any) -> Any:
         return self.base._bend(s)
 
     @property
@@ -238,49 +237,52 @@ class _Induced(Loss):
         assert isinstance(loss, RadialLoss)
         return _Induced(loss), slope
 
-    def conjugate(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def conjugate(self, G: Any, Y: Any) -> Any:
         """Return the least conjugate of the full loss over the slope t of the last output.
 
         Any t gives an upper bound, so the duality gap is valid even if t is not quite the best.
         """
         G = _without_last(G)
-        size = np.sqrt(np.einsum("ij,ij->i", G, G))
+        size = sqrt(row_dots(G, G))
         G[:, -1] = -self._last_slope(size, Y[:, -1])
         return self.base.conjugate(G, Y)
 
-    def _last_slope(self, size: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    def _last_slope(self, size: Any, rho: Any) -> Any:
         """Return t = rho h'(q)/q, q^2 = r^2 + rho^2, where r h'(q)/q is the size of the gradient.
 
         r h'(q)/q increases with r. At a jump of h' it is `size`, between the values at both sides.
         """
+        xp = namespace(size)
         low, high = self._bracket(size, rho)
-        ends = np.array([rho * self._share(low, rho), rho * self._share(high, rho)])
-        t = np.divide(rho * size, high, out=ends[1].copy(), where=high > 0.0)
-        t = np.clip(t, ends.min(axis=0), ends.max(axis=0))
+        ends = rho * self._share(low, rho), rho * self._share(high, rho)
+        t = xp.where(high > 0.0, rho * size, ends[1]) / xp.where(high > 0.0, high, 1.0)
+        t = xp.clip(t, xp.minimum(*ends), xp.maximum(*ends))
         if np.isinf(self.lipschitz):
             return t
-        return np.minimum(t, np.sqrt(np.maximum(self.lipschitz**2 - size**2, 0.0)))
+        return xp.minimum(t, xp.sqrt(xp.clip(self.lipschitz**2 - size**2, 0.0, None)))
 
-    def _share(self, r: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    def _share(self, r: Any, rho: Any) -> Any:
         """Return h'(q)/q, and 0 where q is."""
-        q = np.hypot(r, rho)
-        return np.divide(self.base._slope(q), q, out=np.zeros_like(q), where=q > 0.0)
+        xp = namespace(r)
+        q = xp.hypot(r, rho)
+        return xp.where(q > 0.0, self.base._slope(q), 0.0) / xp.where(q > 0.0, q, 1.0)
 
-    def _bracket(self, size: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _bracket(self, size: Any, rho: Any) -> tuple[Any, Any]:
         """Return the ends of a short interval in which r h'(q)/q reaches `size`."""
-        low, high = np.zeros_like(size), np.maximum(rho, 1e-3)
+        xp = namespace(size)
+        low, high = 0.0 * size, xp.clip(rho, 1e-3, None)
         for _ in range(_DOUBLINGS):
             short = high * self._share(high, rho) < size
             if not short.any():
                 break
-            low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+            low, high = xp.where(short, high, low), xp.where(short, 2.0 * high, high)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             short = middle * self._share(middle, rho) < size
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
+            low, high = xp.where(short, middle, low), xp.where(short, high, middle)
         return low, high
 
-    def clip(self, G: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def clip(self, G: Any, Y: Any) -> Any:
         return self.base.clip(_without_last(G), Y)
 
     @property
@@ -288,8 +290,8 @@ class _Induced(Loss):
         return self.base.lipschitz
 
 
-def _without_last(F: np.ndarray) -> np.ndarray:
+def _without_last(F: Any) -> Any:
     """Return a copy whose last column is 0."""
-    F = np.array(F)
+    F = 1.0 * F
     F[:, -1] = 0.0
     return F

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import moved, n_rows, row_slices, take, to_device
-from .._numerics.namespace import is_on_card, is_tensor, torch_dtype
+from .._numerics.namespace import is_on_card, is_tensor, positions, torch_dtype
 from .limits import limits
-from .local import Local, Memory
+from .local import Local, Memory, in_file
 from .source import Progress, Reduction, RowMap, Source
 
 __all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card", "to_host"]
@@ -26,6 +26,9 @@ __all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card",
 _BLOCK_ROWS = 2**17
 # Blocks on their way to the card.
 _AHEAD = 2
+# Of the memory that is free on a card, coordinates take this share, and leave room for so many
+# blocks of the largest size.
+_HELD_SHARE, _HELD_BLOCKS = 0.8, 3
 # Cards of these generations multiply float64 at half the rate of float32 or more.
 _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
@@ -123,34 +126,71 @@ class Device(Source):
     def take(self, index: Any) -> Any:
         if not self.is_tensor:
             return self.base.take(index)
-        return to_host(self.base[index if isinstance(index, slice) else self._positions(index)])
+        if not isinstance(index, slice):
+            index = positions(index, self.base)
+        return to_host(self.base[index])
 
     def all_for(self, part: Any) -> Any:
         takes_it = self.is_tensor and getattr(part, "takes_tensors", False)
         return self.base if takes_it else self.here()
 
-    def _positions(self, index: Any) -> Any:
-        import torch
-
-        return torch.as_tensor(np.asarray(index)).to(self.device)
-
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
-        if self.is_tensor:
-            return Memory(self.here(), self.name).then(function)
-        return Device(self.base.then(function), self.device)
+        there = function.on(self.place) if isinstance(function, RowMap) else None
+        if there is not None:
+            return _Made(self, function, there)
+        made = self._on_host().then(function)
+        return made if self.is_tensor else Device(made, self.device)
 
-    def subset(self, index: np.ndarray) -> Device:
+    def subset(self, index: Any) -> Device:
         if self.is_tensor:
-            return Device(self.base[self._positions(index)], name=self.name)
-        return Device(self.base.subset(index), self.device)
+            return Device(self.base[positions(index, self.base)], name=self.name)
+        return Device(self.base.subset(positions(index, self.like)), self.device)
 
     def collect(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> np.ndarray:
         return to_host(self.map(function, tail, dtype))
 
-    def kept(self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None) -> Source:
-        return Memory(to_host(self.map(function, tail, self.precision)), self.name)
+    def beside(
+        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+    ) -> Any:
+        shape = (len(self), *tail)
+        return self.map(function, tail, dtype, out=self._room(shape, dtype, self.device))
+
+    def near(self, array: np.ndarray) -> Any:
+        return to_device(array, self.device)
+
+    def check_room(self, needed: int, what: str) -> None:
+        there = _free_bytes(self.device)
+        if needed > there:
+            raise MemoryError(
+                f"{what} would take {needed / 2**30:,.2f} GiB on {self.device}, where "
+                f"{max(there, 0) / 2**30:,.2f} GiB are free. Compute on the host, or with fewer "
+                "rows or outputs."
+            )
+
+    def kept(
+        self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None
+    ) -> Source | None:
+        shape, dtype = (len(self), *tail), self.place.dtype
+        if self._has_room(float(np.prod(shape, dtype=float)) * dtype.itemsize):
+            return Device(self.beside(function, tail, dtype), self.device, self.name)
+        if not self.in_order:
+            return None
+        held = self.map(function, tail, dtype, out=in_file(shape, dtype))
+        return Device(Memory(held, self.name), self.device)
+
+    def _has_room(self, size: float) -> bool:
+        """Return whether coordinates of so many bytes may be held there."""
+        most = limits().card_bytes
+        blocks = _HELD_BLOCKS * min(limits().device_bytes, size)
+        fits = size + blocks <= _HELD_SHARE * _free_bytes(self.device)
+        return fits and (most is None or size <= most)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows can only be read in their order."""
+        return not self.is_tensor and self.base.in_order
 
     def map(
         self,
@@ -162,22 +202,25 @@ class Device(Source):
         n_jobs: int | None = None,
     ) -> Any:
         there = function.on(self.place)
+        if there is None and is_tensor(out):
+            found = self._on_host().map(function, tail, dtype, n_jobs=n_jobs)
+            return out.copy_(to_device(found, "cpu"))
         if there is None:
             return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
         if np.dtype(dtype).kind != "f":  # labels, of which there are no tensors
             out = np.empty((len(self), *tail), dtype=dtype) if out is None else out
-        results = self._room((len(self), *tail), np.dtype(dtype)) if out is None else out
+        where = self.device if self.is_tensor else "cpu"
+        results = self._room((len(self), *tail), dtype, where) if out is None else out
         for some, (rows,) in self._blocks(function.width):
             found = there(rows)
             is_array = isinstance(results, np.ndarray)
             results[some] = to_host(found) if is_array else to_device(found, results.device)
         return results if out is not None or self.is_tensor else to_host(results)
 
-    def _room(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """Return a tensor for results: where the rows lie, or in the memory of the host."""
+    def _room(self, shape: tuple[int, ...], dtype: Any, where: Any) -> Any:
+        """Return a tensor for results: on the device, or in the memory of the host."""
         import torch
 
-        where = self.device if self.is_tensor else "cpu"
         return torch.empty(shape, dtype=torch_dtype(dtype), device=where)
 
     def reduce(
@@ -207,38 +250,75 @@ class Device(Source):
         """
         size = max(1, min(_BLOCK_ROWS, limits().device_bytes // (8 * max(1, width))))
         slices = list(row_slices(len(self), size))
-        if self.is_tensor and all(column is None for column in beside):
-            yield from ((some, [self.base[some], *beside]) for some in slices)
+        columns = (self.base, *beside)
+        there = [column if self._has(column) else None for column in columns]
+        travel = [None if self._has(column) else column for column in columns]
+        if all(column is None for column in travel):
+            for some in slices:
+                yield some, [None if column is None else column[some] for column in there]
             return
-        yield from self._streamed(slices, beside)
+        for some, sent in self._streamed(slices, travel):
+            both = zip(there, sent, strict=True)
+            yield some, [part if column is None else column[some] for column, part in both]
 
-    def _read(self, some: slice, beside: tuple[Any, ...]) -> list[Any]:
-        """Return a block and its columns in (pinned) tensors; None for columns that are None."""
-        columns = (None if self.is_tensor else self.base, *beside)
+    def _has(self, column: Any) -> bool:
+        """Whether a column is a tensor on this kind of device."""
+        return is_tensor(column) and column.device.type == self.device.type
+
+    def _read(self, some: slice, columns: list[Any]) -> list[Any]:
+        """Return blocks of columns in (pinned) tensors; None for columns that are None."""
         blocks = [None if column is None else take(column, some) for column in columns]
         parts = [None if block is None else to_device(block, "cpu") for block in blocks]
         if self.device.type != "cuda":
             return parts
         return [None if p is None else moved(p, lambda tensor: tensor.pin_memory()) for p in parts]
 
-    def _streamed(self, slices: list[slice], beside: tuple) -> Iterator[tuple[slice, list[Any]]]:
+    def _streamed(
+        self, slices: list[slice], columns: list[Any]
+    ) -> Iterator[tuple[slice, list[Any]]]:
         import torch
 
         cuda = self.device.type == "cuda"
         lane = torch.cuda.Stream(self.device) if cuda else None  # copies run beside the products
         done: list[Any] = []
         with ThreadPoolExecutor(1) as reader:
-            waiting = [reader.submit(self._read, some, beside) for some in slices[:_AHEAD]]
+            waiting = [reader.submit(self._read, some, columns) for some in slices[:_AHEAD]]
             for i, some in enumerate(slices):
                 parts = waiting.pop(0).result()
                 if i + _AHEAD < len(slices):
-                    waiting.append(reader.submit(self._read, slices[i + _AHEAD], beside))
-                there = _sent(parts, self.device, lane)
-                yield some, [self.base[some], *there[1:]] if self.is_tensor else there
+                    waiting.append(reader.submit(self._read, slices[i + _AHEAD], columns))
+                yield some, _sent(parts, self.device, lane)
                 if lane is not None:  # the host must not run ahead of the device for long
                     done.append(torch.cuda.current_stream(self.device).record_event())
                     if len(done) > _AHEAD:
                         done.pop(0).synchronize()
+
+
+class _Made(Device):
+    """Rows that a map makes of others on a card, in each pass again."""
+
+    def __init__(self, rows: Device, function: RowMap, there: RowMap) -> None:
+        self.rows, self.function, self.there = rows, function, there
+        self.base, self.is_tensor = rows.base, False
+        self.device, self.name = rows.device, rows.name
+        self.like = self.take(slice(0, 1))
+
+    def take(self, index: Any) -> Any:
+        return to_host(self.there(to_device(self.rows.take(index), self.device)))
+
+    def subset(self, index: Any) -> Device:
+        return _Made(self.rows.subset(index), self.function, self.there)
+
+    @property
+    def in_order(self) -> bool:
+        return self.rows.in_order
+
+    def _on_host(self) -> Local:
+        return self.rows._on_host().then(self.function)
+
+    def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
+        for some, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
+            yield some, [self.there(rows), *columns]
 
 
 def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
@@ -258,6 +338,18 @@ def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:
         sent = [None if part is None else moved(part, send) for part in parts]
     now.wait_stream(lane)
     return sent
+
+
+def _free_bytes(device: Any) -> int:
+    """Return the memory that tensors of this process may still take on a device."""
+    import torch
+
+    if device.type != "cuda":
+        return 2**40  # the host, in the place of a card
+    free, total = torch.cuda.mem_get_info(device)
+    taken = torch.cuda.memory_allocated(device)
+    share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
+    return int(min(free + torch.cuda.memory_reserved(device), share * total) - taken)
 
 
 def _has_fast_double(device: Any) -> bool:

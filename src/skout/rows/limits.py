@@ -15,12 +15,16 @@ __all__ = ["Limits", "block_rows", "limits", "memory_limits"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Rows of a block, and bytes of its features; of all coordinates; of a block on a card."""
+    """Rows of a block, and bytes of its features; of all coordinates; of a block on a card.
+
+    `card_bytes` are those of all coordinates on a card, None for as many as there is room for.
+    """
 
     block_rows: int = 8192  # long blocks keep matrix products near the peak
     block_bytes: int = 2**26
     coordinates_bytes: int = 2**31
     device_bytes: int = 2**31
+    card_bytes: int | None = None
 
 
 _LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - frozen
@@ -36,7 +40,7 @@ def memory_limits(
     *,
     block_rows: int = 8192,
     block_mb: float = 64.0,
-    coordinates_mb: float = 2048.0,
+    coordinates_mb: float | None = None,
     device_mb: float = 2048.0,
 ) -> Iterator[None]:
     """Set how much memory passes over rows may take, within a `with` block.
@@ -47,9 +51,10 @@ def memory_limits(
         Most rows of a block, of which each thread works on one.
     block_mb : float, default 64
         Megabytes of the features of a block.
-    coordinates_mb : float, default 2048
+    coordinates_mb : float, optional
         Megabytes of the coordinates of all rows, which solvers that pass over them many times
-        hold; more than that is computed again in each pass.
+        hold; more than that is computed again in each pass. None is 2048 here, and on a card what
+        is free there.
     device_mb : float, default 2048
         Megabytes of the features of a block on a card; a pass takes about three times that.
 
@@ -63,10 +68,13 @@ def memory_limits(
     """
     check_number(block_rows, "block_rows", low=1, integer=True)
     check_number(block_mb, "block_mb", strict=True)
-    check_number(coordinates_mb, "coordinates_mb")
+    if coordinates_mb is not None:
+        check_number(coordinates_mb, "coordinates_mb")
     check_number(device_mb, "device_mb", strict=True)
-    size = [int(mb * 2**20) for mb in (block_mb, coordinates_mb, device_mb)]
-    token = _LIMITS.set(Limits(int(block_rows), *size))
+    held = None if coordinates_mb is None else int(coordinates_mb * 2**20)
+    here = Limits.coordinates_bytes if held is None else held
+    size = [int(block_mb * 2**20), here, int(device_mb * 2**20)]
+    token = _LIMITS.set(Limits(int(block_rows), *size, held))
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from .._numerics.threads import map_blocks
 from .limits import block_rows, limits
 from .source import Progress, Reduction, RowMap, Source
 
-__all__ = ["Encoded", "Local", "Memory", "first_bad_row"]
+__all__ = ["Encoded", "Local", "Memory", "first_bad_row", "in_file"]
 
 
 class Local(Source):
@@ -102,9 +102,7 @@ class Local(Source):
             return Memory(self.map(function, tail, dtype, n_jobs=n_jobs), self.name)
         if not self.in_order:
             return None
-        # rows that can only be read in order: results go to a temporary file without a name
-        with tempfile.TemporaryFile() as file:
-            out = np.memmap(file, dtype, "w+", shape=shape)
+        out = in_file(shape, dtype)  # rows that can only be read in order are read once
         return Memory(self.map(function, tail, dtype, out=out, n_jobs=n_jobs), self.name)
 
     def unique(self) -> tuple[np.ndarray, np.ndarray]:
@@ -239,6 +237,12 @@ class _Subset(_Over):
 
     def numbers(self, index: np.ndarray) -> np.ndarray:
         return self.base.numbers(self.index[index])
+
+
+def in_file(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an array in a temporary file without a name."""
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def first_bad_row(block: Any) -> tuple[int, int] | None:

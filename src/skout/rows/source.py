@@ -327,6 +327,22 @@ class Source(ABC):
         """Return function(rows) of all rows as an array here, a few numbers a row."""
         return self.map(function, tail, dtype, n_jobs=n_jobs)
 
+    def beside(
+        self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
+    ) -> Any:
+        """Return function(rows) of all rows, a few numbers a row, where passes compute: an array
+        here, or a tensor on a card, to be given to further passes.
+        """
+        return self.collect(function, tail, dtype, n_jobs=n_jobs)
+
+    def near(self, array: np.ndarray) -> Any:
+        """Return numbers that lie here where passes compute: the array, or a tensor on a card."""
+        return array
+
+    def check_room(self, needed: int, what: str) -> None:
+        """Raise if passes compute on a card that has less memory left than is needed."""
+        return
+
     @abstractmethod
     def kept(
         self, function: RowMap, tail: tuple[int, ...], n_jobs: int | None = None

@@ -14,12 +14,15 @@ satisfy the linear equation of the dual exactly, but for what has to be clipped 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from .._numerics.namespace import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction
@@ -55,22 +58,25 @@ class Solution:
 
     Attributes
     ----------
-    theta : ndarray of shape (p, r)
-    intercept : ndarray of shape (d,)
+    theta : array of shape (p, r)
+    intercept : array of shape (d,)
     primal, dual : float
         The optimum lies between them.
     floor : float
         A difference of the two that cannot be told from rounding.
     n_iter : int
         Newton steps.
+    F : array of shape (n, d), optional
+        The predictions that `primal` is of.
     """
 
-    theta: np.ndarray
-    intercept: np.ndarray
+    theta: Any
+    intercept: Any
     primal: float = float("inf")
     dual: float = 0.0  # no loss is negative
     floor: float = 0.0
     n_iter: int = 0
+    F: Any = None
 
     @property
     def gap(self) -> float:
@@ -138,7 +144,7 @@ def _rough_solution(problem: Problem, max_iter: int) -> Solution | None:
     few = _START_ROWS * (p + 1)
     if n < 3 * few:
         return None
-    used = np.flatnonzero(problem.weights)
+    used = flatnonzero(problem.weights)
     sample = problem.take(used[:: max(1, len(used) // few)])
     return _iterate(sample, 0.03, min(max_iter, 30), None)
 
@@ -170,21 +176,22 @@ class _Newton:
         self.many = len(problem.Y) > _MANY_ROWS * problem.Z.shape[1]
         if start is None:
             d = problem.Y.shape[1]
-            self.theta = np.zeros(problem.shape)
-            self.intercept = problem.weights @ problem.Y if problem.fit_intercept else np.zeros(d)
-            self.F = np.tile(self.intercept, (len(problem.Y), 1))
+            self.theta, self.intercept = zeros(problem.shape, problem.Y), zeros((d,), problem.Y)
+            if problem.fit_intercept:
+                self.intercept = problem.weights @ problem.Y
+            self.F = zeros(problem.Y.shape, problem.Y) + self.intercept
         else:
             self.theta, self.intercept = start.theta, start.intercept
             self.F = problem.predict(self.theta, self.intercept)
-        zero = problem.weights @ problem.loss.value(np.zeros_like(problem.Y), problem.Y)
-        self.best = Solution(self.theta, self.intercept, floor=_ROUNDING * float(zero))
-        spread = float(np.sqrt(np.max(problem.weights @ (self.F - problem.Y) ** 2)))
+        zero = problem.weights @ problem.loss.value(0.0 * problem.Y, problem.Y)
+        self.best = Solution(self.theta, self.intercept, F=self.F, floor=_ROUNDING * float(zero))
+        spread = float((problem.weights @ (self.F - problem.Y) ** 2).max()) ** 0.5
         spread = max(spread, float(np.finfo(np.float64).tiny) ** 0.5)  # 0 where F = Y
         self.width = spread * (_FIRST_WIDTH if start is None else _NEXT_WIDTH)
         self.G, self.R = self._gradient()
         self._observe(self.G, self.R)
 
-    def _gradient(self) -> tuple[np.ndarray, np.ndarray]:
+    def _gradient(self) -> tuple[Any, Any]:
         """Return the gradient of the smoothed loss in F, and pulled back to Theta."""
         G = self.smoothing.gradient(self.F, self.problem.Y, self.width)
         return G, self.problem.pull(G)
@@ -209,28 +216,28 @@ class _Newton:
         self._observe(predicted)
         smoothing.thin = self.many and length > _GOOD_STEP
         # a step far below the width says nothing by its length
-        if length > _GOOD_STEP or np.abs(dF).max() <= 0.01 * self.width:
+        if length > _GOOD_STEP or abs(dF).max() <= 0.01 * self.width:
             least = _LEAST_WIDTH * self.tol * self.best.primal
             self.width = max(_DECREASE * self.width, min(self.width, least))
         if self.best.gap > self.tol:
             self.G, self.R = self._gradient()
 
-    def _observe(self, G: np.ndarray, R: np.ndarray | None = None) -> None:
+    def _observe(self, G: Any, R: Any | None = None) -> None:
         """Keep the least P and, where it can be near P, the largest D."""
         problem = self.problem
         primal = problem.primal(self.theta, self.F)
         if primal <= self.best.primal:
             self.best.primal = primal
-            self.best.theta, self.best.intercept = self.theta, self.intercept
+            self.best.theta, self.best.intercept, self.best.F = self.theta, self.intercept, self.F
         # P - D = sum_i c_i (loss + loss* - <f, g>) + ...: the first part needs no pass over Z
         self.G_seen = G
         if R is not None or self._fenchel(G) <= _NEAR * self.tol * primal:
             self.best.dual = max(self.best.dual, problem.dual(G, R))
 
-    def _fenchel(self, G: np.ndarray) -> float:
+    def _fenchel(self, G: Any) -> float:
         problem, F = self.problem, self.F
         both = problem.loss.value(F, problem.Y) + problem.loss.conjugate(G, problem.Y)
-        return float(problem.weights @ (both - np.einsum("ij,ij->i", F, G)))
+        return float(problem.weights @ (both - row_dots(F, G)))
 
     def finish(self) -> Solution:
         """Return the best solution, certified by the last G at the least."""
@@ -238,16 +245,16 @@ class _Newton:
             self.best.dual = max(self.best.dual, self.problem.dual(self.G_seen))
         return self.best
 
-    def _line_search(self, dF: np.ndarray, d_theta: np.ndarray) -> float:
+    def _line_search(self, dF: Any, d_theta: Any) -> float:
         """Return where the slope of the smoothed objective along the direction nearly vanishes."""
         problem = self.problem
         cdF = problem.weights[:, None] * dF
-        linear = problem.alpha * float(np.sum(self.theta * d_theta))
-        square = problem.alpha * float(np.sum(d_theta * d_theta))
+        linear = problem.alpha * float((self.theta * d_theta).sum())
+        square = problem.alpha * float((d_theta * d_theta).sum())
 
         def slope(t: float) -> float:
             G = self.smoothing.gradient(self.F + t * dF, problem.Y, self.width)
-            return float(np.sum(G * cdF)) + linear + t * square
+            return float((G * cdF).sum()) + linear + t * square
 
         return _zero_of_increasing(slope)
 
@@ -257,30 +264,38 @@ class _Smoothing:
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
-        self.slopes: list[np.ndarray] | None = None  # of each kink, predicted
+        self.slopes: list[Any] | None = None  # of each kink, predicted
+        self.kinks: list[tuple[float, Any, Any]] | None = None
         self.thin = False  # whether to leave out rows of next to no curvature
 
-    def gradient(self, F: np.ndarray, Y: np.ndarray, width: float) -> np.ndarray:
+    def gradient(self, F: Any, Y: Any, width: float) -> Any:
         """Return the gradient of the smoothed loss."""
         if self.loss.smooth:
             return self.loss.gradient(F, Y)
         s = self.loss.variable(F, Y)
         return self.loss.lift(_total([slope for slope, _, _ in self._ramps(s, width)]), F, Y)
 
-    def _ramps(
-        self, s: np.ndarray, width: float
-    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _ramps(self, s: Any, width: float) -> list[tuple[Any, Any, Any]]:
         """Return for each kink the smoothed slope, (s - k)/rho and rho."""
         parts = []
-        for ramp in self.loss.ramps:
-            distance = s - ramp.kink
-            rho = np.sqrt(distance * distance + width * width)
+        for kink, low, high in self._kinks(s):
+            distance = s - kink
+            rho = sqrt(distance * distance + width * width)
             share = distance / rho
-            slope = 0.5 * (ramp.high + ramp.low) + 0.5 * (ramp.high - ramp.low) * share
+            slope = 0.5 * (high + low) + 0.5 * (high - low) * share
             parts.append((slope, share, rho))
         return parts
 
-    def curvature(self, F: np.ndarray, Y: np.ndarray, width: float) -> Curvature:
+    def _kinks(self, s: Any) -> list[tuple[float, Any, Any]]:
+        """Return each kink of the loss, and the slopes below and above it, where s is."""
+        if self.kinks is None:
+            self.kinks = [
+                (ramp.kink, constant(ramp.low, s), constant(ramp.high, s))
+                for ramp in self.loss.ramps
+            ]
+        return self.kinks
+
+    def curvature(self, F: Any, Y: Any, width: float) -> Curvature:
         """Return the curvature of the Newton step."""
         if self.loss.smooth:
             return self.loss.curvature(F, Y)
@@ -288,30 +303,29 @@ class _Smoothing:
         self.now = [slope for slope, _, _ in parts]
         lagged = self.now if self.slopes is None else self.slopes
         self.bends = []
-        for ramp, (_, share, rho), g in zip(self.loss.ramps, parts, lagged, strict=True):
-            half, middle = 0.5 * (ramp.high - ramp.low), 0.5 * (ramp.high + ramp.low)
-            self.bends.append(np.maximum(half - (g - middle) * share, 0.0) / rho)
+        xp = namespace(F)
+        for (_, low, high), (_, share, rho), g in zip(self._kinks(F), parts, lagged, strict=True):
+            half, middle = 0.5 * (high - low), 0.5 * (high + low)
+            self.bends.append(xp.clip(half - (g - middle) * share, 0.0, None) / rho)
         if self.thin:
             least = _NEGLIGIBLE * _total([bend.mean(axis=0) for bend in self.bends])
-            self.bends = [np.where(bend > least, bend, 0.0) for bend in self.bends]
+            self.bends = [xp.where(bend > least, bend, 0.0) for bend in self.bends]
         return self.loss.lift_curvature(_total(self.now), _total(self.bends), F, Y)
 
-    def predict(
-        self, G: np.ndarray, bend: Curvature, dF: np.ndarray, F: np.ndarray, Y: np.ndarray
-    ) -> np.ndarray:
+    def predict(self, G: Any, bend: Curvature, dF: Any, F: Any, Y: Any) -> Any:
         """Predict the gradients after a full step, within the domain of the conjugate."""
         if self.loss.smooth:
             return G
         ds = self.loss.along(dF, F, Y)
         self.slopes = [
-            np.clip(slope + b * ds, ramp.low, ramp.high)
-            for ramp, slope, b in zip(self.loss.ramps, self.now, self.bends, strict=True)
+            namespace(ds).clip(slope + b * ds, low, high)
+            for (_, low, high), slope, b in zip(self._kinks(ds), self.now, self.bends, strict=True)
         ]
         return self.loss.clip(G + bend @ dF, Y)
 
 
-def _total(parts: list[np.ndarray]) -> np.ndarray:
-    return functools.reduce(np.add, parts)
+def _total(parts: list[Any]) -> Any:
+    return functools.reduce(operator.add, parts)
 
 
 def _zero_of_increasing(slope: Callable[[float], float], share: float = 0.1) -> float:

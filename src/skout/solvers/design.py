@@ -7,6 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.namespace import (
+    cast,
+    contiguous,
+    empty,
+    flatnonzero,
+    gram,
+    is_tensor,
+    namespace,
+    sqrt,
+    tall_product,
+    zeros,
+)
 from ..rows import Memory, Reduction, RowMap, Source
 
 __all__ = ["Design"]
@@ -14,10 +26,15 @@ __all__ = ["Design"]
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
 _BLOCK_ROWS = 8192
 _GRAM_ROWS = 2048
+# Columns of such a copy on a card are a multiple of this: products of others are slower there.
+_ALIGNED = 16
 
 
 class Design:
     """The matrix Z of shape (n, p), wherever its rows lie.
+
+    What it is multiplied with, and the products, lie where passes over its rows compute: arrays
+    here, or tensors on a card.
 
     Parameters
     ----------
@@ -33,7 +50,7 @@ class Design:
         self,
         Z: Any,
         rows: Source | None = None,
-        through: Callable[[np.ndarray], RowMap] | None = None,
+        through: Callable[[Any], RowMap] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.Z = Memory.of(Z)
@@ -46,7 +63,7 @@ class Design:
         """Whether Z is held; if not, rows of no weight should not be asked for."""
         return self.rows is None
 
-    def take(self, index: np.ndarray) -> Design:
+    def take(self, index: Any) -> Design:
         """Return some of the rows, at increasing positions; held if they fit the memory."""
         Z = self.Z.subset(index)
         if self.rows is None:
@@ -56,26 +73,26 @@ class Design:
             return Design(held, n_jobs=self.n_jobs)
         return Design(Z, self.rows.subset(index), self.through, self.n_jobs)
 
-    def product(self, B: np.ndarray) -> np.ndarray:
+    def product(self, B: Any) -> Any:
         """Return Z B, in float64."""
         if self.rows is not None and self.through is not None:
             source, product = self.rows, self.through(B)
         else:
             source, product = self.Z, _Product(B)
-        return source.collect(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        return source.beside(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
-    def adjoint(self, G: np.ndarray) -> np.ndarray:
+    def adjoint(self, G: Any) -> Any:
         """Return Z' G, in float64."""
         total = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
         return total.T
 
-    def gram(self, weights: np.ndarray) -> np.ndarray:
+    def gram(self, weights: Any) -> Any:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
-        Z, index = self.Z, np.flatnonzero(weights)
+        Z, index = self.Z, flatnonzero(weights)
+        if len(index) == 0:
+            return zeros((self.shape[1] + 1,) * 2, weights)
         if 4 * len(index) <= 3 * len(weights):
             Z, weights = Z.chosen(index, weights)
-        if len(index) == 0:
-            return np.zeros((self.shape[1] + 1,) * 2)
         return Z.reduce(_Gram(self.shape[1]), weights, n_jobs=self.n_jobs)
 
 
@@ -83,19 +100,27 @@ class _Same(RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
-    def __call__(self, Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, Z: Any, out: Any = None) -> Any:
         return Z
+
+    def on(self, place: Any) -> RowMap:
+        return self
 
 
 class _Product(RowMap):
-    def __init__(self, B: np.ndarray) -> None:
+    def __init__(self, B: Any) -> None:
         self.B, self.width = B, len(B)
 
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        return Z @ self.B.astype(Z.dtype, copy=False)
+    def __call__(self, Z: Any, out: Any = None) -> Any:
+        B = cast(self.B, Z.dtype)
+        # a card has a faster product for a vector
+        return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
+
+    def on(self, place: Any) -> RowMap:
+        return self
 
 
 class _Adjoint(Reduction):
@@ -105,13 +130,16 @@ class _Adjoint(Reduction):
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
-    def __call__(self, Z: np.ndarray, G: np.ndarray) -> np.ndarray:
-        return G.T.astype(Z.dtype) @ Z
+    def __call__(self, Z: Any, G: Any) -> Any:
+        return tall_product(cast(G, Z.dtype), Z)
 
-    def combine(self, total: np.ndarray | None, part: np.ndarray) -> np.ndarray:
-        total = np.zeros(self.shape) if total is None else total
+    def combine(self, total: Any, part: Any) -> Any:
+        total = zeros(self.shape, part) if total is None else total
         total += part
         return total
+
+    def on(self, place: Any) -> Reduction:
+        return self
 
 
 class _Gram(Reduction):
@@ -121,19 +149,33 @@ class _Gram(Reduction):
     def most_rows(self, n: int) -> int:
         return _GRAM_ROWS
 
-    def __call__(self, Z: np.ndarray, w: np.ndarray) -> np.ndarray:
-        used = np.flatnonzero(w)
+    def __call__(self, Z: Any, w: Any) -> Any:
+        used = flatnonzero(w)
         if 4 * len(used) <= 3 * len(w):
             Z, w = Z[used], w[used]
-        wide = np.empty((len(w), self.p + 1))
-        root = np.sqrt(np.abs(w))
-        np.multiply(Z, root[:, None], out=wide[:, : self.p])
-        wide[:, self.p] = root
-        # NumPy sees the symmetry of a product with itself and does half the work
-        return wide.T @ (wide * np.sign(w)[:, None] if np.any(w < 0.0) else wide)
+        wide = self._scaled(Z, sqrt(abs(w)))
+        signs = cast(namespace(w).sign(w), wide.dtype) if (w < 0.0).any() else None
+        return gram(wide, signs)[: self.p + 1, : self.p + 1]
 
-    def combine(self, total: np.ndarray | None, part: np.ndarray) -> np.ndarray:
+    def _scaled(self, Z: Any, root: Any) -> Any:
+        """Return diag(root) [Z, 1], with columns of zeros on a card."""
+        p, on_card = self.p, is_tensor(Z)
+        columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if on_card else p + 1
+        wide = empty((len(root), columns), Z, Z.dtype if on_card else np.float64)
+        root = cast(root, wide.dtype)
+        namespace(Z).multiply(Z, root[:, None], out=wide[:, :p])
+        wide[:, p] = root
+        wide[:, p + 1 :] = 0.0
+        return wide
+
+    def combine(self, total: Any, part: Any) -> Any:
         if total is None:
-            return part
+            return cast(part, np.float64)
         total += part
         return total
+
+    def finish(self, total: Any) -> Any:
+        return contiguous(total)
+
+    def on(self, place: Any) -> Reduction:
+        return self

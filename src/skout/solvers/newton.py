@@ -6,11 +6,22 @@ J_i maps (Theta, b) to f_i = A' Theta' z_i + b, K_i is the curvature of row i, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .._numerics.linalg import positive_solver
+from .._numerics.namespace import (
+    constant,
+    contiguous,
+    is_spread,
+    namespace,
+    positions,
+    row_dots,
+    zeros,
+)
 from ..losses import Curvature
+from ..rows import to_host
 from .problem import Problem
 
 __all__ = ["newton_direction"]
@@ -22,20 +33,18 @@ _CG_ITERATIONS = 200
 # Curvature of an intercept where no row has any.
 _FLOOR = 1e-14
 
-Pair = tuple[np.ndarray, np.ndarray]  # of the shapes of Theta and b
+Pair = tuple[Any, Any]  # of the shapes of Theta and b
 
 
-def newton_direction(
-    problem: Problem, bend: Curvature, grad: np.ndarray, grad_b: np.ndarray
-) -> Pair:
+def newton_direction(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     """Return the direction of Theta and of b.
 
     Parameters
     ----------
     problem : Problem
     bend : Curvature
-    grad : ndarray of shape (p, r)
-    grad_b : ndarray of shape (d,)
+    grad : array of shape (p, r)
+    grad_b : array of shape (d,)
     """
     if bend.weight is not None and not bend.weight.any():
         bend = Curvature(bend.diagonal)
@@ -48,13 +57,13 @@ def newton_direction(
     return _conjugate_gradients(problem, bend, grad, grad_b)
 
 
-def _separate(problem: Problem, diagonal: np.ndarray, grad: np.ndarray, grad_b: np.ndarray) -> Pair:
+def _separate(problem: Problem, diagonal: Any, grad: Any, grad_b: Any) -> Pair:
     """Solve for each output alone: their curvatures do not mix."""
     p, d = grad.shape
-    right = -np.vstack([grad, grad_b])  # (p + 1, d)
-    step = np.zeros_like(right)
+    right = -_stacked(grad, grad_b)  # (p + 1, d)
+    step = zeros(right.shape, right)
     used = slice(0, p + int(problem.fit_intercept))
-    same = d == 1 or diagonal.strides[1] == 0
+    same = d == 1 or is_spread(diagonal)
     groups = [slice(0, d)] if same else [slice(j, j + 1) for j in range(d)]
     for some in groups:
         S = problem.Z.gram(problem.weights * diagonal[:, some.start])
@@ -62,38 +71,52 @@ def _separate(problem: Problem, diagonal: np.ndarray, grad: np.ndarray, grad_b: 
     return step[:p], step[p]
 
 
-def _penalised(S: np.ndarray, problem: Problem) -> np.ndarray:
-    """Add alpha I, and next to nothing for the intercept, in place."""
-    S[np.diag_indices_from(S)] += np.append(np.full(len(S) - 1, problem.alpha), _FLOOR)
+def _penalised(S: Any, problem: Problem) -> Any:
+    """Add alpha I, and next to nothing for the intercept."""
+    return _shifted(S, len(S) - 1, problem.alpha)
+
+
+def _shifted(S: Any, size: int, alpha: float) -> Any:
+    """Add alpha to the first entries of the diagonal, and next to nothing to the others."""
+    S = contiguous(S)
+    diagonal = S.reshape(-1)[:: len(S) + 1]  # a view
+    diagonal[:size] += alpha
+    diagonal[size:] += _FLOOR
     return S
 
 
-def _joint(problem: Problem, bend: Curvature, grad: np.ndarray, grad_b: np.ndarray) -> Pair:
+def _stacked(theta: Any, b: Any) -> Any:
+    """Return Theta and b as the rows of one matrix."""
+    return namespace(theta).vstack([theta, b[None]])
+
+
+def _joint(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     """Solve for all outputs at once, from the weighted Gram matrices of each pair of outputs."""
     p, r = grad.shape
     d = len(grad_b)
-    A = np.eye(d) if problem.root is None else problem.root
+    A = constant(np.eye(d), grad) if problem.root is None else problem.root
     S = _pair_grams(problem, bend)  # (d, d, p + 1, p + 1)
-    half = np.tensordot(A, S, axes=(1, 0))  # (r, d, p + 1, p + 1)
-    full = np.tensordot(A, half, axes=(1, 1))  # (r, r, p + 1, p + 1)
+    half = A @ S.reshape(d, -1)
+    full = A @ half.reshape(r, d, -1)  # one product for each row of A
+    half, full = (M.reshape(r, -1, p + 1, p + 1) for M in (half, full))
     size = p * r
-    H = np.zeros((size + d, size + d))
-    H[:size, :size] = full[:, :, :p, :p].transpose(0, 2, 1, 3).reshape(size, size)
-    H[:size, size:] = half[:, :, :p, p].transpose(0, 2, 1).reshape(size, d)
+    H = zeros((size + d, size + d), grad)
+    H[:size, :size] = full[:, :, :p, :p].swapaxes(1, 2).reshape(size, size)
+    H[:size, size:] = half[:, :, :p, p].swapaxes(1, 2).reshape(size, d)
     H[size:, :size] = H[:size, size:].T
     H[size:, size:] = S[:, :, p, p]
-    H[np.diag_indices_from(H)] += np.append(np.full(size, problem.alpha), np.full(d, _FLOOR))
+    H = _shifted(0.5 * (H + H.T), size, problem.alpha)
     used = slice(0, size + d * int(problem.fit_intercept))
-    right = -np.append(grad.T.ravel(), grad_b)
-    step = np.zeros(size + d)
-    step[used] = positive_solver(0.5 * (H + H.T)[used, used])(right[used])
+    right = -namespace(grad).concatenate([grad.T.reshape(-1), grad_b])[:, None]
+    step = zeros((size + d,), grad)
+    step[used] = positive_solver(H[used, used])(right[used])[:, 0]
     return step[:size].reshape(r, p).T, step[size:]
 
 
-def _pair_grams(problem: Problem, bend: Curvature) -> np.ndarray:
+def _pair_grams(problem: Problem, bend: Curvature) -> Any:
     """Return the Gram matrix of the curvature of each pair of outputs."""
     p, d = problem.Z.shape[1], problem.Y.shape[1]
-    S = np.zeros((d, d, p + 1, p + 1))
+    S = zeros((d, d, p + 1, p + 1), problem.Y)
     for j in range(d):
         S[j, j] = problem.Z.gram(problem.weights * bend.diagonal[:, j])
     if bend.weight is not None and bend.u is not None:
@@ -105,9 +128,7 @@ def _pair_grams(problem: Problem, bend: Curvature) -> np.ndarray:
     return S
 
 
-def _conjugate_gradients(
-    problem: Problem, bend: Curvature, grad: np.ndarray, grad_b: np.ndarray
-) -> Pair:
+def _conjugate_gradients(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
     """Solve by conjugate gradients, preconditioned by the system of the mean curvature of rows."""
     precondition = _mean_curvature_solver(problem, bend)
 
@@ -116,7 +137,7 @@ def _conjugate_gradients(
         W = problem.weights[:, None] * (bend @ dF)
         return problem.unmix(problem.Z.adjoint(W)) + problem.alpha * x[0], W.sum(axis=0)
 
-    x: Pair = (np.zeros_like(grad), np.zeros_like(grad_b))
+    x: Pair = (zeros(grad.shape, grad), zeros(grad_b.shape, grad))
     residual: Pair = (-grad, -grad_b * problem.fit_intercept)
     z = precondition(residual)
     direction, rho = z, _dot(residual, z)
@@ -142,30 +163,31 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
     d = problem.Y.shape[1]
     mean = bend.diagonal.mean(axis=1)
     if bend.weight is not None and bend.u is not None:
-        mean = mean + bend.weight * np.einsum("ij,ij->i", bend.u, bend.u) / d
+        mean = mean + bend.weight * row_dots(bend.u, bend.u) / d
     S = problem.Z.gram(problem.weights * mean)
     p, on = len(S) - 1, int(problem.fit_intercept)
     if problem.root is None:
         solve = positive_solver(_penalised(S, problem)[: p + on, : p + on])
 
         def invert(x: Pair) -> Pair:
-            y = solve(np.vstack([x[0], x[1][None]])[: p + on])
-            return y[:p], y[p] if on else np.zeros(d)
+            y = solve(_stacked(*x)[: p + on])
+            return y[:p], y[p] if on else zeros((d,), y)
 
         return invert
-    scales = np.sqrt(np.einsum("ij,ij->i", problem.root, problem.root))  # sqrt of L
-    V = (problem.root / scales[:, None]).T  # (d, r)
-    groups = [np.flatnonzero(scales == scale) for scale in np.unique(scales)]
+    root = to_host(problem.root)
+    scales = np.sqrt(row_dots(root, root))  # sqrt of L
+    V = constant((root / scales[:, None]).T, S)  # (d, r)
     solvers = []
-    for some in groups:  # equal scales share a system
-        weights = np.append(np.full(p, scales[some[0]]), 1.0)
+    for scale in np.unique(scales):  # equal scales share a system
+        weights = constant(np.append(np.full(p, scale), 1.0), S)
         block = _penalised(weights[:, None] * S * weights, problem)
-        solvers.append(positive_solver(block[: p + on, : p + on]))
+        some = positions(np.flatnonzero(scales == scale), S)
+        solvers.append((some, positive_solver(block[: p + on, : p + on])))
 
     def invert_mixed(x: Pair) -> Pair:
-        theta, turned = np.empty_like(x[0]), x[1] @ V
-        for some, solve in zip(groups, solvers, strict=True):
-            y = solve(np.vstack([x[0][:, some], turned[None, some]])[: p + on])
+        theta, turned = zeros(x[0].shape, S), x[1] @ V
+        for some, solve in solvers:
+            y = solve(_stacked(x[0][:, some], turned[some])[: p + on])
             theta[:, some] = y[:p]
             turned[some] = y[p] if on else 0.0
         rest = (x[1] - V @ (V.T @ x[1])) / (S[p, p] + _FLOOR)  # no Theta reaches these
@@ -174,9 +196,9 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
     return invert_mixed
 
 
-def _dot(x: Pair, y: Pair) -> float:
-    return float(np.sum(x[0] * y[0]) + x[1] @ y[1])
+def _dot(x: Pair, y: Pair) -> Any:
+    return (x[0] * y[0]).sum() + x[1] @ y[1]
 
 
-def _sum(x: Pair, t: float, y: Pair) -> Pair:
+def _sum(x: Pair, t: Any, y: Pair) -> Pair:
     return x[0] + t * y[0], x[1] + t * y[1]

@@ -13,10 +13,13 @@ from below (3.12), so P - D bounds how far a solution is above it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from .._numerics.namespace import is_tensor, namespace, positions
 from ..losses import Loss
+from ..rows import to_host
 from .design import Design
 
 __all__ = ["Problem", "balanced"]
@@ -24,27 +27,27 @@ __all__ = ["Problem", "balanced"]
 
 @dataclass
 class Problem:
-    """What is minimised.
+    """What is minimised. Arrays are NumPy's, or tensors on the card where Z is.
 
     Attributes
     ----------
     Z : Design, shape (n, p)
-    Y : ndarray of shape (n, d)
-    weights : ndarray of shape (n,)
+    Y : array of shape (n, d)
+    weights : array of shape (n,)
         Summing to one.
     loss : Loss
     alpha : float
-    root : ndarray of shape (r, d), optional
+    root : array of shape (r, d), optional
         A, with orthogonal rows and A'A = M; None is the identity.
     fit_intercept : bool
     """
 
     Z: Design
-    Y: np.ndarray
-    weights: np.ndarray
+    Y: Any
+    weights: Any
     loss: Loss
     alpha: float
-    root: np.ndarray | None = None
+    root: Any | None = None
     fit_intercept: bool = False
 
     @property
@@ -52,49 +55,75 @@ class Problem:
         """Shape of Theta."""
         return self.Z.shape[1], self.Y.shape[1] if self.root is None else len(self.root)
 
-    def mix(self, B: np.ndarray) -> np.ndarray:
+    def mix(self, B: Any) -> Any:
         """Return B A."""
         return B if self.root is None else B @ self.root
 
-    def unmix(self, B: np.ndarray) -> np.ndarray:
+    def unmix(self, B: Any) -> Any:
         """Return B A'."""
         return B if self.root is None else B @ self.root.T
 
-    def predict(self, theta: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    def predict(self, theta: Any, intercept: Any) -> Any:
         """Return F = Z Theta A + b."""
         return self.mix(self.Z.product(theta)) + intercept
 
-    def primal(self, theta: np.ndarray, F: np.ndarray) -> float:
+    def primal(self, theta: Any, F: Any) -> float:
         """Return P, given F."""
         loss = self.weights @ self.loss.value(F, self.Y)
-        return float(loss + 0.5 * self.alpha * np.sum(theta * theta))
+        return float(loss + 0.5 * self.alpha * (theta * theta).sum())
 
-    def pull(self, G: np.ndarray) -> np.ndarray:
+    def pull(self, G: Any) -> Any:
         """Return sum_i c_i z_i g_i' A', the gradient of sum_i c_i <g_i, f_i> in Theta."""
         return self.unmix(self.Z.adjoint(self.weights[:, None] * G))
 
-    def dual(self, G: np.ndarray, R: np.ndarray | None = None) -> float:
+    def dual(self, G: Any, R: Any | None = None) -> float:
         """Return D of any G in the domain of the conjugate; R = pull(G), where it is known."""
         if self.fit_intercept:
             G, R = balanced(G, self.weights), None
         R = self.pull(G) if R is None else R
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
-        return float(-conjugate - 0.5 * np.sum(R * R) / self.alpha)
+        return float(-conjugate - 0.5 * (R * R).sum() / self.alpha)
 
-    def take(self, index: np.ndarray) -> Problem:
+    def check(self) -> None:
+        """Raise if the loss, which a user may have written, does not take the arrays of Y."""
+        Y = self.Y[:2]
+        if not is_tensor(Y):
+            return
+        host = to_host(Y)
+        try:
+            found = self.loss.value(0.5 * Y, Y), self.loss.conjugate(0.0 * Y, Y)
+            expected = self.loss.value(0.5 * host, host), self.loss.conjugate(0.0 * host, host)
+            same = all(
+                np.allclose(to_host(a), b, rtol=1e-6) for a, b in zip(found, expected, strict=True)
+            )
+        except Exception as error:
+            raise _not_there(self.loss, Y.device) from error
+        if not same:
+            raise _not_there(self.loss, Y.device)
+
+    def take(self, index: Any) -> Problem:
         """Return the problem of some of the rows."""
+        index = positions(index, self.Y)
         weights = self.weights[index] / self.weights[index].sum()
         return replace(self, Z=self.Z.take(index), Y=self.Y[index], weights=weights)
 
 
-def balanced(G: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _not_there(loss: Loss, device: Any) -> ValueError:
+    return ValueError(
+        f"loss={loss!r} does not run on {device}: write its formulas with the functions of "
+        "skout.kernels.namespace, which NumPy and PyTorch share, or compute on the CPU."
+    )
+
+
+def balanced(G: Any, weights: Any) -> Any:
     """Scale the positive or the negative entries of each column down until its sum is zero.
 
     The domains of the conjugates contain 0 and, with a point, all that lie between it and 0.
     """
-    up = weights @ np.maximum(G, 0.0)
-    down = weights @ np.maximum(-G, 0.0)
-    least = np.minimum(up, down)
-    shrink_up = np.divide(least, up, out=np.ones_like(up), where=up > 0.0)
-    shrink_down = np.divide(least, down, out=np.ones_like(up), where=down > 0.0)
-    return np.where(G > 0.0, G * shrink_up, G * shrink_down)
+    xp = namespace(G)
+    up, down = weights @ xp.clip(G, 0.0, None), weights @ xp.clip(-G, 0.0, None)
+    least = xp.minimum(up, down)
+    shrink_up, shrink_down = (
+        xp.where(part > 0.0, least, 1.0) / xp.where(part > 0.0, part, 1.0) for part in (up, down)
+    )
+    return xp.where(G > 0.0, G * shrink_up, G * shrink_down)
