@@ -2,6 +2,11 @@
 
 import os
 
+# Workers of `pytest -n` share the cores: more threads than one each only wait for each other.
+# Before NumPy is imported, and for the processes that tests start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 

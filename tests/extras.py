@@ -1,10 +1,14 @@
-"""Libraries that only some tests of a module need: ``pd = extra("pandas")``, not ``import pandas``.
+"""What several modules of tests need.
+
+Libraries that only some tests of a module need: ``pd = extra("pandas")``, not ``import pandas``.
 
 Without the library the tests that use it are skipped, and the others of the module run.
 """
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import pytest
@@ -32,3 +36,15 @@ def extra(name: str) -> Any:
         if error.name != name.split(".")[0]:
             raise  # it is installed and broken
         return Missing(name)
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond some bytes, as on a full disk."""
+    resource = pytest.importorskip("resource")  # of Unix
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -601,7 +601,8 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
 @pytest.mark.skipif(not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set")
 def test_bibtex_in_csv_has_the_f1_of_python(tmp_path, call):
     data = load_multilabel("bibtex")
-    for name, (inputs, outputs) in (("train", data.train), ("test", data.test)):
+    train, test = ([part[:1500] for part in parts] for parts in (data.train, data.test))
+    for name, (inputs, outputs) in (("train", train), ("test", test)):
         bits = np.asarray(outputs.toarray() if hasattr(outputs, "toarray") else outputs)
         dense = np.asarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs)
         names = [f"word{j}" for j in range(dense.shape[1])]
@@ -617,7 +618,7 @@ def test_bibtex_in_csv_has_the_f1_of_python(tmp_path, call):
         output_sketch=PSparsified(100),
         alpha=3e-5,
         random_state=0,
-    ).fit(*data.train)
+    ).fit(*train)
     model = tmp_path / "model.skout"
     words = ["--target", "labels", "--output", "label_sets", "--input-kernel", "gaussian:0.00926"]
     words += ["--output-kernel", "f1", "--input-sketch", "subsample:300"]
@@ -625,6 +626,6 @@ def test_bibtex_in_csv_has_the_f1_of_python(tmp_path, call):
     assert call("fit", tmp_path / "train.csv", *words)[0] == 0
     code, out, _ = call("evaluate", model, tmp_path / "test.csv", "--json")
     assert code == 0
-    f1 = example_f1(data.test[1], expected.predict(data.test[0]))
+    f1 = example_f1(test[1], expected.predict(test[0]))
     assert f1 > 0.35
     assert json.loads(out)["metrics"]["example_f1"] == pytest.approx(f1, abs=1e-12)

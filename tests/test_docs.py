@@ -1,5 +1,6 @@
 """The site: its pages name what exists, all that is public is in the reference, links work."""
 
+import functools
 import importlib
 import importlib.util
 import re
@@ -47,6 +48,7 @@ def load(module: str):
     return importlib.import_module(module)
 
 
+@functools.cache
 def reference() -> set[object]:
     """Return the objects that the API reference lists."""
     text = (DOCS / "api.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 `python tests/test_matrix.py` writes the table of docs/sources.md from the cells tested here.
 """
 
+import functools
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -251,6 +252,12 @@ def fitted(name, source, folder, *, weighted=False):
     return (model.fit(data) if targets is None else model.fit(data, targets, **options)), data
 
 
+@functools.cache
+def in_memory(name, weighted=False):
+    """The model to compare with, fitted once for all sources."""
+    return fitted(name, "memory", None, weighted=weighted)[0]
+
+
 def answers(model, data):
     """What a fitted model says of rows, here, whatever they are."""
     if isinstance(model, KernelBasis):
@@ -285,7 +292,7 @@ def test_same_model_as_in_memory(name, source, tmp_path):
         with pytest.raises(ValueError, match=FORBIDDEN[name, source]):
             fitted(name, source, tmp_path)
         return
-    expected, _ = fitted(name, "memory", tmp_path)
+    expected = in_memory(name)
     model, data = fitted(name, source, tmp_path)
     compare(answers(model, X[:20]), answers(expected, X[:20]))
     if not isinstance(data, Blocks):
@@ -305,12 +312,11 @@ WEIGHTED = [(name, source) for name, source in CELLS if ESTIMATORS[name][2]]
     [cell for cell in WEIGHTED if cell not in FORBIDDEN and "memory" not in cell],
 )
 def test_weights_count_as_in_memory(name, source, tmp_path):
-    expected, _ = fitted(name, "memory", tmp_path, weighted=True)
+    expected = in_memory(name, weighted=True)
     model, _ = fitted(name, source, tmp_path, weighted=True)
     compare(answers(model, X[:20]), answers(expected, X[:20]))
-    plain, _ = fitted(name, "memory", tmp_path)
     with pytest.raises(AssertionError):
-        compare(answers(plain, X[:20]), answers(expected, X[:20]))
+        compare(answers(in_memory(name), X[:20]), answers(expected, X[:20]))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
