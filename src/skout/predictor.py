@@ -22,18 +22,18 @@ from .basis import KernelBasis
 from .decoding import EmbeddedPool, as_decoder
 from .decoding.base import able
 from .decoding.outputs import fit_outputs, plain_outputs
-from .decoding.predicting import ObjectPredictor
+from .decoding.predicting import ObjectPredictor, predicted
 from .decoding.shards import decode, rank
 from .kernels import as_kernel
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
-from .rows import check_pair, is_lazy, source, to_host, unpacked
+from .rows import check_pair, is_lazy, unpacked
 from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
 
-def _as_basis(spec: Any) -> Any:
+def as_basis(spec: Any) -> Any:
     """Return a fresh basis from a basis, or the exact one of a kernel or its name."""
     if hasattr(spec, "fit_transform"):
         return clone(spec)
@@ -76,7 +76,7 @@ class StructuredPredictor(ObjectPredictor):
     """
 
     _inner = "regressor"
-    _by_name: ClassVar[dict[str, Any]] = {"output_basis": _as_basis, "decoder": as_decoder}
+    _by_name: ClassVar[dict[str, Any]] = {"output_basis": as_basis, "decoder": as_decoder}
 
     def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
         self.regressor = regressor
@@ -108,7 +108,7 @@ class StructuredPredictor(ObjectPredictor):
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        basis, decoder = _as_basis(self.output_basis), as_decoder(self.decoder)
+        basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
         if Y is None:
@@ -159,10 +159,7 @@ class StructuredPredictor(ObjectPredictor):
         F : ndarray of shape (n, p)
         """
         check_is_fitted(self)
-        if not getattr(self.regressor_, "takes_sources", False):
-            X = source(X).all_for(self.regressor_)
-        F = to_host(self.regressor_.predict(X))
-        return F[:, None] if F.ndim == 1 else F
+        return predicted(self.regressor_, X)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
         """Predict an object for each row of X.

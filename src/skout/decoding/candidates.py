@@ -276,7 +276,7 @@ class CandidateDecoder(Decoder):
         else:
             out[:, :p] = coordinates
         for some in row_slices(len(out), _DIAGONAL):
-            out[some, p] = -self.basis_.kernel_.diag(rows.take(some))
+            out[some, p] = -self.basis_._norms(rows.take(some), out[some, :p])
         return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import Rows, n_rows, row_keys, take
@@ -19,7 +20,13 @@ from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, limits, to_host
 from ..sketches import as_sketch, sketch_size
 
-__all__ = ["FittedOutputs", "PendingOutputs", "fit_outputs", "plain_outputs"]
+__all__ = [
+    "FittedOutputs",
+    "PendingOutputs",
+    "fit_outputs",
+    "plain_outputs",
+    "same_candidates",
+]
 
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
@@ -141,6 +148,17 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     else:
         targets = basis._training_coordinates(rows)
     return FittedOutputs(basis, outputs, rows, targets, positions)
+
+
+def same_candidates(decoder: Any, basis: Any) -> Any:
+    """Return a decoder like a fitted one of candidates, with its default pool, in another basis."""
+    fresh = clone(decoder)
+    if decoder.pending is not None:
+        return fresh.fit(basis, decoder.pending)
+    if hasattr(decoder, "pool_"):
+        return fresh.fit(basis, decoder.pool_)
+    fresh.fit(basis, take(basis.landmarks_, slice(0, 1))).drop_pool(_MOST_OUTPUTS)
+    return fresh
 
 
 def _is_large(basis: KernelBasis, n: int) -> bool:

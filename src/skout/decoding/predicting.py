@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._estimators import PartsByName
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import score_objects
+from ..rows import source, to_host
 
-__all__ = ["ObjectPredictor", "split_pipeline"]
+__all__ = ["ObjectPredictor", "predicted", "split_pipeline"]
 
 
 class ObjectPredictor(PartsByName):
@@ -90,6 +91,14 @@ class ObjectPredictor(PartsByName):
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, if the estimator inside saw any."""
         return self._fitted_inner().feature_names_in_
+
+
+def predicted(regressor: Any, X: Any) -> Any:
+    """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
+    if not getattr(regressor, "takes_sources", False):
+        X = source(X).all_for(regressor)
+    F = to_host(regressor.predict(X))
+    return F[:, None] if F.ndim == 1 else F
 
 
 def split_pipeline(model: Any, who: str) -> tuple[Pipeline | None, Any]:

@@ -24,6 +24,7 @@ from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
+from ..predictors.joint import JointBasis, JointRegressor
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -104,7 +105,7 @@ CLASSES: dict[str, type] = ByName(
         *_public_classes(),
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
-        *(Graph, KnownRows, Moments, PartlyWhitened),  # parts of fitted models
+        *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
     ]
 )
 

@@ -1,7 +1,8 @@
-"""What wraps a predictor: ensembles, prediction sets, candidates without hubs."""
+"""What wraps a predictor: ensembles, two ways, prediction sets, candidates without hubs."""
 
 from .conformal import ConformalSets
 from .ensemble import Ensemble
 from .hubs import without_hubs
+from .twoway import TwoWay
 
-__all__ = ["ConformalSets", "Ensemble", "without_hubs"]
+__all__ = ["ConformalSets", "Ensemble", "TwoWay", "without_hubs"]

@@ -23,6 +23,7 @@ __all__ = [
     "as_lazy_as",
     "blocks_of",
     "broadcast",
+    "by_blocks",
     "compute",
     "from_blocks",
     "has_graph",
@@ -103,6 +104,24 @@ def blocks_of(array: Any) -> tuple[list[Any], Sequence[float]]:
     if not has_graph(array):
         return [array], [len(array)]
     return list(array.to_delayed().ravel()), array.chunks[0]
+
+
+def by_blocks(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the matrix function(*args), block by block of the arguments that lie on a cluster.
+
+    The blocks of these must be those of the first; others are given to each call.
+    """
+    lazy = [arg for arg in args if has_graph(arg)]
+    if not lazy:
+        return function(*args)
+
+    def at(i: int) -> list[Any]:
+        return [blocks_of(arg)[0][i] if has_graph(arg) else arg for arg in args]
+
+    sizes = lazy[0].chunks[0]
+    none = [np.empty((0, *arg.shape[1:])) if has_graph(arg) else arg for arg in args]
+    blocks = [task(function, *at(i)) for i in range(len(sizes))]
+    return from_blocks(blocks, sizes, function(*none).shape[1:], np.dtype(np.float64))
 
 
 def as_lazy_as(found: Any, array: Any) -> Any:

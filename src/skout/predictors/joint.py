@@ -1,0 +1,196 @@
+"""Two ways in one vector: [f(x), z_x(x)] of an input, [z(y), g(y)] of an output.
+
+A backward map f predicts the coordinates z(y) of an output, a forward map g those of the input,
+z_x(x). With s = sqrt(weight) the score of a candidate is one inner product and one norm,
+
+    2 <[f(x), s z_x(x)], [z(c), s g(c)]> - (k(c, c) + weight ||g(c)||^2)
+
+so that a decoder that knows one basis searches both ways.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from .._numerics.arrays import Rows, row_slices
+from ..decoding.outputs import plain_outputs
+from ..decoding.predicting import predicted
+from ..rows import Memory, Source, encoded, source
+from ..rows.tasks import by_blocks
+
+__all__ = ["JointBasis", "JointRegressor"]
+
+# Rows whose coordinates the forward map predicts at a time.
+_ROWS = 2**13
+
+
+class JointBasis(TransformerMixin, BaseEstimator):
+    """Coordinates of outputs by both ways, [z(y), sqrt(weight) g(y)], of fitted parts.
+
+    Parameters
+    ----------
+    outputs : KernelBasis
+        z, fitted on the outputs.
+    regressor : regressor
+        g, fitted on outputs as the kernel encodes them and on the coordinates of inputs.
+    n_forward : int
+        How many these are.
+    weight : float
+        Of the forward way: at 0 the coordinates are z(y), at infinity g(y).
+    cosine : bool
+        Whether g(y) is scaled to a length of 1.
+    """
+
+    def __init__(
+        self, outputs: Any, regressor: Any, n_forward: int, weight: float, cosine: bool
+    ) -> None:
+        self.outputs = outputs
+        self.regressor = regressor
+        self.n_forward = n_forward
+        self.weight = weight
+        self.cosine = cosine
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the outputs."""
+        return self.outputs.kernel_
+
+    @property
+    def landmarks_(self) -> Any:
+        return self.outputs.landmarks_
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.outputs.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.outputs.feature_names_in_
+
+    @property
+    def rank_backward(self) -> int:
+        """How many of the coordinates are the backward way's."""
+        return 0 if np.isinf(self.weight) else self.outputs.rank_
+
+    @property
+    def rank_(self) -> int:
+        return self.rank_backward + (self.n_forward if self.weight > 0.0 else 0)
+
+    def fit(self, Y: Any, y: Any = None) -> JointBasis:
+        """Return self: the parts are fitted."""
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the coordinates of outputs, shape (n, p)."""
+        return self._coordinates(encoded(self, self.kernel_, Y, reset=False))
+
+    def residual(self, Y: Any) -> np.ndarray:
+        """Return what the backward basis cannot see of each output."""
+        return self.outputs.residual(Y)
+
+    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+        out = np.empty((len(rows), self.rank_)) if out is None else out
+        p = self.rank_backward
+        if p:
+            self.outputs._coordinates(rows, out=out[:, :p])
+        if self.weight > 0.0:
+            for some in row_slices(len(rows), _ROWS):
+                G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))
+                out[some, p:] = scaled(G, self.weight, self.cosine)
+        return out
+
+    def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
+        """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
+        p = self.rank_backward
+        if self.weight == 0.0:
+            forward: Any = 0.0
+        elif self.cosine:
+            forward = 1.0 if np.isinf(self.weight) else self.weight
+        else:
+            forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
+        own = self.outputs._norms(rows, coordinates[:, :p]) if p else np.zeros(len(coordinates))
+        return own + forward
+
+
+class JointRegressor(BaseEstimator):
+    """Predictions for both ways, [f(x), sqrt(weight) z_x(x)], of fitted parts.
+
+    A clone can be fitted on other rows, with the same coordinates of inputs.
+
+    Parameters
+    ----------
+    regressor : regressor
+        f.
+    inputs : KernelBasis
+        z_x, fitted on the inputs.
+    weight, cosine
+        As in `JointBasis`.
+    """
+
+    #: rows may be sources, see `skout.rows`
+    takes_sources = True
+
+    def __init__(self, regressor: Any, inputs: Any, weight: float, cosine: bool) -> None:
+        self.regressor = regressor
+        self.inputs = inputs
+        self.weight = weight
+        self.cosine = cosine
+
+    def __sklearn_clone__(self) -> JointRegressor:
+        return JointRegressor(clone(self.regressor), self.inputs, self.weight, self.cosine)
+
+    @property
+    def uses_residual(self) -> bool:
+        return getattr(self.regressor, "uses_residual", False)
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.regressor.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.regressor.feature_names_in_
+
+    def fit(self, X: Any, T: np.ndarray, **fit_params: Any) -> JointRegressor:
+        """Fit the backward map on the coordinates of `JointBasis`, shape (n, p)."""
+        if np.isinf(self.weight):
+            return self
+        n_forward = self.inputs.rank_ if self.weight > 0.0 else 0
+        T = np.reshape(T, (len(T), -1))
+        T = T[:, : T.shape[1] - n_forward]
+        own = X if getattr(self.regressor, "takes_sources", False) else source(X).here()
+        self.regressor.fit(own, T[:, 0] if T.shape[1] == 1 else T, **fit_params)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions, shape (n, p); for dask collections a dask array."""
+        parts = []
+        if np.isfinite(self.weight):
+            parts.append(predicted(self.regressor, X))
+        if self.weight > 0.0:
+            Z = self.inputs.transform(plain_outputs(X, "X"))
+            parts.append(by_blocks(scaled, Z, self.weight, self.cosine))
+        return parts[0] if len(parts) == 1 else by_blocks(_beside, *parts)
+
+
+def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
+    """Return sqrt(weight) Z, its rows of length 1 before if `cosine`; infinity counts as 1."""
+    factor = 1.0 if np.isinf(weight) else np.sqrt(weight)
+    if not cosine:
+        return factor * Z
+    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    return factor * Z / np.maximum(lengths, np.finfo(np.float64).tiny)
+
+
+def _beside(*parts: np.ndarray) -> np.ndarray:
+    return np.hstack(parts)
+
+
+def _as_inputs(regressor: Any, rows: Any) -> Any:
+    """Return encoded outputs as inputs: regressors of others want packed bits as an array."""
+    if getattr(regressor, "takes_sources", False):
+        return Memory(rows)
+    return np.asarray(rows) if isinstance(rows, Rows) and rows.ndim == 2 else rows

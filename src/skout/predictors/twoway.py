@@ -1,0 +1,235 @@
+"""Two ways: which output does the input ask for, and which output would have made the input?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+
+from .._numerics.arrays import n_rows
+from .._numerics.validation import check_choice, spawn_seed
+from ..decoding import as_decoder
+from ..decoding.base import able
+from ..decoding.outputs import plain_outputs
+from ..kernels import as_kernel
+from ..predictor import StructuredPredictor, as_basis
+from ..rows import check_pair, source
+from ..sketches import as_sketch
+from .weighing import NORMALISATIONS, Ways, choose_weight
+
+__all__ = ["TwoWay"]
+
+
+class TwoWay(StructuredPredictor):
+    """Score candidates by a backward and by a forward model, in one search.
+
+    The backward model predicts the coordinates f(x) of the output; the forward model learns from
+    an output c the coordinates g(c) of the *input*, and asks whether c would have made x. With
+    the coordinates z of the output kernel and z_x of the input kernel, a candidate scores
+
+        2 <f(x), z(c)> - k(c, c) + weight (2 <g(c), z_x(x)> - ||g(c)||^2)
+
+    or, by cosines, weight (2 cos(g(c), z_x(x)) - 1) in the second part. Both are inner products of
+    vectors that lie side by side, so all that searches candidates works: pools on disk, indices,
+    clusters, cards, prices for hubs, prediction sets. It is the fusion of IOKR and IOKRreverse of
+    Brouard et al. (2019) with sketches, where a candidate takes two short vectors, not n kernel
+    values.
+
+    Parameters
+    ----------
+    backward : StructuredPredictor
+        From inputs to outputs, for instance `sisokr(...)`; its decoder must rank candidates.
+    forward : StructuredPredictor, optional
+        From outputs to inputs: its regressor takes outputs, as the output kernel of `backward`
+        encodes them, and its output basis takes inputs; a decoder is not used. None is the
+        backward model turned round: its kernels and its regressor, both sides sketched.
+    weight : "cv" or float, default "cv"
+        Of the forward way: 0 is the backward model alone, infinity the forward one. "cv" chooses
+        it in cross-validation by the metric, 0 and infinity among others.
+    normalisation : "distance", "cosine" or None, default None
+        How forward predictions of different lengths compare. None chooses it with the weight, and
+        is "distance" where the weight is a number.
+    scoring : None, str or callable, default None
+        What "cv" maximises, as in `score`: with a set of candidates for each row the mean
+        reciprocal rank of the truth, else the metric of the kind of outputs.
+    cv : int, default 5
+        Number of folds.
+    random_state : None, int or Generator
+        Seed of the folds.
+
+    Attributes
+    ----------
+    weight_, normalisation_
+        Those in use.
+    cv_results_ : dict of arrays
+        "weight", "normalisation" and "score" of what was tried, where something was to choose.
+    regressor_, output_basis_, decoder_
+        The fitted parts: both ways in one vector.
+
+    References
+    ----------
+    C. Brouard, A. Bassé, F. d'Alché-Buc, J. Rousu. Improved small molecule identification through
+    learning combinations of kernel regression models. Metabolites, 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skout import TwoWay, sisokr
+    >>> images = load_digits(n_class=5).data / 16.0
+    >>> upper, lower = images[:, :32], images[:, 32:]
+    >>> model = TwoWay(sisokr("gaussian", "gaussian", random_state=0), cv=2, random_state=0)
+    >>> model = model.fit(upper[:500], lower[:500])
+    >>> model.predict(upper[500:]).shape
+    (401, 32)
+    """
+
+    _inner = "backward"
+    _by_name: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        backward: Any,
+        forward: Any = None,
+        weight: Any = "cv",
+        *,
+        normalisation: str | None = None,
+        scoring: Any = None,
+        cv: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.backward = backward
+        self.forward = forward
+        self.weight = weight
+        self.normalisation = normalisation
+        self.scoring = scoring
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+    ) -> TwoWay:
+        """Fit both ways, after their weight is chosen on parts of the data.
+
+        Parameters
+        ----------
+        X : what the backward model takes, n rows, or Blocks
+            A weight can be chosen where rows can be taken by number: not from Blocks.
+        Y : objects, n of them
+            None if X are Blocks.
+        groups : sequence of n labels, optional
+            Rows of one label stay in one fold, such as the spectra of a molecule; also where the
+            regressors choose their alpha.
+        candidates : objects, CandidateSets or list of lists, optional
+            What held-out rows choose from where the weight is chosen: as it will be at
+            prediction, so sets have one for each row of X. Default the distinct outputs of the
+            rows that the fold was fitted on; of all rows if the metric is a rank.
+        **fit_params
+            Passed to both models' fit, e.g. sample_weight; with scikit-learn's metadata routing,
+            those that the backward model requests.
+
+        Returns
+        -------
+        self : TwoWay
+        """
+        if _routing_enabled():
+            fit_params = process_routing(self, "fit", **fit_params).backward.fit
+        self._check()
+        basis = as_basis(self.backward.output_basis)
+        X, Y, fit_params = self.backward._opened(X, Y, fit_params, basis)
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
+        check_pair(X, plain_outputs(Y))
+        ways = self._ways(X, Y, groups, fit_params)
+        weight, normalisation, results = self.weight, self.normalisation or "distance", None
+        if weight == "cv":
+            results = self._choose(ways, X, Y, candidates)
+            best = int(np.argmax(results["score"]))
+            weight, normalisation = (results[name][best] for name in ("weight", "normalisation"))
+        ways = ways if weight > 0.0 else replace(ways, forward=None)
+        parts = ways.fitted(X, Y).joint(float(weight), normalisation == "cosine")
+        # together, once all are fitted: a fit that fails changes nothing
+        self.regressor_, self.output_basis_, self.decoder_ = parts
+        self.weight_, self.normalisation_ = float(weight), str(normalisation)
+        self.__dict__.pop("cv_results_", None)
+        if results is not None:
+            self.cv_results_ = results
+        return self
+
+    def _check(self) -> None:
+        """Check the parameters."""
+        weight = self.weight
+        if weight != "cv" and not (isinstance(weight, Real) and weight >= 0.0):
+            raise ValueError(f'weight must be "cv" or a number >= 0. Got {weight!r} instead.')
+        if self.normalisation is not None:
+            check_choice(self.normalisation, "normalisation", NORMALISATIONS)
+        for name in ("backward", "forward"):
+            model = getattr(self, name)
+            if name == "forward" and model is None:
+                continue
+            if not (hasattr(model, "regressor") and hasattr(model, "output_basis")):
+                raise TypeError(
+                    f"{name} must be a StructuredPredictor, such as sisokr(...) makes. Got "
+                    f"{type(model).__name__} instead."
+                )
+        able(as_decoder(self.backward.decoder), "embed", "queries", "without_pool", by="TwoWay")
+
+    def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
+        """Return the models with what their fits need, after a look at the first rows."""
+        forward = self.forward
+        if forward is None:
+            forward = turned_round(self.backward)
+        if groups is not None:
+            groups = np.asarray(groups)
+            if groups.shape != (n_rows(X),):
+                raise ValueError(
+                    f"groups must have one label for each of {n_rows(X)} rows. Got shape "
+                    f"{groups.shape} instead."
+                )
+        ways = Ways(self.backward, forward, groups, fit_params)
+        ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
+        return ways
+
+    def _choose(self, ways: Ways, X: Any, Y: Any, candidates: Any) -> dict[str, np.ndarray]:
+        one = self.normalisation
+        return choose_weight(
+            ways,
+            X,
+            Y,
+            candidates,
+            normalisations=NORMALISATIONS if one is None else (one,),
+            scoring=self.scoring,
+            cv=self.cv,
+            random_state=self.random_state,
+        )
+
+    @property
+    def regressor(self) -> Any:
+        """The regressor of both ways: a clone can be fitted on other rows."""
+        return self.regressor_
+
+    def _seen_outputs(self) -> Any:
+        return self.output_basis_.outputs
+
+
+def turned_round(model: Any) -> StructuredPredictor:
+    """Return the model from outputs to inputs: the kernels change places, and have sketches."""
+    regressor, basis = clone(model.regressor), as_basis(model.output_basis)
+    if not (hasattr(regressor, "kernel") and hasattr(basis, "kernel")):
+        raise TypeError(
+            f"forward=None turns the backward model round, and {type(regressor).__name__} has no "
+            "kernel: give a forward model, for instance sisokr(output_kernel, input_kernel)."
+        )
+    seed = getattr(regressor, "random_state", None)
+    inputs = clone(basis).set_params(
+        kernel=as_kernel(regressor.kernel),
+        sketch=as_sketch(getattr(regressor, "sketch", None) or "subsample"),
+        random_state=spawn_seed(seed),
+    )
+    regressor.set_params(kernel=as_kernel(basis.kernel), sketch=basis.sketch or "subsample")
+    if hasattr(regressor, "checkpoint"):
+        regressor.set_params(checkpoint=None)
+    return StructuredPredictor(regressor, inputs)

@@ -1,0 +1,344 @@
+"""Both ways fitted, and how much the forward one counts: chosen on rows that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from .._numerics.arrays import n_rows, row_slices, take
+from .._numerics.validation import check_number, check_rng
+from ..decoding import CandidateSets, EmbeddedPool
+from ..decoding.base import Decoder
+from ..decoding.outputs import plain_outputs, same_candidates
+from ..decoding.pools import taken, truth_in
+from ..decoding.recognise import are_lists
+from ..kernels import as_kernel
+from ..metrics.scoring import score_objects
+from ..rows import Source, source
+from .joint import JointBasis, JointRegressor
+
+__all__ = ["NORMALISATIONS", "Ways", "choose_weight"]
+
+NORMALISATIONS = ("distance", "cosine")
+
+# Weights that are tried, as multiples of the one that makes both scores vary equally.
+_MULTIPLES = 2.0 ** np.arange(-4, 5)
+# Rows that a weight is chosen on, and held-out rows of a fold that are scored, at most.
+_MOST_ROWS, _MOST_SCORED = 50_000, 5_000
+# Scores that are held at a time, and differences of scores, relative to them, that are rounding.
+_SCORES, _TIE = 2**22, 1e-10
+# Queries that the spread of scores is taken from.
+_SPREADS = 500
+
+_RECIPROCAL = "mean_reciprocal_rank"
+
+
+class _NoDecoder(Decoder):
+    """In the forward model, which is asked for coordinates only."""
+
+    takes_rows = True
+
+    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> _NoDecoder:
+        return self
+
+    def drop_pool(self, limit: int) -> None:
+        return None
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        raise TypeError("The forward model predicts coordinates only.")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """A backward and a forward model, to be fitted on some rows; None is none."""
+
+    backward: Any
+    forward: Any
+    groups: np.ndarray | None
+    fit_params: dict[str, Any]
+
+    def fitted(self, X: Any, Y: Any) -> FittedWays:
+        """Fit both on all rows."""
+        backward = _fitted(self.backward, X, Y, self.groups, self.fit_params)
+        if self.forward is None:
+            return FittedWays(backward, None)
+        forward = clone(self.forward).set_params(decoder=_NoDecoder())
+        outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
+        return FittedWays(backward, _fitted(forward, outputs, inputs, self.groups, self.fit_params))
+
+    def encoded(self, objects: Any) -> Any:
+        """Return outputs as the output kernel encodes them."""
+        basis = self.backward.output_basis
+        return as_kernel(getattr(basis, "kernel", basis)).encode(objects)
+
+    def check(self, X: Any, Y: Any) -> None:
+        """Raise where the forward model does not take some of the outputs, or of the inputs."""
+        regressor, basis = self.forward.regressor, self.forward.output_basis
+        with _blamed("forward must take outputs, as the output kernel of backward encodes them."):
+            if hasattr(regressor, "kernel"):
+                as_kernel(regressor.kernel).encode(self.encoded(Y))
+        with _blamed("forward must predict coordinates of inputs: its output basis takes X."):
+            as_kernel(getattr(basis, "kernel", basis)).encode(X)
+
+    def of(self, rows: np.ndarray, n: int) -> Ways:
+        """Return the ways for some of n rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        params = {
+            name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
+            for name, value in self.fit_params.items()
+        }
+        return replace(self, groups=groups, fit_params=params)
+
+
+@contextmanager
+def _blamed(what: str) -> Iterator[None]:
+    """Let errors say first which argument is wrong."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what} {error}") from error
+
+
+def _fitted(model: Any, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Any:
+    """Fit a model; one that chooses its alpha keeps groups in one fold."""
+    cv = model.get_params().get("regressor__cv")
+    chooses = np.ndim(model.get_params().get("regressor__alpha", 0.0)) > 0
+    if groups is None or not chooses or not isinstance(cv, Integral):
+        return clone(model).fit(X, Y, **fit_params)
+    splits = list(folds_of(int(cv), len(groups), groups, np.random.default_rng(0)))
+    model = clone(model).set_params(regressor__cv=splits).fit(X, Y, **fit_params)
+    for part in (model.regressor, model.regressor_):
+        part.set_params(cv=cv)  # a model need not carry its folds
+    return model
+
+
+@dataclass(frozen=True)
+class FittedWays:
+    """Both models, fitted on the same rows."""
+
+    backward: Any
+    forward: Any
+
+    def joint(self, weight: float, cosine: bool) -> tuple[JointRegressor, JointBasis, Any]:
+        """Return regressor, basis and decoder of both ways together."""
+        back, ahead = self.backward, self.forward
+        inputs = None if ahead is None else ahead.output_basis_
+        regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
+        basis = JointBasis(
+            back.output_basis_,
+            None if ahead is None else ahead.regressor_,
+            0 if inputs is None else inputs.rank_,
+            weight,
+            cosine,
+        )
+        return regressor, basis, same_candidates(back.decoder_, basis)
+
+
+# Choosing ----------------------------------------------------------------------------------------
+
+
+def choose_weight(
+    ways: Ways,
+    X: Any,
+    Y: Any,
+    candidates: Any,
+    *,
+    normalisations: tuple[str, ...],
+    scoring: Any,
+    cv: int,
+    random_state: Any,
+) -> dict[str, np.ndarray]:
+    """Return "weight", "normalisation" and "score", out of fold, of what was tried.
+
+    Parameters
+    ----------
+    ways : Ways
+    X, Y : rows and objects, n of each
+    candidates : objects, CandidateSets or list of lists, optional
+    normalisations : tuple of str
+    scoring : None, str or callable
+    cv : int
+    random_state : None, int or Generator
+    """
+    rng, n = check_rng(random_state), n_rows(X)
+    inputs, outputs = source(X), source(plain_outputs(Y))
+    candidates = _checked(candidates, ways, outputs, n)
+    rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
+    groups = None if ways.groups is None else ways.groups[rows]
+    options: list[Option] = []
+    total, count = np.zeros(1), 0
+    for train, test in folds_of(cv, len(rows), groups, rng):
+        train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
+        found = ways.of(train, n).fitted(inputs.take(train), outputs.take(train))
+        regressor, basis, decoder = found.joint(1.0, False)
+        pool = decoder.embed(_held_out(candidates, test, scoring, outputs)).distinct()
+        scores = _Scores(pool, basis, regressor.predict(inputs.take(test)))
+        options = options or _options(scores, normalisations)
+        total = total + len(test) * _judged(scores, options, scoring, decoder, outputs.take(test))
+        count += len(test)
+    return {
+        "weight": np.array([one.weight for one in options]),
+        "normalisation": np.array([one.normalisation for one in options]),
+        "score": total / count,
+    }
+
+
+def folds_of(
+    cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield training and test rows of each fold; groups stay together."""
+    from sklearn.model_selection import GroupKFold, KFold  # slow to import
+
+    check_number(cv, "cv", low=2, integer=True)
+    n_parts = n if groups is None else len(np.unique(groups))
+    if n_parts < cv:
+        what = "rows" if groups is None else "groups"
+        raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
+    kind = KFold if groups is None else GroupKFold
+    folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+    yield from folds.split(np.zeros((n, 1)), groups=groups)
+
+
+def _checked(candidates: Any, ways: Ways, outputs: Source, n: int) -> Any:
+    """Return candidates, lists of lists as sets: one for each row."""
+    if isinstance(candidates, EmbeddedPool):
+        raise TypeError(
+            "candidates must be objects where a weight is chosen: each fold embeds them. Give "
+            "pool.objects."
+        )
+    if candidates is not None and are_lists(candidates, ways.encoded(outputs.take(slice(0, 1)))):
+        candidates = CandidateSets.from_lists(candidates)
+    if isinstance(candidates, CandidateSets) and len(candidates) != n:
+        raise ValueError(
+            f"candidates must have one set for each row. Got {len(candidates)} sets for {n} rows "
+            "instead."
+        )
+    return candidates
+
+
+def _held_out(candidates: Any, rows: np.ndarray, scoring: Any, outputs: Source) -> Any:
+    """Return the candidates of held-out rows."""
+    if isinstance(candidates, CandidateSets):
+        parts = [candidates.positions(i) for i in rows]
+        indptr = np.cumsum([0, *map(len, parts)])
+        return CandidateSets(candidates.pool, indptr, np.concatenate(parts))
+    if candidates is None and scoring == _RECIPROCAL:
+        return outputs.here()  # so that the truth is among them
+    return candidates
+
+
+class Option(NamedTuple):
+    """A weight of the forward way, and how its scores are scaled."""
+
+    weight: float
+    normalisation: str
+
+    @property
+    def factors(self) -> tuple[float, float, float]:
+        """What the scores are multiplied by: backward, forward by distance and by cosine."""
+        alone = np.isinf(self.weight)
+        ahead = 1.0 if alone else self.weight
+        by_distance = self.normalisation == "distance"
+        return float(not alone), ahead * by_distance, ahead * (not by_distance)
+
+
+def _options(scores: _Scores, normalisations: tuple[str, ...]) -> list[Option]:
+    """Return what is tried: the backward way alone, the forward way alone, and both."""
+    spreads = scores.spreads()
+    found = [Option(0.0, normalisations[0])]
+    for name in normalisations:
+        own = spreads[1 + NORMALISATIONS.index(name)]
+        unit = 2.0 ** np.round(np.log2(spreads[0] / own)) if min(spreads[0], own) > 0.0 else 1.0
+        found += [Option(float(unit * one), name) for one in (*_MULTIPLES, np.inf)]
+    return found
+
+
+class _Scores:
+    """Scores of the candidates of each query, by each way.
+
+    Parameters
+    ----------
+    pool : EmbeddedPool
+        Of a joint basis with weight 1 and by distance, without copies.
+    basis : JointBasis
+    F : ndarray of shape (n, p)
+        Predicted in that basis.
+    """
+
+    def __init__(self, pool: EmbeddedPool, basis: JointBasis, F: np.ndarray) -> None:
+        p, E = basis.rank_backward, pool.embedding
+        self.pool = pool
+        self.f, self.zx = F[:, :p], F[:, p:]
+        self.z, self.g = E[:, :p], E[:, p:-1]
+        self.squares = np.einsum("ij,ij->i", self.g, self.g)
+        self.norms = -E[:, -1] - self.squares  # k(c, c)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the distinct candidates of a query, and their scores of shape (3, c)."""
+        if self.pool.is_per_query:
+            members, indptr = self.pool.members, self.pool.objects.indptr
+            for i in range(len(self.f)):
+                own = members[indptr[i] : indptr[i + 1]]
+                yield own, self._of(slice(i, i + 1), own)[:, 0]
+            return
+        everything = np.arange(len(self.z))
+        for some in row_slices(len(self.f), max(1, _SCORES // len(self.z))):
+            for S in self._of(some, slice(None)).swapaxes(0, 1):
+                yield everything, S
+
+    def _of(self, some: slice, own: Any) -> np.ndarray:
+        """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
+        products = self.zx[some] @ self.g[own].T
+        lengths = np.linalg.norm(self.zx[some], axis=1)[:, None] * np.sqrt(self.squares[own])
+        return np.stack(
+            [
+                2.0 * self.f[some] @ self.z[own].T - self.norms[own],
+                2.0 * products - self.squares[own],
+                2.0 * products / np.maximum(lengths, np.finfo(np.float64).tiny) - 1.0,
+            ]
+        )
+
+    def spreads(self) -> np.ndarray:
+        """Return how much each of the scores varies among the candidates of a query, shape (3,)."""
+        return np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
+
+
+def _judged(
+    scores: _Scores, options: list[Option], scoring: Any, decoder: Any, truth: Any
+) -> np.ndarray:
+    """Return how good each option is, on average over the queries."""
+    pool, factors = scores.pool, np.array([one.factors for one in options])
+    by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
+    right = truth_in(pool, decoder, truth, len(scores.f))
+    found = [
+        _reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
+        for t, (own, S) in zip(right, scores, strict=True)
+    ]
+    if by_rank:
+        return np.mean(found, axis=0)
+    basis = decoder.basis_
+    return np.array(
+        [
+            score_objects(
+                scoring, basis.kernel_, basis.landmarks_, truth, taken(pool.pool, pool.first[best])
+            )
+            for best in np.transpose(found)
+        ]
+    )
+
+
+def _reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
+    if not right.any():
+        return np.zeros(len(S))
+    own = S[:, right]
+    slack = _TIE * np.abs(S).max(axis=1, keepdims=True)
+    above, not_below = (own + slack < S).sum(axis=1), (own - slack <= S).sum(axis=1)
+    return 2.0 / (1.0 + above + not_below)  # ties share the mean of their ranks
