@@ -1,5 +1,6 @@
 """Sketches against their definitions: the laws of the draws, and what data-dependent ones find."""
 
+import itertools
 import pickle
 import time
 import tracemalloc
@@ -17,6 +18,7 @@ from skout.decoding import DECODERS
 from skout.kernels import KERNELS, Gaussian, Laplacian, Linear, Matern, Polynomial, as_kernel
 from skout.losses import LOSSES
 from skout.sketches import (
+    OSNAP,
     SKETCHES,
     Accumulation,
     CountSketch,
@@ -734,3 +736,37 @@ def test_pivoted_cholesky_of_repeated_rows(seed):
     )
     assert model.basis_.rank_ == 50
     assert_allclose(model.predict(X), X[:, 0], atol=1e-5)
+
+
+def test_accumulation_with_probabilities_follows_its_definition():
+    # (2.33): entries +-1 / sqrt(t m p_i), rows i drawn with probabilities p
+    p = np.r_[0.5, 0.3, 0.2, np.zeros(37)]
+    draw = Accumulation(40, n_terms=1, probabilities=10 * p).draw(40, np.random.default_rng(0))
+    R = draw.toarray()
+    assert set(draw.indices) == {0, 1, 2}
+    for i in draw.indices:
+        assert_allclose(np.abs(R[:, i][R[:, i] != 0]), 1 / np.sqrt(40 * p[i]))
+    check_sketch(Accumulation(6, 3, probabilities=np.arange(1.0, 31.0)), n=30, n_draws=1000)
+
+
+def test_weighted_rows_without_replacement_are_distinct():
+    p = np.r_[np.zeros(5), np.linspace(1, 5, 15)]
+    draw = SubSample(10, p, replace=False).draw(20, np.random.default_rng(0))
+    assert len(draw.indices) == 10
+    assert draw.indices.min() >= 5
+    assert len(SubSample(18, p, replace=False).draw(20, np.random.default_rng(0)).indices) == 15
+    often = np.zeros(20)
+    for seed in range(300):
+        rows = SubSample(5, p, replace=False).draw(20, np.random.default_rng(seed)).indices
+        often[rows] += 1
+    assert often[19] > 1.5 * often[5]
+
+
+@pytest.mark.parametrize("s", [1, 3, 7])
+def test_osnap_has_so_many_signs_a_column_in_parts_apart(s):
+    R = OSNAP(7, n_signs=s).draw(50, np.random.default_rng(0)).toarray()
+    assert_allclose(np.abs(R[R != 0]), 1 / np.sqrt(s))
+    edges = np.linspace(0, 7, s + 1).astype(int)
+    for low, high in itertools.pairwise(edges):
+        assert_array_equal((R[low:high] != 0).sum(axis=0), 1)
+    assert OSNAP(3, n_signs=9).draw(5, np.random.default_rng(0)).weights.nnz == 15

@@ -21,6 +21,7 @@ from ._numerics.linalg import pivoted_cholesky, ridge_leverage, triangular_inver
 from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 
 __all__ = [
+    "OSNAP",
     "SKETCHES",
     "Accumulation",
     "CountSketch",
@@ -116,6 +117,9 @@ class SubSample(Sketch):
         times counts once, with weight sqrt(r / (m p)). "leverage" draws in proportion to the
         ridge leverage scores, approximated on a uniform pilot sample of `size` rows (Alaoui and
         Mahoney, 2015).
+    replace : bool, default True
+        Whether rows with probabilities are drawn with replacement, so that E[R'R] = I. False gives
+        `size` distinct rows, each with a factor of 1, if so many have positive probabilities.
 
     Examples
     --------
@@ -125,9 +129,12 @@ class SubSample(Sketch):
     (2, 10)
     """
 
-    def __init__(self, size: int | None = None, probabilities: Any = None) -> None:
+    def __init__(
+        self, size: int | None = None, probabilities: Any = None, replace: bool = True
+    ) -> None:
         self.size = size
         self.probabilities = probabilities
+        self.replace = replace
 
     @property
     def needs_gram(self) -> bool:  # type: ignore[override]
@@ -141,6 +148,9 @@ class SubSample(Sketch):
         p = self._probabilities(n, m, rng, gram)
         if m == n:  # as many as there are: all of them
             return Draw(np.arange(n), None, (n, n))
+        if not self.replace:
+            m = min(m, np.count_nonzero(p))
+            return Draw(np.sort(rng.choice(n, m, replace=False, p=p)), None, (m, n))
         index, counts = np.unique(rng.choice(n, m, p=p), return_counts=True)
         return Draw(index, None, (len(index), n), scale=np.sqrt(counts / (m * p[index])))
 
@@ -151,15 +161,20 @@ class SubSample(Sketch):
             check_choice(self.probabilities, "probabilities", ("leverage",))
             scores = _pilot_leverage(_need(gram, self), n, m, rng)
             return scores / scores.sum()
-        with numbers_in(self.probabilities, "probabilities"):
-            p = np.asarray(self.probabilities, dtype=np.float64)
-        if p.shape != (n,) or not np.isfinite(p).all() or p.min() < 0 or p.max() <= 0:
-            raise ValueError(
-                f"probabilities must be {n} non-negative numbers, one a row, with a positive sum. "
-                f"Got an array of shape {p.shape}."
-            )
-        p = p / p.max()  # so that their sum is finite
-        return p / p.sum()
+        return _as_probabilities(self.probabilities, n)
+
+
+def _as_probabilities(given: Any, n: int) -> np.ndarray:
+    """Return n probabilities in proportion to what a user gives."""
+    with numbers_in(given, "probabilities"):
+        p = np.asarray(given, dtype=np.float64)
+    if p.shape != (n,) or not np.isfinite(p).all() or p.min() < 0 or p.max() <= 0:
+        raise ValueError(
+            f"probabilities must be {n} non-negative numbers, one a row, with a positive sum. "
+            f"Got an array of shape {p.shape}."
+        )
+    p = p / p.max()  # so that their sum is finite
+    return p / p.sum()
 
 
 def _pilot_leverage(gram: GramColumns, n: int, m: int, rng: np.random.Generator) -> np.ndarray:
@@ -276,6 +291,8 @@ class Accumulation(Sketch):
         Number of combinations m; default 30 sqrt(n), at most 2000.
     n_terms : int, default 20
         Number of sub-samplings summed: 1 is sub-sampling, many is close to Gaussian.
+    probabilities : array of shape (n,), optional
+        With which rows are drawn; default uniform.
 
     Examples
     --------
@@ -285,16 +302,25 @@ class Accumulation(Sketch):
     4
     """
 
-    def __init__(self, size: int | None = None, n_terms: int = 20) -> None:
+    def __init__(
+        self, size: int | None = None, n_terms: int = 20, probabilities: Any = None
+    ) -> None:
         self.size = size
         self.n_terms = n_terms
+        self.probabilities = probabilities
 
     def draw(self, n: int, rng: np.random.Generator, gram: GramColumns | None = None) -> Draw:
         m = sketch_size(self.size, n)
         t = check_number(self.n_terms, "n_terms", low=1, integer=True)
         rows = np.repeat(np.arange(m), t)
-        columns = rng.integers(0, n, size=m * t)
-        return _mixing_draw(rows, columns, _signs(m * t, rng) * np.sqrt(n / (t * m)), (m, n))
+        # entries sign / sqrt(t m p_i) at rows i that are drawn with probabilities p_i
+        if self.probabilities is None:
+            columns, p = rng.integers(0, n, size=m * t), 1.0 / n
+        else:
+            each = _as_probabilities(self.probabilities, n)
+            columns = rng.choice(n, m * t, p=each)
+            p = each[columns]
+        return _mixing_draw(rows, columns, _signs(m * t, rng) / np.sqrt(t * m * p), (m, n))
 
 
 class CountSketch(Sketch):
@@ -319,6 +345,40 @@ class CountSketch(Sketch):
     def draw(self, n: int, rng: np.random.Generator, gram: GramColumns | None = None) -> Draw:
         m = sketch_size(self.size, n)
         return _mixing_draw(rng.integers(0, m, size=n), np.arange(n), _signs(n, rng), (m, n))
+
+
+class OSNAP(Sketch):
+    """Sparse embedding: each column has some random signs, in rows apart (Nelson, Nguyen, 2013).
+
+    CountSketch is the one with a single sign. Rows are cut into as many parts as there are signs,
+    and each part has one of them.
+
+    Parameters
+    ----------
+    size : int, optional
+        Number of combinations m; default 30 sqrt(n), at most 2000.
+    n_signs : int, default 4
+        Entries of each column, at most m.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.sketches import OSNAP
+    >>> OSNAP(6, n_signs=2).draw(8, np.random.default_rng(0)).weights.nnz
+    16
+    """
+
+    def __init__(self, size: int | None = None, n_signs: int = 4) -> None:
+        self.size = size
+        self.n_signs = n_signs
+
+    def draw(self, n: int, rng: np.random.Generator, gram: GramColumns | None = None) -> Draw:
+        m = sketch_size(self.size, n)
+        s = min(m, check_number(self.n_signs, "n_signs", low=1, integer=True))
+        edges = np.linspace(0, m, s + 1).astype(np.int64)  # of the parts
+        rows = rng.integers(edges[:-1], edges[1:], size=(n, s))  # (n, s), one in each part
+        columns = np.repeat(np.arange(n), s)
+        return _mixing_draw(rows.ravel(), columns, _signs(n * s, rng) / np.sqrt(s), (m, n))
 
 
 class PivotedCholesky(Sketch):
@@ -411,6 +471,7 @@ SKETCHES |= {
     "gaussian": GaussianSketch,
     "accumulation": Accumulation,
     "count_sketch": CountSketch,
+    "osnap": OSNAP,
     "pivoted_cholesky": PivotedCholesky,
 }
 
