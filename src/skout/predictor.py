@@ -19,15 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from ._numerics.inputs import named
 from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
-from .decoding import EmbeddedPool, as_decoder
-from .decoding.base import able
-from .decoding.outputs import fit_outputs, plain_outputs
-from .decoding.predicting import ObjectPredictor, predicted
-from .decoding.shards import decode, rank
+from .decoding import as_decoder
+from .decoding.judging import COORDINATES, DecodedScore, can_be_scored, check_scoring
+from .decoding.outputs import FittedOutputs, fit_outputs, plain_outputs
+from .decoding.predicting import DecodingPredictor, predicted
+from .decoding.shards import decode
 from .kernels import as_kernel
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
-from .rows import check_pair, is_lazy, unpacked
+from .regressors.path import Judge, held_rows, squared_error
+from .rows import check_pair, encoded_weights, is_lazy, unpacked
 from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
@@ -40,7 +41,7 @@ def as_basis(spec: Any) -> Any:
     return KernelBasis(as_kernel(spec))
 
 
-class StructuredPredictor(ObjectPredictor):
+class StructuredPredictor(DecodingPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 
     Parameters
@@ -53,11 +54,20 @@ class StructuredPredictor(ObjectPredictor):
         sketches of equal size take the same rows.
     decoder : decoder, str or None, default None
         From predicted coordinates back to objects; None chooses among candidates.
+    scoring : None, str or callable (Y, predictions) -> float, default None
+        What a sequence of alphas, or the epoch of a network with `validation`, is chosen by: the
+        mean score of predicted objects over the folds of the regressor's `cv`. None is the metric
+        of the kind of output and names are those of `score`; "coordinates" is the regressor's own
+        loss, which costs less and tells less. At most 2,000 held-out rows are looked at.
 
     Attributes
     ----------
     output_basis_, regressor_, decoder_
         The fitted parts.
+    cv_results_ : dict
+        If something was chosen: "alpha", "mean_score", "std_error" (of the mean over the folds),
+        "fold_score", shape (n_splits, n_alphas), and "scoring"; those of the regressor where it
+        chose by itself.
     n_features_in_, feature_names_in_
         Those of the regressor, if it has them.
 
@@ -76,14 +86,20 @@ class StructuredPredictor(ObjectPredictor):
     """
 
     _inner = "regressor"
+    __metadata_request__fit: ClassVar = {"groups": False, "candidates": False}
     _by_name: ClassVar[dict[str, Any]] = {"output_basis": as_basis, "decoder": as_decoder}
 
-    def __init__(self, regressor: Any, output_basis: Any, decoder: Any = None) -> None:
+    def __init__(
+        self, regressor: Any, output_basis: Any, decoder: Any = None, *, scoring: Any = None
+    ) -> None:
         self.regressor = regressor
         self.output_basis = output_basis
         self.decoder = decoder
+        self.scoring = scoring
 
-    def fit(self, X: Any, Y: Any = None, **fit_params: Any) -> StructuredPredictor:
+    def fit(
+        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+    ) -> StructuredPredictor:
         """Fit the output basis, then the regressor on the coordinates, then the decoder.
 
         Parameters
@@ -98,6 +114,13 @@ class StructuredPredictor(ObjectPredictor):
             disk, and both on a cluster where both bases have sketches: dask arrays with equal
             chunks, or lists of delayed blocks. The distinct outputs are looked for on the workers
             when they are first needed as candidates.
+        groups : array of shape (n,), optional
+            Rows of a group, such as spectra of one molecule, are never divided between training
+            and held-out rows.
+        candidates : objects, CandidateSets or list of lists, optional
+            What held-out rows are decoded with, where alpha is chosen: one pool, or one set for
+            each row, as `predict` will get them. Default the outputs of the training rows of the
+            fold.
         **fit_params
             Passed to the regressor's fit, e.g. sample_weight; with scikit-learn's metadata
             routing, those that it requests.
@@ -108,6 +131,7 @@ class StructuredPredictor(ObjectPredictor):
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
+        check_scoring(self.scoring)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
@@ -121,12 +145,48 @@ class StructuredPredictor(ObjectPredictor):
             targets = targets[:, 0]  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
-        regressor = clone(self.regressor)
-        regressor.fit(inputs if lazy else inputs.all_for(regressor), targets, **fit_params)
-        decoder = found.fitted(decoder)
+        regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
+        splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
+        if splits is None:
+            regressor.fit(rows, targets, **fit_params)
+            decoder = found.fitted(decoder)
+        else:
+            decoder = found.fitted(decoder)
+            judge = self._judge(found, decoder, *splits, candidates)
+            regressor.fit_judged(rows, targets, judge, **fit_params)
         # together, once all are fitted: a fit that fails changes nothing
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
+
+    def _splits(
+        self, found: FittedOutputs, inputs: Any, sample_weight: Any, groups: Any
+    ) -> tuple[Any, Any] | None:
+        """Return the splits that something is chosen on and the rows of each that are looked at.
+
+        None where there is nothing to choose, or the regressor does it alone.
+        """
+        if not hasattr(self.regressor, "choice_splits"):
+            return None
+        weights = encoded_weights(sample_weight, inputs)
+        splits = self.regressor.choice_splits(len(inputs), found.objects, weights, groups)
+        if not splits or (self.scoring == COORDINATES and groups is None):
+            return None
+        seed = getattr(self.regressor, "random_state", None)
+        return splits, held_rows(splits, len(inputs), random_state=seed, weights=weights)
+
+    def _judge(
+        self, found: FittedOutputs, decoder: Any, splits: Any, held: Any, candidates: Any
+    ) -> Judge:
+        """Return what the regressor chooses by."""
+        if not can_be_scored(found, self.scoring, candidates):
+            return Judge(splits, held, squared_error(found.targets, held), scoring=COORDINATES)
+        decoded = DecodedScore(found, decoder, self.scoring, splits, held, candidates)
+        return Judge(splits, held, decoded, scoring=decoded.name)
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """The scores that alpha was chosen by."""
+        return self.regressor_.cv_results_
 
     def _opened(self, X: Any, Y: Any, fit_params: Any, basis: Any) -> tuple[Any, Any, Any]:
         """Return X, Y and the parameters of fit: those that Blocks bring, or what was given."""
@@ -179,71 +239,6 @@ class StructuredPredictor(ObjectPredictor):
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rank the candidates of each row of X.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-            Default the distinct training outputs, `decoder_.pool_`.
-        k : int, default 10
-            How many to return.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first. A set of fewer than k
-            candidates is padded with -1.
-        scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
-            them together.
-        """
-        F = self.predict_coordinates(X)
-        return rank(self.decoder_, F, candidates, k)
-
-    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
-        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
-
-        Parameters
-        ----------
-        candidates : objects, CandidateSets or list of lists
-            Arrays may be on disk.
-        path : path, optional
-            A .npy file to write the coordinates to, for more candidates than memory has room for.
-            It is searched block by block, and must stay as long as the pool is used.
-
-        Returns
-        -------
-        pool : EmbeddedPool
-        """
-        check_is_fitted(self)
-        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
-
-    def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
-    ) -> np.ndarray:
-        """Return the rank of the true object among the distinct candidates; 1 is best.
-
-        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-        ties : "average", "worst" or "best", default "average"
-            With "average" a constant score gets no credit.
-
-        Returns
-        -------
-        ranks : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
-        F = self.predict_coordinates(X)
-        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
-        return decoder.truth_ranks(F, Y, candidates, ties=ties)
-
 
 def _regressor(kernel: Any, sketch: Any, loss: Any, checkpoint: Any, **params: Any) -> Any:
     """Return ridge regression, or for another loss the machine with the loss that it induces."""
@@ -273,6 +268,7 @@ def iokr(
     output_sketch: Any = None,
     alpha: Any = 1e-3,
     loss: Any = "squared",
+    scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
     decoder: Any = None,
@@ -290,10 +286,13 @@ def iokr(
     input_sketch, output_sketch : sketch, str or None, default None
         None is exact. Sketching the inputs gives SIOKR, the outputs ISOKR, both SISOKR.
     alpha : float or sequence of floats, default 1e-3
-        Penalty; of a sequence the best in cross-validation, in the output coordinates.
+        Penalty; of a sequence the best in cross-validation, by `scoring`.
     loss : Loss or str, default "squared"
         "squared" is `KernelRidge`. Others are kernel-induced (5.15) and solved by
         `InducedMachine`: "huber" for instance bears wrong outputs.
+    scoring : None, str or callable (Y, predictions) -> float, default None
+        What alpha is chosen by, see `StructuredPredictor`; None is the metric of the kind of
+        output: example F1 of label sets, Kendall's tau of rankings, and so on.
     cv : int, splitter or iterable of splits, default 5
         Used when `alpha` is a sequence.
     fit_intercept : bool, default False
@@ -339,7 +338,7 @@ def iokr(
     basis = KernelBasis(
         as_kernel(output_kernel), as_sketch(output_sketch), random_state=seed, **both
     )
-    return StructuredPredictor(regressor, basis, _decoder(decoder, **both))
+    return StructuredPredictor(regressor, basis, _decoder(decoder, **both), scoring=scoring)
 
 
 def sisokr(
@@ -350,6 +349,7 @@ def sisokr(
     output_sketch: Any = "p_sparsified",
     alpha: Any = (1e-5, 1e-4, 1e-3, 1e-2),
     loss: Any = "squared",
+    scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
     decoder: Any = None,
@@ -369,9 +369,9 @@ def sisokr(
     input_kernel, output_kernel : kernel, str or callable
     input_sketch, output_sketch : sketch, str or None
     alpha : float or sequence of floats, default (1e-5, 1e-4, 1e-3, 1e-2)
-        Of a sequence the best in cross-validation. One number is quicker: 1e-3 suits a few noisy
-        columns, 1e-5 the many columns of text.
-    loss, cv, fit_intercept, decoder, random_state, n_jobs, verbose, device, checkpoint
+        Of a sequence the best in cross-validation, by `scoring`. One number is quicker: 1e-3 suits
+        a few noisy columns, 1e-5 the many columns of text.
+    loss, scoring, cv, fit_intercept, decoder, random_state, n_jobs, verbose, device, checkpoint
         As in `iokr`.
 
     Returns
@@ -394,6 +394,7 @@ def sisokr(
         output_sketch=output_sketch,
         alpha=alpha,
         loss=loss,
+        scoring=scoring,
         cv=cv,
         fit_intercept=fit_intercept,
         decoder=decoder,
@@ -416,6 +417,7 @@ def dsokr(
     validation: float = 0.0,
     patience: int | None = None,
     metric: Any = None,
+    scoring: Any = "coordinates",
     decoder: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -440,6 +442,9 @@ def dsokr(
         Kernel-induced: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive".
     training, validation, patience, metric, verbose, checkpoint
         See `skout.deep.NeuralRegressor`.
+    scoring : None, str or callable (Y, predictions) -> float, default "coordinates"
+        What the best epoch is chosen by on the rows that `validation` holds out, unless there is a
+        `metric`: the loss, or a score of decoded objects as in `StructuredPredictor`.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
         Seed of the network; that of the outputs is drawn from it.
@@ -488,4 +493,5 @@ def dsokr(
         n_jobs=n_jobs,
         device=device if kernel.runs_on_device else None,
     )
-    return StructuredPredictor(regressor, basis, _decoder(decoder, n_jobs=n_jobs, device=device))
+    decoder = _decoder(decoder, n_jobs=n_jobs, device=device)
+    return StructuredPredictor(regressor, basis, decoder, scoring=scoring)

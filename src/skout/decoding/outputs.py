@@ -24,6 +24,7 @@ __all__ = [
     "FittedOutputs",
     "PendingOutputs",
     "fit_outputs",
+    "keys_of",
     "plain_outputs",
     "same_candidates",
 ]
@@ -93,9 +94,30 @@ class FittedOutputs:
             return self.basis.residual(self.outputs.here())
         return self.basis._residual_of(self.rows)
 
+    @property
+    def objects(self) -> Any:
+        """The outputs, if they are in memory, else None."""
+        return self.outputs.at_hand
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the distinct outputs are, or can be fetched, to be candidates."""
+        return self.positions is not None or self.rows is None or self.objects is not None
+
+    def subset(self, index: np.ndarray) -> FittedOutputs:
+        """Return what is known of some of the outputs, at increasing positions."""
+        outputs = self.outputs.subset(index)
+        rows = None if self.rows is None else self.rows.subset(index)
+        targets = self.targets
+        targets = targets[index] if isinstance(targets, np.ndarray) else targets.subset(index)
+        positions = None
+        if self.positions is not None and rows is not None:
+            positions = rows.reduce(Distinct(_MOST_OUTPUTS), np.arange(len(index)))
+        return FittedOutputs(self.basis, outputs, rows, targets, positions)
+
     def fitted(self, decoder: Any) -> Any:
         """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
-        basis, Y = self.basis, self.outputs.at_hand
+        basis, Y = self.basis, self.objects
         known = self.targets if isinstance(self.targets, np.ndarray) else None
         takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
         if Y is not None or self.rows is None:
@@ -184,7 +206,7 @@ class Distinct(Reduction):
 
     def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
         found: dict[Any, int] = {}
-        for key, number in zip(_keys(rows, numbers), numbers.tolist(), strict=True):
+        for key, number in zip(keys_of(rows, numbers), numbers.tolist(), strict=True):
             found.setdefault(key, number)
             if len(found) > self.limit:
                 break
@@ -205,7 +227,7 @@ class Distinct(Reduction):
         return np.fromiter(total.values(), dtype=np.intp, count=len(total))
 
 
-def _keys(rows: Any, numbers: np.ndarray) -> list[Any]:
+def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
     """Return a key for each row that is the same on every machine; one that cannot be hashed is
     a row of its own."""
     if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:

@@ -90,6 +90,14 @@ class EmbeddedPool:
         objects = take(self.objects, self.first)
         return replace(self, objects=objects, first=everything, inverse=everything)
 
+    def of_numbers(self, numbers: np.ndarray, objects: Any) -> EmbeddedPool:
+        """Return some of the distinct candidates of a pool, in the order of their numbers.
+
+        `objects` are these, or others that the kernel cannot tell from them.
+        """
+        everything = np.arange(len(numbers))
+        return EmbeddedPool(objects, everything, everything, self.embedding[numbers], self.made_by)
+
     def __repr__(self) -> str:
         n, p = self.embedding.shape
         sets = f"{len(self)} sets of " if self.is_per_query else ""

@@ -12,11 +12,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimators import PartsByName
-from ..metrics import mean_reciprocal_rank
-from ..metrics.scoring import score_objects
 from ..rows import source, to_host
+from .base import able
+from .judging import object_score
+from .pools import EmbeddedPool
+from .shards import rank
 
-__all__ = ["ObjectPredictor", "predicted", "split_pipeline"]
+__all__ = ["DecodingPredictor", "ObjectPredictor", "predicted", "split_pipeline"]
 
 
 class ObjectPredictor(PartsByName):
@@ -62,14 +64,14 @@ class ObjectPredictor(PartsByName):
         """
         check_is_fitted(self)
         candidates = self._embedded(candidates)
-        if scoring is None and getattr(candidates, "is_per_query", False):
-            scoring = "mean_reciprocal_rank"
-        if scoring == "mean_reciprocal_rank":
-            ranks = self.truth_ranks(X, Y, candidates)
-            return mean_reciprocal_rank(ranks)
-        predicted = self.predict(X, candidates)
-        basis = self._seen_outputs()
-        return score_objects(scoring, basis.kernel_, basis.landmarks_, Y, predicted)
+        return object_score(
+            scoring,
+            self._seen_outputs(),
+            Y,
+            candidates,
+            lambda: self.predict(X, candidates),
+            lambda: self.truth_ranks(X, Y, candidates),
+        )
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return who takes which metadata: the estimator inside in fit, this one `candidates`."""
@@ -91,6 +93,81 @@ class ObjectPredictor(PartsByName):
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, if the estimator inside saw any."""
         return self._fitted_inner().feature_names_in_
+
+
+class DecodingPredictor(ObjectPredictor):
+    """A predictor of coordinates with a decoder that is fitted, and what follows from these."""
+
+    decoder_: Any
+
+    @abstractmethod
+    def predict_coordinates(self, X: Any) -> np.ndarray:
+        """Return the predicted coordinates f(x) in the output basis."""
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+            Default the distinct training outputs, `decoder_.pool_`.
+        k : int, default 10
+            How many to return.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the row's own set, best first. A set of fewer than k
+            candidates is padded with -1.
+        scores : ndarray of shape (n, k)
+            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
+            them together.
+        """
+        F = self.predict_coordinates(X)
+        return rank(self.decoder_, F, candidates, k)
+
+    def embed(self, candidates: Any, path: Any = None) -> EmbeddedPool:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+            Arrays may be on disk.
+        path : path, optional
+            A .npy file to write the coordinates to, for more candidates than memory has room for.
+            It is searched block by block, and must stay as long as the pool is used.
+
+        Returns
+        -------
+        pool : EmbeddedPool
+        """
+        check_is_fitted(self)
+        return able(self.decoder_, "embed", by="embed").embed(candidates, path)
+
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
+        ties : "average", "worst" or "best", default "average"
+            With "average" a constant score gets no credit.
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+        F = self.predict_coordinates(X)
+        decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
+        return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
 def predicted(regressor: Any, X: Any) -> Any:

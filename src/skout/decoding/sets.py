@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -91,12 +91,16 @@ class CandidateSets:
     def __getitem__(self, i: Any) -> Any:
         """Return the candidates of query i; for a slice, the sets of some queries."""
         if isinstance(i, slice):
-            parts = [self.positions(j) for j in range(len(self))[i]]
-            indptr = np.cumsum([0, *map(len, parts)])
-            return CandidateSets(
-                self.pool, indptr, np.concatenate([*parts, np.empty(0, dtype=np.intp)])
-            )
+            return self.of_queries(range(len(self))[i])
         return take(self.pool, self.positions(i))
+
+    def of_queries(self, numbers: Iterable[int]) -> CandidateSets:
+        """Return the sets of some queries, in their order."""
+        parts = [self.positions(j) for j in numbers]
+        indptr = np.cumsum([0, *map(len, parts)])
+        return CandidateSets(
+            self.pool, indptr, np.concatenate([*parts, np.empty(0, dtype=np.intp)])
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))

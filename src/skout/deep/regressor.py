@@ -137,13 +137,71 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         -------
         self : NeuralRegressor
         """
+        return self._fit(X, y, sample_weight, residual)
+
+    def choice_splits(self, n: int, y: Any = None, weights: Any = None, groups: Any = None) -> Any:
+        """Return the split that the best epoch is chosen on, if that is not by `metric`.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+        y, weights : ignored
+        groups : array of shape (n,), optional
+            Rows of a group are all held out, or none of them.
+
+        Returns
+        -------
+        splits : list of (train, held)
+            One or none.
+        """
+        rng = check_rng(self.random_state)
+        rng.integers(2**31)  # the seed of the network, which `fit` draws first
+        train, held = self._parts(n, rng, groups)
+        return [(train, held)] if len(held) and self.metric is None else []
+
+    @all_at_once
+    def fit_judged(
+        self, X: Any, y: Any, judge: Any, sample_weight: Any = None, *, residual: Any = None
+    ) -> NeuralRegressor:
+        """Train the network, and keep the epoch whose held-out predictions a judge likes best.
+
+        Parameters
+        ----------
+        X, y, sample_weight, residual
+            As in `fit`.
+        judge : Judge
+            Of one split, see `skout.regressors.path`.
+
+        Returns
+        -------
+        self : NeuralRegressor
+        """
+        (train, held) = judge.splits[0]
+        at = np.searchsorted(held, judge.held[0])
+
+        def metric(F: np.ndarray, targets: np.ndarray) -> float:
+            return -float(judge.score(0, F[None, at].astype(np.float64))[0])
+
+        return self._fit(X, y, sample_weight, residual, (train, held), metric)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        residual: Any,
+        parts: tuple[np.ndarray, np.ndarray] | None = None,
+        metric: Any = None,
+    ) -> NeuralRegressor:
+        """Train on one part of the rows, and validate on the other."""
         training = Training() if self.training is None else self.training
         training.check()
         targets = self._targets(X, y)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
         self._device = _device(self.device, X)
-        train, held = self._parts(len(targets), rng)
+        train, held = self._parts(len(targets), rng) if parts is None else parts
         self.module_ = self._build(targets.shape[1], seed)
         columns = {"residual": residual, "sample_weight": sample_weight}
         extra = [_column(values, name, len(targets)) for name, values in columns.items()]
@@ -155,7 +213,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         trainer.run(
             data[0],
             data[1] if len(held) else None,
-            metric=self.metric,
+            metric=self.metric if metric is None else metric,
             patience=self.patience,
             checkpoint=checkpoint,
             verbose=self.verbose,
@@ -198,7 +256,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             raise ValueError("Found array with 0 sample(s): a network needs rows to train on.")
         return y
 
-    def _parts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(
+        self, n: int, rng: np.random.Generator, groups: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows to train on and those held out."""
         share = check_number(self.validation, "validation")
         if share >= 1.0:
@@ -210,6 +270,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         n_held = int(np.ceil(share * n)) if share > 0.0 else 0
         if n_held >= n:
             raise ValueError(f"validation={share!r} of {n} rows leaves none to train on.")
+        if groups is not None and n_held:
+            return _held_groups(np.asarray(groups), n_held, rng)
         order = rng.permutation(n) if n_held else np.arange(n)
         return np.sort(order[n_held:]), np.sort(order[:n_held])
 
@@ -282,6 +344,19 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         tags.input_tags.string = True
         tags.non_deterministic = True
         return tags
+
+
+def _held_groups(
+    groups: np.ndarray, n_held: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of most groups, and those of a few at random that have `n_held` rows."""
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise ValueError("groups must be at least 2 different ones. Got 1: leave groups out.")
+    order = rng.permutation(len(sizes))
+    enough = 1 + int(np.searchsorted(np.cumsum(sizes[order]), n_held))
+    held = np.isin(number, order[: min(enough, len(sizes) - 1)])
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _first_call(module: nn.Module, inputs: Any) -> Any:

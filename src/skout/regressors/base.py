@@ -41,7 +41,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
-from .path import Judge, greatest_score
+from .path import Chooses, Judge, greatest_score
 from .splits import least_loss, splits_of
 
 __all__ = ["KernelMachineBase"]
@@ -56,7 +56,7 @@ _COLUMNS = 24
 _PROBED, _PREDICTED = 64, 8192
 
 
-class KernelMachineBase(PartsByName):
+class KernelMachineBase(Chooses, PartsByName):
     """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}

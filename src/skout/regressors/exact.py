@@ -40,6 +40,8 @@ class Exact:
         The distinct ones.
     number : ndarray of int, shape (n,)
         The distinct row that each row is.
+    has_exact_path : bool
+        Whether `folds` are of this kernel, and not of a stand-in.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Exact:
         self.landmarks = take(rows, first)
         self.sample, self.fit_intercept = sample, fit_intercept
         self.K = KernelMatrix(kernel, self.landmarks, n_jobs).full()
+        self.has_exact_path = len(self.K) <= _STAND_IN
         check_definite(self.K)
 
     def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +105,7 @@ class Exact:
         """Return Z of the distinct rows, shape (m, r)."""
         m = len(self.K)
         some = np.arange(m)
-        if m > _STAND_IN:
+        if not self.has_exact_path:
             some = PivotedCholesky(_STAND_IN, max_rows=m).draw(m, rng, _Columns(self.K)).indices
         L, kept = pivoted_cholesky(self.K[np.ix_(some, some)])
         return self.K[:, some[kept]] @ triangular_inverse(L).T

@@ -23,11 +23,19 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import take
-from .._numerics.validation import check_rng
+from .._numerics.validation import check_alphas, check_rng
 from ..rows import source, to_host
-from .splits import Splits
+from .splits import Splits, splits_of
 
-__all__ = ["Judge", "fold_predictions", "greatest_score", "held_rows", "judged"]
+__all__ = [
+    "Chooses",
+    "Judge",
+    "fold_predictions",
+    "greatest_score",
+    "held_rows",
+    "judged",
+    "squared_error",
+]
 
 # Held-out rows that are looked at, in all splits together.
 _LOOKED_AT = 2000
@@ -48,12 +56,45 @@ class Judge:
         (n_alphas, len(held), d).
     refit : bool, default True
         Whether the regressor is fitted on all rows afterwards.
+    scoring : str
+        What the score is called in `cv_results_`.
     """
 
     splits: Splits
     held: list[np.ndarray]
     score: Callable[[int, np.ndarray], Sequence[float]]
     refit: bool = True
+    scoring: str = ""
+
+
+class Chooses:
+    """A regressor that chooses among its alphas, where they are several, by its `cv`."""
+
+    alpha: Any
+    cv: Any
+    random_state: Any
+
+    def choice_splits(
+        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+    ) -> Splits:
+        """Return the splits that alpha is chosen on; none where there is a single one.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+        y : n targets or objects, optional
+            For splitters that look at them.
+        weights : ndarray of shape (n,), optional
+        groups : array of shape (n,), optional
+
+        Returns
+        -------
+        splits : list of (train, test)
+        """
+        if len(check_alphas(self.alpha)) == 1:
+            return []
+        return splits_of(self.cv, n, y, weights, self.random_state, groups=groups)
 
 
 class NotWanted(Exception):
@@ -98,6 +139,17 @@ def held_rows(
         some = rng.permutation(len(rows))[:share]
         held.append(np.sort(rows[some]))
     return held
+
+
+def squared_error(y: Any, held: list[np.ndarray]) -> Callable[[int, np.ndarray], Sequence[float]]:
+    """Return minus the mean squared error as the score of a judge."""
+    targets = source(y)
+
+    def score(k: int, F: np.ndarray) -> list[float]:
+        T = targets.take(held[k]).reshape(len(held[k]), -1)
+        return [-float(np.mean((one - T) ** 2)) for one in F]
+
+    return score
 
 
 def judged(regressor: Any, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
@@ -170,7 +222,7 @@ def _some(value: Any, rows: np.ndarray, n: int) -> Any:
 
 def greatest_score(
     alphas: Sequence[float], table: Any, judge: Judge
-) -> tuple[float, dict[str, np.ndarray]]:
+) -> tuple[float, dict[str, Any]]:
     """Return the alpha of greatest mean score, the largest of equals, and the table.
 
     The table, (n_splits, n_alphas), comes as a dict with "alpha", "mean_score", "std_error" (of
@@ -184,6 +236,7 @@ def greatest_score(
         "mean_score": mean,
         "std_error": spread / np.sqrt(len(scores)),
         "fold_score": scores,
+        "scoring": judge.scoring,
     }
     if not judge.refit:
         raise NotWanted(results)

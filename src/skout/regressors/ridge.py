@@ -44,8 +44,8 @@ from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import Exact
 from .folds import Folds, looked_at, on_features
-from .path import Judge
-from .splits import TRAIN, Splits, groups_of_splits, interleaved_groups, splits_of
+from .path import Chooses, Judge
+from .splits import TRAIN, Splits, groups_of_splits, interleaved_groups
 
 __all__ = ["KernelRidge"]
 
@@ -64,7 +64,7 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
+class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -77,7 +77,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     sketch : sketch, str or None, default None
     alpha : float or sequence of floats, default 1e-3
         Penalty. It does not change meaning with n. Of a sequence, the value with the least
-        cross-validated error is taken; all of them together cost one pass over the data.
+        cross-validated error is taken; with a sketch, all of them together cost one pass.
     cv : int, splitter or iterable of splits, default 5
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
@@ -114,7 +114,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         The penalty used.
     cv_results_ : dict
         "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
-        sequence; the loss is here the mean squared error over rows and outputs.
+        sequence; the loss is here the mean squared error over rows and outputs. "exact" says, of
+        a model without a sketch, whether its path was: with more than 1,500 distinct rows alpha
+        is chosen on the span of 1,500 of them, which takes 1,500 n more numbers.
     n_features_in_ : int
 
     Examples
@@ -130,6 +132,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
+    __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
 
     _matrix: np.ndarray  # matrix that the features W k(landmarks, x) are multiplied with to predict
     _base: Moments | None  # of the rows given to fit
@@ -238,7 +241,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        splits = self._splits(sample, groups) if judge is None else judge.splits
+        n, known = len(sample.rows), sample.targets.at_hand
+        own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
+        splits = own if judge is None else judge.splits
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
@@ -434,12 +439,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
 
-    def _splits(self, sample: Sample, groups: Any) -> Splits:
-        if len(check_alphas(self.alpha)) == 1:
-            return []
-        n, y = len(sample.rows), sample.targets.at_hand
-        return splits_of(self.cv, n, y, sample.weights, self.random_state, groups=groups)
-
     def _interleaved(self, n: int) -> tuple[np.ndarray | None, list[np.ndarray]]:
         """Return the groups of n more rows, and the parts that groups play, if alpha is chosen."""
         if len(check_alphas(self.alpha)) == 1:
@@ -492,6 +491,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             folds, Z = exact.folds(splits, rng, self.verbose)
             held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
             self._choose(alphas, folds, judge, held)
+            self.cv_results_["exact"] = exact.has_exact_path
         self._matrix, self.intercept_ = exact.solve(self.alpha_)
         self._prepare()
         return self

@@ -58,6 +58,7 @@ def splits_of(
             # the sketch uses the generator itself, and a sample of blocks its first child
             rng = check_rng(random_state).spawn(2)[1]
             folds, groups = _shuffled(folds, groups, rng)
+            y = y if stratified else None
         splits = list(folds.split(np.zeros((n, 1)), y, groups))
     if not splits:
         raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")

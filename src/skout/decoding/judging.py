@@ -1,0 +1,247 @@
+"""How good decoded predictions of held-out rows are: what alpha, or an epoch, is chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._numerics.arrays import take
+from .._numerics.validation import resolve
+from ..metrics import mean_reciprocal_rank
+from ..metrics.scoring import METRICS, metric_of, score_objects
+from ..rows import Reduction
+from .base import able
+from .outputs import FittedOutputs, keys_of
+from .pools import EmbeddedPool
+from .recognise import are_lists
+from .sets import CandidateSets
+
+__all__ = [
+    "COORDINATES",
+    "RECIPROCAL_RANK",
+    "DecodedScore",
+    "can_be_scored",
+    "check_scoring",
+    "object_score",
+]
+
+#: Names of `scoring` beside those of METRICS: the squared error in coordinates, and the mean
+#: reciprocal rank of the truth among the candidates.
+COORDINATES, RECIPROCAL_RANK = "coordinates", "mean_reciprocal_rank"
+# Training outputs that are candidates while alpha is chosen; of more, a sample.
+_MOST_CANDIDATES = 20_000
+
+
+def check_scoring(scoring: Any) -> None:
+    """Raise unless it is None, a function, or a name that `scoring` takes."""
+    if scoring is None or callable(scoring):
+        return
+    if not isinstance(scoring, str):
+        raise TypeError(
+            "scoring must be None, the name of a metric or a function (Y, predictions) -> number. "
+            f"Got {scoring!r} instead."
+        )
+    resolve(scoring, {**METRICS, COORDINATES: None, RECIPROCAL_RANK: None}, "scoring")
+
+
+def can_be_scored(found: FittedOutputs, scoring: Any, candidates: Any) -> bool:
+    """Whether predictions of held-out rows can be decoded and scored; raise if they must be."""
+    has_pool = candidates is not None or found.are_known
+    if isinstance(scoring, str) and scoring == COORDINATES:
+        return False
+    if scoring is None:
+        return has_pool and hasattr(found.basis, "kernel_")
+    if not has_pool:
+        raise ValueError(
+            f"scoring={scoring!r} needs candidates to decode held-out rows, and there are too many "
+            'distinct training outputs to keep: give candidates to fit, or scoring="coordinates".'
+        )
+    return True
+
+
+def object_score(
+    scoring: Any,
+    basis: Any,
+    Y: Any,
+    candidates: Any,
+    predict: Callable[[], Any],
+    truth_ranks: Callable[[], np.ndarray],
+) -> float:
+    """Return how good predictions of objects are; the greater the better.
+
+    Parameters
+    ----------
+    scoring : None, str or callable (Y, predictions) -> float
+        None is the metric of what the output kernel compares, and the mean reciprocal rank of the
+        truth where each query has candidates of its own.
+    basis : KernelBasis
+        Fitted on training outputs.
+    Y : objects
+        The truth.
+    candidates : EmbeddedPool, or what else was given
+    predict, truth_ranks : callable
+        Of which one is called.
+    """
+    if scoring is None and getattr(candidates, "is_per_query", False):
+        scoring = RECIPROCAL_RANK
+    if scoring == RECIPROCAL_RANK:
+        return mean_reciprocal_rank(truth_ranks())
+    if callable(scoring):
+        return float(scoring(Y, predict()))
+    return score_objects(scoring, basis.kernel_, basis.landmarks_, Y, predict())
+
+
+class DecodedScore:
+    """Decodes predictions of held-out rows and scores the objects: the `score` of a judge.
+
+    Without candidates, those of a split are the outputs of its training rows, of which up to
+    20,000 are drawn at random where there are more.
+
+    Parameters
+    ----------
+    found : FittedOutputs
+    decoder : Decoder
+        Fitted on all outputs.
+    scoring : None, str or callable
+        See `object_score`.
+    splits : list of (train, test)
+    held : list of ndarrays of int, increasing, one a split
+        The rows that are looked at.
+    candidates : objects, CandidateSets or list of lists, optional
+        One pool for all rows, or one set for each of the n rows.
+    """
+
+    def __init__(
+        self,
+        found: FittedOutputs,
+        decoder: Any,
+        scoring: Any,
+        splits: Any,
+        held: list[np.ndarray],
+        candidates: Any = None,
+    ) -> None:
+        self.found, self.decoder, self.scoring, self.held = found, decoder, scoring, held
+        n = len(found.outputs)
+        self.train = [np.unique(np.arange(n)[train]) for train, _ in splits]
+        self.some = np.unique(np.concatenate(held))
+        self.truth = found.outputs.take(self.some)
+        self.candidates, self.pool = None, None
+        if candidates is not None:
+            self.candidates = self._embedded(candidates)
+        elif hasattr(decoder, "embed"):
+            self.pool = decoder.embed(None)
+            self.first = self._first_of_splits()
+            # equal rows may be of different objects: a split has those that it saw
+            self.places = np.unique(self.first[self.first < n])
+            self.objects = found.outputs.take(self.places)
+
+    @property
+    def name(self) -> str:
+        """What the scores are."""
+        if callable(self.scoring):
+            return getattr(self.scoring, "__name__", repr(self.scoring))
+        if self.scoring is not None:
+            return self.scoring
+        if getattr(self.candidates, "is_per_query", False):
+            return RECIPROCAL_RANK
+        return metric_of(self.found.basis.kernel_, self.found.basis.landmarks_)
+
+    def _embedded(self, candidates: Any) -> Any:
+        """Return candidates, embedded if the decoder can: of sets only those of rows looked at."""
+        n, known = len(self.found.outputs), self.found.basis.landmarks_
+        if not isinstance(candidates, CandidateSets) and are_lists(candidates, known):
+            candidates = CandidateSets.from_lists(candidates)
+        if isinstance(candidates, CandidateSets):
+            if len(candidates) != n:
+                raise ValueError(
+                    f"candidates must have one set for each of the {n} rows of X, or be one pool "
+                    f"for all of them. Got {len(candidates)} sets."
+                )
+            candidates = candidates.of_queries(self.some)
+        return self.decoder.embed(candidates) if hasattr(self.decoder, "embed") else candidates
+
+    def _first_of_splits(self) -> np.ndarray:
+        """Return where each distinct output first appears in the training rows of each split.
+
+        Shape (n_splits, n_distinct); n where it does not.
+        """
+        n = len(self.found.outputs)
+        rows = self.found.outputs if self.found.rows is None else self.found.rows
+        seen = np.zeros((n, len(self.train)), dtype=bool)
+        for k, train in enumerate(self.train):
+            seen[train, k] = True
+        return np.minimum(rows.reduce(_FirstSeen(), np.arange(n), seen), n).T
+
+    def __call__(self, k: int, F: np.ndarray) -> list[float]:
+        """Return the score of each alpha; F has shape (n_alphas, h, p)."""
+        at = np.searchsorted(self.some, self.held[k])
+        truth = take(self.truth, at)
+        decoder, pool = self._of_split(k, at)
+        return [self._score(decoder, pool, one, truth) for one in F]
+
+    def _score(self, decoder: Any, pool: Any, F: np.ndarray, truth: Any) -> float:
+        score = object_score(
+            self.scoring,
+            self.found.basis,
+            truth,
+            pool,
+            lambda: decoder.decode(F, pool),
+            lambda: able(decoder, "truth_ranks", by="scoring").truth_ranks(F, truth, pool),
+        )
+        if np.isnan(score):
+            raise ValueError(
+                f"scoring={self.scoring!r} gave nan for {len(F)} held-out predictions: give "
+                'another metric, or scoring="coordinates".'
+            )
+        return score
+
+    def _of_split(self, k: int, at: np.ndarray) -> tuple[Any, Any]:
+        """Return the decoder and the candidates of a split, of rows `at` among those looked at."""
+        if self.candidates is not None:
+            if not getattr(self.candidates, "is_per_query", False):
+                return self.decoder, self.candidates
+            own = self.candidates.objects.of_queries(at)
+            return self.decoder, replace(self.candidates, objects=own)
+        if self.pool is None:
+            return self.found.subset(self.train[k]).fitted(clone(self.decoder)), None
+        return self.decoder, self._among(self.pool, self.first[k])
+
+    def _among(self, pool: EmbeddedPool, first: np.ndarray) -> EmbeddedPool:
+        """Return the candidates that a split's training rows have, as they appear there."""
+        seen = np.flatnonzero(first < len(self.found.outputs))
+        if len(seen) > _MOST_CANDIDATES:
+            # any sample will do, the same for all alphas
+            some = np.random.default_rng(0).choice(seen, _MOST_CANDIDATES, replace=False)
+            seen = np.sort(some)
+        seen = seen[np.argsort(first[seen])]
+        objects = take(self.objects, np.searchsorted(self.places, first[seen]))
+        return pool.of_numbers(seen, objects)
+
+
+class _FirstSeen(Reduction):
+    """For each distinct row, as they appear, the first of its numbers in each split; else a large
+    one."""
+
+    def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
+        never = np.iinfo(np.int64).max
+        places = np.where(seen, numbers[:, None], never)
+        found: dict[Any, np.ndarray] = {}
+        for key, place in zip(keys_of(rows, numbers), places, strict=True):
+            known = found.get(key)
+            found[key] = place if known is None else np.minimum(known, place)
+        return found
+
+    def combine(self, total: dict[Any, np.ndarray] | None, part: dict[Any, np.ndarray]) -> Any:
+        if total is None:
+            return dict(part)
+        for key, place in part.items():
+            known = total.get(key)
+            total[key] = place if known is None else np.minimum(known, place)
+        return total
+
+    def finish(self, total: dict[Any, np.ndarray]) -> np.ndarray:
+        return np.array(list(total.values()))
