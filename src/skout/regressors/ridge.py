@@ -24,7 +24,7 @@ from .._numerics.validation import (
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
-from ..kernels import as_kernel
+from ..kernels import Kernel, as_kernel
 from ..rows import (
     Blocks,
     Memory,
@@ -44,6 +44,7 @@ from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import Exact
 from .folds import Folds, looked_at, on_features
+from .learning import learnt_kernel
 from .path import Chooses, Judge
 from .splits import TRAIN, Splits, groups_of_splits, interleaved_groups
 
@@ -247,7 +248,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            self._fit_basis(*self._pool(landmarks, sample), remember=landmarks is None)
+            kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
+            self._fit_basis(kernel, *pool, remember=landmarks is None)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
@@ -321,7 +323,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            self._fit_basis(*self._pool(landmarks, sample))
+            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
             self._n_outputs = sample.targets.shape[1]
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
@@ -431,10 +433,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(self, rows: Source, weights: Any = None, *, remember: bool = False) -> None:
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng = check_rng(self.random_state)
-        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember=remember)
+    def _fit_basis(
+        self, kernel: Kernel, rows: Source, weights: Any = None, *, remember: bool = False
+    ) -> None:
+        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
+        basis._fit_rows(kernel, rows, check_rng(self.random_state), weights, remember=remember)
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
@@ -484,7 +487,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     ) -> KernelRidge:
         """Solve on the distinct rows; equal rows add their weights and average their targets."""
         rng = check_rng(self.random_state)
-        self.kernel_ = as_kernel(self.kernel).resolve(sample.rows.here(), rng, sample.weights)
+        self.kernel_ = learnt_kernel(self, sample)
+        self.kernel_ = self.kernel_.resolve(sample.rows.here(), rng, sample.weights)
         exact = Exact(self.kernel_, sample, self.fit_intercept, self.n_jobs)
         self.landmarks_, self.alpha_ = exact.landmarks, alphas[0]
         if splits:
