@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._estimators import all_at_once
-from ..._numerics.arrays import n_rows, take
+from ..._numerics.arrays import n_rows, take, unique
 from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
@@ -35,6 +35,8 @@ _MOST_MEMBERS, _STEPS = 12, 12
 _SCORED = 3e6
 # Trees of a forest in the last fit, if there is time.
 _TREES = 300
+# Training outputs that are kept to choose from.
+_MOST_CANDIDATES = 100_000
 
 
 class Tuned(BaseEstimator):
@@ -91,6 +93,8 @@ class Tuned(BaseEstimator):
         The scores of the outer folds, if there are any.
     baselines_ : dict
         Scores of a forest and of a constant prediction on the same rows.
+    candidates_ : outputs
+        The distinct training outputs, of kinds that can be chosen among candidates.
     kind_ : str
 
     Examples
@@ -254,7 +258,9 @@ class Tuned(BaseEstimator):
         regressor = Averaged(members, weights)
         model = StructuredPredictor(regressor, clone(basis), kind.decoder(self._decoder))
         self.best_estimator_ = model.fit(X, Y)
-        self._is_object = search.profile.is_object
+        if kind.has_candidates:
+            rows = model.output_basis_.kernel_.encode(Y)
+            self.candidates_ = take(Y, unique(rows)[0][:_MOST_CANDIDATES])
         del self._members
 
     def _describe(self, kind: Kind, search: Search, basis: Any, Y: Any) -> None:
@@ -303,7 +309,7 @@ class Tuned(BaseEstimator):
         if candidates is None:
             return self.best_estimator_.predict(X)
         F = self.best_estimator_.predict_coordinates(X)
-        return self._searcher(candidates).decode(F, candidates)
+        return self._searcher().decode(F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
@@ -323,12 +329,12 @@ class Tuned(BaseEstimator):
         """
         check_is_fitted(self)
         F = self.best_estimator_.predict_coordinates(checked_inputs(X))
-        return self._searcher(candidates).rank(F, candidates, k)
+        return self._searcher().rank(F, candidates, k)
 
-    def _searcher(self, candidates: Any) -> CandidateDecoder:
+    def _searcher(self) -> Any:
         """Return what ranks candidates by the output coordinates."""
         decoder = self.best_estimator_.decoder_
-        if callable(getattr(decoder, "embed", None)):
+        if not hasattr(self, "candidates_") or callable(getattr(decoder, "embed", None)):
             return decoder
         return CandidateDecoder().fit(self.best_estimator_.output_basis_, self.candidates_)
 

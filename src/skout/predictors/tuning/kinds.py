@@ -48,6 +48,8 @@ class Kind:
 
     name = "objects"
     metric = "exact_matches"
+    #: whether outputs can be chosen among candidates
+    has_candidates = True
 
     def __init__(self, scoring: Any = None) -> None:
         self.scoring = scoring
@@ -224,6 +226,7 @@ class Numbers(Kind):
 
     name = "numbers"
     metric = "r2"
+    has_candidates = False
 
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)

@@ -371,6 +371,17 @@ class CodeDecoder(Decoder):
         self.basis_ = basis
         return self
 
+    def rank(
+        self, F: np.ndarray, candidates: Any = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k classes of largest coordinates, as positions in `classes_`."""
+        if not hasattr(self.basis_, "classes_"):
+            raise TypeError("Numbers are predicted, not chosen among candidates: use predict.")
+        self._refuse(candidates)
+        k = min(check_number(k, "k", low=1, integer=True), F.shape[1])
+        order = np.argsort(-F, axis=1, kind="stable")[:, :k]
+        return order, np.take_along_axis(F, order, axis=1)
+
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
         """Return what the coordinates stand for."""
         self._refuse(candidates)
