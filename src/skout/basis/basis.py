@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators import PartsByName, all_at_once
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import (
     PartlyWhitened,
     eigen_whitening,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._estimators import PartsByName
+from .._numerics.estimators import PartsByName
 from ..basis import KernelBasis
 
 __all__ = ["Decoder", "able"]

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators import PartsByName
+from .._numerics.estimators import PartsByName
 from ..rows import source, to_host
 from .base import able
 from .judging import object_score

@@ -14,8 +14,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._estimators import PartsByName, all_at_once
 from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.files import check_place
 from .._numerics.inputs import numbers_in
 from .._numerics.validation import check_number, check_rng

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._estimators import PartsByName
 from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
+from .._numerics.estimators import PartsByName
 from .._numerics.inputs import check_memory
 from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
 from .._numerics.threads import map_blocks, spare_threads

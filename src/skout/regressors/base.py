@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._estimators import PartsByName
 from .._numerics.arrays import take
+from .._numerics.estimators import PartsByName
 from .._numerics.linalg import EPS, square_root
 from .._numerics.namespace import flatnonzero
 from .._numerics.validation import (

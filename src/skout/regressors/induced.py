@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from .._estimators import all_at_once
+from .._numerics.estimators import all_at_once
 from .._numerics.namespace import namespace, row_dots, sqrt
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from .._estimators import all_at_once
+from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase

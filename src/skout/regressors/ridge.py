@@ -12,8 +12,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators import PartsByName, all_at_once
 from .._numerics.arrays import astype, row_keys
+from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
     check_alphas,

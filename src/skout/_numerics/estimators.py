@@ -22,7 +22,7 @@ def all_at_once(fit: Fit) -> Fit:
 
     Examples
     --------
-    >>> from skout._estimators import all_at_once
+    >>> from skout._numerics.estimators import all_at_once
     >>> class Model:
     ...     @all_at_once
     ...     def fit(self, y):
