@@ -1,0 +1,20 @@
+"""A model that chooses itself: trials, their costs, a search, averages, a report."""
+
+from .estimator import Tuned
+from .inputs import ColumnScaler
+from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
+from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, StandardTargets
+
+__all__ = [
+    "Averaged",
+    "Centred",
+    "ClassCodes",
+    "CodeDecoder",
+    "ColumnScaler",
+    "LabelFeatures",
+    "LeafForest",
+    "PrincipalOutputs",
+    "SetDecoder",
+    "StandardTargets",
+    "Tuned",
+]
