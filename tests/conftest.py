@@ -1,6 +1,7 @@
 """Settings that every test module shares."""
 
 import os
+from collections import Counter
 
 # Workers of `pytest -n` share the cores: more threads than one each only wait for each other.
 # Before NumPy is imported, and for the processes that tests start.
@@ -13,6 +14,34 @@ from hypothesis import settings
 # The same examples at every run, and no deadline: the machines that run this are shared.
 settings.register_profile("skout", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("skout")
+
+
+# Numerics that ask for no extra do the same with and without: `make test-core` runs each test of
+# them, but of its parametrised cases only the first and every eighth. `make test` runs all.
+NUMERICS = {
+    f"test_{name}.py"
+    for name in (
+        *("basis", "classifier", "combine", "conformal", "convex", "design", "diagnostics"),
+        *("estimators", "features", "fitting", "hostile_numbers", "hubs", "induced", "label_sets"),
+        *("linalg", "losses", "machine", "metrics", "predictor", "quantile", "rankings"),
+        *("ridge", "routing", "sketches", "solvers", "tasks"),
+    )
+}
+
+
+def pytest_collection_modifyitems(config, items):
+    """Choose the cases of `make test-core`."""
+    if "SKOUT_CORE" not in os.environ:
+        return
+    seen = Counter()
+    kept, left = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        many = item.path.name in NUMERICS and seen[test] % 8
+        (left if many else kept).append(item)
+        seen[test] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(wrapper=True)

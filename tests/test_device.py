@@ -1,7 +1,5 @@
 """Passes on a device. Without a card they run as PyTorch on the CPU, which is the same code."""
 
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -486,9 +484,3 @@ def test_a_failing_reader_is_heard(card):
         rows.map(Twice(), (2,), np.float64)
     with pytest.raises(OSError, match="the disk is gone"):
         rows.reduce(Total(), np.ones(10))
-
-
-def test_import_needs_no_torch():
-    modules = "sys, skout, skout.rows.device, skout.decoding.card"
-    code = f"import {modules}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

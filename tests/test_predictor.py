@@ -118,19 +118,23 @@ def check_variant(variant, sketch, seed, input_kernel, output_kernel, duplicates
         assert_array_equal(model.predict(X_te, given_pool), pool[oracle.decode(S, norms)])
 
 
+# The exact variant draws no sketch: one name stands for all.
+CASES = [
+    (v, name) for v in VARIANTS for name in (SKETCH_NAMES if v != "iokr" else SKETCH_NAMES[:1])
+]
+
+
 @pytest.mark.parametrize("duplicates", [False, True], ids=["distinct", "duplicates"])
 @pytest.mark.parametrize("output_kernel", OUTPUT_KERNELS)
-@pytest.mark.parametrize("sketch", SKETCH_NAMES)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "sketch"), CASES)
 def test_variants_equal_the_raw_formulas(variant, sketch, output_kernel, duplicates):
-    for seed in range(3):
-        check_variant(variant, SKETCHES[sketch](8), seed, "gaussian", output_kernel, duplicates)
+    check_variant(variant, SKETCHES[sketch](8), 0, "gaussian", output_kernel, duplicates)
 
 
 @pytest.mark.parametrize("output_kernel", OUTPUT_KERNELS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variants_with_a_rank_deficient_input_kernel(variant, output_kernel):
-    for name in SKETCH_NAMES:
+    for name in [name for v, name in CASES if v == variant]:
         check_variant(variant, SKETCHES[name](8), 3, "linear", output_kernel, True)
 
 

@@ -1,8 +1,6 @@
 """Kernel ridge regression against dense formulas, scikit-learn and itself."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import oracles_predictor as oracle
@@ -697,44 +695,6 @@ def test_large_ranks_try_every_plan(monkeypatch):
                 model.fit(X[:1500].astype(dtype), Y[:1500])
     assert {(d, s) for d in ("float64", "float32") for s in ("none", "part")} <= seen
     assert ("float64", "all") in seen
-
-
-WITHOUT_TORCH = """
-import sys
-
-class Blocker:
-    asked = []
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            self.asked.append(name)
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-sys.meta_path.insert(0, Blocker())
-
-import numpy as np
-from scipy import sparse
-from skout import KernelRidge
-from skout.kernels import Gaussian
-from skout.sketches import SubSample
-
-X = np.random.default_rng(0).standard_normal((1600, 8))
-y = np.sin(X[:, 0])
-one = [(rows, 1e-3) for rows in (X, X.astype(np.float32), sparse.csr_matrix(X))]
-for rows, alpha in [(X, [1e-3, 1e-2]), *one]:
-    model = KernelRidge(Gaussian(0.5), SubSample(1550), alpha=alpha, cv=2, random_state=0)
-    model.fit(rows, y).predict(rows[:5])
-    assert model.basis_.rank_ >= 1500, model.basis_.rank_
-assert not Blocker.asked, Blocker.asked
-"""
-
-
-def test_arrays_of_many_landmarks_need_no_torch():
-    """NumPy 2 arrays have a `device` as tensors have, and must not be taken for them."""
-    found = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.parametrize("offset", [0.0, 2000.0, 10_000.0])
