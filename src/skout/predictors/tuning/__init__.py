@@ -1,5 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from .boosting import BoostedTrees
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
@@ -7,6 +8,7 @@ from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, Standar
 
 __all__ = [
     "Averaged",
+    "BoostedTrees",
     "Centred",
     "ClassCodes",
     "CodeDecoder",

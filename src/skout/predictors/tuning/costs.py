@@ -14,7 +14,7 @@ from .folds import Folds
 from .space import Profile
 from .trials import ALPHAS
 
-__all__ = ["fit_seconds", "trial_seconds"]
+__all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
 
 Settings = dict[str, Any]
 
@@ -22,6 +22,7 @@ _FLOPS = 1.5e10  # of products of matrices in a second
 _KERNEL = 4e-9  # seconds for a kernel value, beyond its product
 _SPLIT = 4e-8  # for a row, a feature and a level of a tree
 _HISTOGRAM = 3e-9  # for a row and a feature of boosting, and a level of its trees
+_TREE = 4e-4  # for each tree of a forest
 _SMALL_TREE = 5e-4  # for each tree on few rows
 _STAGE = 2e-3  # for each of its trees
 _DECODE = 3e-9  # for a number that a decoder looks at
@@ -55,7 +56,7 @@ def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
     work = n * levels * (max(features, 1.0) * (0.3 + 0.02 * q) + 2.0)
     slow = 1.0 if settings["map"] == "extra trees" else 3.0
     leaves = 2e-9 * n * settings["n_estimators"] * (profile.p if profile.p > 24 else 0)
-    return settings["n_estimators"] * work * _SPLIT * slow / 2 + leaves
+    return settings["n_estimators"] * (_TREE + work * _SPLIT * slow / 2) + leaves
 
 
 def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
@@ -92,7 +93,8 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
     n_decoders : int
     """
     n = min(folds.n_train, settings.get("rows") or folds.n_train)
-    k, held, p = len(folds.splits), folds.n_held, profile.p
+    rounds = len(folds.splits) if settings["map"] == "kernel ridge" else folds.n_first
+    k, held, p = rounds, folds.n_held, profile.p
     cells = 1
     if settings["map"] == "kernel ridge":
         cells = 2 * len(ALPHAS)
@@ -106,4 +108,16 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
     else:
         cells = 5 if settings["map"] == "boosting" else 1
         seconds = k * fit_seconds(settings, profile, n)
-    return _CALL + seconds + cells * held * p * (1 + n_decoders) * _DECODE
+    return _CALL + seconds + cells * scoring_seconds(held, p, n_decoders)
+
+
+def scoring_seconds(held: int, p: int, n_decoders: int) -> float:
+    """Return the seconds to decode and score predictions of the held-out rows.
+
+    Parameters
+    ----------
+    held, p : int
+        Rows and coordinates.
+    n_decoders : int
+    """
+    return 1e-4 + held * p * (1 + n_decoders) * _DECODE

@@ -15,24 +15,22 @@ from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of
-from .costs import fit_seconds
+from .costs import fit_seconds, scoring_seconds
 from .folds import make_folds
 from .inputs import checked_inputs
-from .kinds import KINDS, Kind, guess_kind
+from .kinds import KINDS, Kind, column_scores, guess_kind
 from .maps import Averaged, build
 from .report import drawn, line, rows_of
 from .search import Budget, Search, Trial
 from .space import Profile, kernels_of_objects, profile_of
-from .stacking import Votes, choose, cross_fitted
+from .stacking import Judge, Votes, choose, cross_fitted
 from .trials import Sample
 
 __all__ = ["Tuned"]
 
 _LEAST_ROWS = 10
-# Members that an average is chosen from, and steps of the choice.
-_MOST_MEMBERS, _STEPS = 12, 12
-# Numbers that decoders of label sets should look at in one scoring.
-_SCORED = 3e6
+# Standard errors by which one member must be better than an average to be preferred.
+_CLEARLY = 1.0
 # Trees of a forest in the last fit, if there is time.
 _TREES = 300
 # Training outputs that are kept to choose from.
@@ -161,7 +159,7 @@ class Tuned(BaseEstimator):
         self.kind_ = kind.name
         self._kind = kind.metric_name
         search, votes, basis = self._searched(kind, rows, Y, groups, budget, seed)
-        self._choose(search, votes, budget)
+        self._choose(kind, search, votes, budget)
         self._fit_winner(kind, rows, Y, search, basis, seed)
         self._describe(kind, search, basis, Y)
         if search.checkpoint is not None and not search.interrupted:
@@ -192,11 +190,11 @@ class Tuned(BaseEstimator):
         n = n_rows(X)
         basis = kind.basis(Y, seed)
         T = np.asarray(basis.fit_transform(Y), dtype=np.float64)
-        most = int(np.clip(_SCORED / max(T.shape[1], 1), 1000, 4000))
-        folds = make_folds(n, seed, cv=self.cv, groups=groups, most_held=most)
+        folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
         sample = Sample(X, T, folds, seed, self.n_jobs)
         profile = profile_of(X, folds.n_train, T.shape[1], kernels_of_objects(X))
-        judge, decoders = kind.judge(basis, Y, folds), kind.decoders()
+        judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
+        decoders = kind.decoders()
         checkpoint = None
         if self.checkpoint is not None:
             facts = digest_of(X, T, seed, self.kind_, str(self.budget), repr(self.scoring))
@@ -207,7 +205,7 @@ class Tuned(BaseEstimator):
             why = search.failed[0]["error"] if search.failed else "the budget has no room for any"
             raise ValueError(f"No trial succeeded: {why}.")
         members = self._candidates(search)
-        votes = Votes([one.F for one in members], judge, folds.weights, folds.blocks)
+        votes = Votes([one.F for one in members], judge)
         votes.known |= {_unit(i, len(members)): one.table for i, one in enumerate(members)}
         self._members = members
         return search, votes, basis
@@ -215,31 +213,37 @@ class Tuned(BaseEstimator):
     def _candidates(self, search: Search) -> list[Trial]:
         """Return the trials to choose from, on all rows where there are such, best first."""
         full = [one for one in search.trials if one.settings.get("rows") is None]
-        ranked = sorted(full or search.trials, key=lambda one: -one.score)
+        ranked = sorted(full or search.trials, key=lambda one: -one.merit)
         first, rest, met = [], [], set()
         for one in ranked:  # the best of each map stays
             (rest if one.settings["map"] in met else first).append(one)
             met.add(one.settings["map"])
-        kept = [*first, *rest][:_MOST_MEMBERS]
-        return sorted(kept, key=lambda one: -one.score)
+        kept = [*first, *rest][: _steps(search)]
+        return sorted(kept, key=lambda one: -one.merit)
 
-    def _choose(self, search: Search, votes: Votes, budget: Budget) -> None:
+    def _choose(self, kind: Kind, search: Search, votes: Votes, budget: Budget) -> None:
         """Choose one trial, or an average where that does better on rows that did not choose it."""
-        parts = np.arange(len(votes.part_weights))
-        steps = 1
-        honest = cross_fitted(votes, 1)
+        folds = votes.judge.folds
+        honest, steps = cross_fitted(votes, 1), 1
         if self.ensemble and len(votes.F) > 1:
-            averaged = cross_fitted(votes, _STEPS)
-            if averaged @ votes.part_weights >= honest @ votes.part_weights:
-                honest, steps = averaged, _STEPS
-        choice = choose(votes, parts, steps)
-        self.score_, self.score_error_ = float(honest @ votes.part_weights), votes.error(honest)
-        weights = _within(choice.weights, self._members, search, budget)
+            averaged = cross_fitted(votes, _steps(search))
+            # averages vary less with the rows: one member must be clearly better
+            if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
+                honest, steps = averaged, _steps(search)
+        choice = choose(votes, np.arange(folds.n_parts), steps)
+        weights = np.tile(choice.weights[:, None], (1, votes.F[0].shape[1]))
+        if steps > 1 and kind.by_column and weights.shape[1] > 1:
+            own, each = _column_choices(votes, steps)
+            if own @ folds.weights > honest @ folds.weights:
+                honest, weights = own, each
+        self.score_, self.score_error_ = float(honest @ folds.weights), folds.error(honest)
+        weights = _within(weights, self._members, search, budget)
         self._decoder = search.decoders[choice.decoder]
+        used = np.flatnonzero(weights.any(axis=1))
+        self._weights = weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0]
         self.best_settings_ = [
-            {**one.settings, **self._decoder, "weight": float(weight)}
-            for one, weight in zip(self._members, weights, strict=True)
-            if weight > 0.0
+            {**self._members[i].settings, **self._decoder, "weight": float(weights[i].mean())}
+            for i in used
         ]
 
     def _fit_winner(
@@ -254,21 +258,20 @@ class Tuned(BaseEstimator):
             if is_forest and _last_seconds(search, [grown]) < left / len(self.best_settings_):
                 settings = grown
             members.append(build(settings, seed, self.n_jobs, self.device))
-        weights = [settings["weight"] for settings in self.best_settings_]
-        regressor = Averaged(members, weights)
+        regressor = Averaged(members, self._weights)
         model = StructuredPredictor(regressor, clone(basis), kind.decoder(self._decoder))
         self.best_estimator_ = model.fit(X, Y)
         if kind.has_candidates:
             rows = model.output_basis_.kernel_.encode(Y)
             self.candidates_ = take(Y, unique(rows)[0][:_MOST_CANDIDATES])
-        del self._members
+        del self._members, self._weights
 
     def _describe(self, kind: Kind, search: Search, basis: Any, Y: Any) -> None:
         """Note the results of all trials and the baselines."""
         folds = search.sample.folds
         T = search.sample.T
         parts = [np.tile(kind.constant(T[train]), (len(held), 1)) for train, held in folds.splits]
-        table = search.judge(np.concatenate(parts).astype(np.float32))
+        table = search.judge.metric(np.concatenate(parts).astype(np.float32))
         constant = float((table @ folds.weights).max())
         forests = [one for one in search.trials if one.stage == "baseline"]
         self.baselines_ = {"constant": constant}
@@ -408,6 +411,14 @@ def as_budget(budget: Any) -> Budget:
     return Budget(seconds=float(check_number(budget, "budget", strict=True)))
 
 
+def _steps(search: Search) -> int:
+    """Return how many members may be averaged, and in how many steps: as many as there is time."""
+    held, p = search.judge.truth.shape
+    one = scoring_seconds(held, p, len(search.decoders))
+    calls = search.budget.for_averages / one
+    return 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
+
+
 def _unit(i: int, n: int) -> tuple[int, ...]:
     return tuple(int(i == j) for j in range(n))
 
@@ -421,14 +432,31 @@ def _last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:
 def _within(
     weights: np.ndarray, members: list[Trial], search: Search, budget: Budget
 ) -> np.ndarray:
-    """Return weights without the least members, until the rest can be fitted in time."""
+    """Return weights (members, p) without the least members, until the rest is fitted in time."""
     weights = weights.copy()
-    while np.count_nonzero(weights) > 1:
-        used = [members[i].settings for i in np.flatnonzero(weights)]
+    while np.count_nonzero(weights.any(axis=1)) > 1:
+        total = weights.mean(axis=1)
+        used = [members[i].settings for i in np.flatnonzero(total)]
         if _last_seconds(search, used) <= budget.for_last_fits:
             break
-        weights[np.argmin(np.where(weights > 0.0, weights, np.inf))] = 0.0
-    return weights / weights.sum()
+        least = np.argmin(np.where(total > 0.0, total, np.inf))
+        weights[least] = 0.0
+        lost = weights.sum(axis=0) == 0.0  # columns that had no other member
+        weights[np.argmax(np.where(np.arange(len(total)) == least, 0.0, total)), lost] = 1.0
+    return weights / weights.sum(axis=0)
+
+
+def _column_choices(votes: Votes, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose an average for each column; return the honest scores and weights (members, p)."""
+    folds, truth = votes.judge.folds, votes.judge.truth
+    scores, weights = [], []
+    for j in range(truth.shape[1]):
+        column = truth[:, j : j + 1]
+        judge = Judge(column_scores(column, folds), column, folds)
+        own = Votes([F[:, j : j + 1] for F in votes.F], judge)
+        scores.append(cross_fitted(own, steps))
+        weights.append(choose(own, np.arange(folds.n_parts), steps).weights)
+    return np.mean(scores, axis=0), np.column_stack(weights)
 
 
 def _taken(X: Any, index: np.ndarray) -> Any:

@@ -16,6 +16,9 @@ __all__ = ["Folds", "make_folds"]
 # Rows below which folds are dealt more than once, and from which one split does.
 _FEW, _SOME, _MANY = 150, 400, 6000
 _FOLDS = 5
+# Numbers in all output coordinates from which on one split does, and those that are scored.
+_HEAVY, _SCORED = 2e6, 3e6
+_HELD = 1000, 4000  # rows that one split holds out
 _LEAST_PARTS = 5
 
 
@@ -36,6 +39,32 @@ class Folds:
     splits: list[tuple[np.ndarray, np.ndarray]]
     parts: list[tuple[slice, int]]
     blocks: np.ndarray
+
+    @property
+    def n_first(self) -> int:
+        """Splits of which the held-out rows are all rows that any split holds out."""
+        everything = np.unique(self.held)
+        seen = np.zeros(0, dtype=int)
+        for k, (_, held) in enumerate(self.splits, start=1):
+            seen = np.union1d(seen, held)
+            if len(seen) == len(everything):
+                return k
+        return len(self.splits)
+
+    def first_round(self) -> Folds:
+        """Return the first splits alone, see `n_first`."""
+        n = sum(split < self.n_first for _, split in self.parts)
+        return Folds(self.splits[: self.n_first], self.parts[:n], self.blocks[:n])
+
+    def spread_out(self, F: np.ndarray) -> np.ndarray:
+        """Return predictions of all held-out rows from those of the first splits.
+
+        A row that is held out again has the prediction that it had when it was held out first.
+        """
+        first = np.concatenate([held for _, held in self.splits[: self.n_first]])
+        place = np.full(int(first.max()) + 1, -1)
+        place[first[::-1]] = np.arange(len(first))[::-1]
+        return F[place[self.held]]
 
     @property
     def held(self) -> np.ndarray:
@@ -64,6 +93,17 @@ class Folds:
         sizes = np.array([rows.stop - rows.start for rows, _ in self.parts], dtype=float)
         return sizes / sizes.sum()
 
+    def error(self, scores: np.ndarray) -> float:
+        """Return the standard error over blocks of rows of the mean of scores of parts."""
+        numbers = np.unique(self.blocks)
+        if len(numbers) < 2:
+            return float("nan")
+        own = [self.blocks == number for number in numbers]
+        weights = np.array([self.weights[some].sum() for some in own])
+        means = np.array([scores[some] @ self.weights[some] for some in own]) / weights
+        spread = weights @ (means - scores @ self.weights) ** 2
+        return float(np.sqrt(spread / (len(numbers) - 1)))
+
     @property
     def n_train(self) -> int:
         return max(len(train) for train, _ in self.splits)
@@ -74,7 +114,7 @@ class Folds:
 
 
 def make_folds(
-    n: int, seed: int, *, cv: Any = None, groups: Any = None, most_held: int = 4000, y: Any = None
+    n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
 ) -> Folds:
     """Deal rows into folds: repeated for few rows, one split for many.
 
@@ -87,8 +127,8 @@ def make_folds(
         split.
     groups : array of n labels, optional
         Rows of one group are in one fold.
-    most_held : int
-        Rows that one split holds out at most.
+    width : int
+        Output coordinates: where there are many, one split with fewer held-out rows does.
     y : optional
         What splitters that stratify look at.
     """
@@ -96,11 +136,11 @@ def make_folds(
         splits = _given(cv, n, groups, y, seed)
     elif groups is not None:
         splits = _grouped(n, groups, seed)
-    elif n < _MANY:
+    elif n < _MANY and n * width < _HEAVY:
         splits = _dealt(n, seed)
     else:
         order = check_rng(seed).permutation(n)
-        held = min(most_held, n // 5)
+        held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
         splits = [(np.sort(order[held:]), order[:held])]
     return _parted(splits, n)
 

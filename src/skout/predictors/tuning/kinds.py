@@ -32,7 +32,7 @@ from .outputs import (
 __all__ = ["KINDS", "Kind", "guess_kind"]
 
 Settings = dict[str, Any]
-_THRESHOLDS = tuple(np.round(np.arange(0.1, 0.61, 0.05), 2).tolist())
+_THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
 # Items that the best ranking is found for exactly.
 _MOST_ITEMS = 11
 _OUTPUT_LANDMARKS = 1000
@@ -50,6 +50,8 @@ class Kind:
     metric = "exact_matches"
     #: whether outputs can be chosen among candidates
     has_candidates = True
+    #: whether each column of coordinates has a score of its own
+    by_column = False
 
     def __init__(self, scoring: Any = None) -> None:
         self.scoring = scoring
@@ -228,6 +230,10 @@ class Numbers(Kind):
     metric = "r2"
     has_candidates = False
 
+    @property
+    def by_column(self) -> bool:  # type: ignore[override]
+        return self.scoring in (None, "r2")
+
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
         Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
@@ -252,14 +258,18 @@ class Numbers(Kind):
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
         if self.scoring not in (None, self.metric):
             return super().judge(basis, Y, folds)
-        truth = basis.transform(take(Y, folds.held))
-        spread = np.maximum(truth.var(axis=0), 1e-12)
+        return column_scores(basis.transform(take(Y, folds.held)), folds)
 
-        def scores(F: np.ndarray) -> np.ndarray:
-            lost = ((F - truth) ** 2 / spread).mean(axis=1)
-            return 1.0 - folds.part_means(lost[None])
 
-        return scores
+def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function from predicted columns to the mean of their R2, shape (1, n_parts)."""
+    spread = np.maximum(truth.var(axis=0), 1e-12)
+
+    def scores(F: np.ndarray) -> np.ndarray:
+        lost = ((F - truth) ** 2 / spread).mean(axis=1)
+        return 1.0 - folds.part_means(lost[None])
+
+    return scores
 
 
 def _mean_r2(true: Any, pred: Any) -> float:
@@ -274,6 +284,7 @@ class Classes(Numbers):
 
     name = "classes"
     metric = "accuracy"
+    by_column = False  # type: ignore[assignment]
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(Kind.checked(self, Y))

@@ -10,10 +10,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from ..._numerics.linalg import symmetric_eigen
+from ..._numerics.threads import n_threads
 from ..._numerics.validation import check_rng
 from ...kernels import Gaussian, Laplacian, Linear, Matern, as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
+from .boosting import BoostedTrees
 from .inputs import ColumnScaler
 
 __all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
@@ -39,8 +41,8 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     members : list of regressors
-    weights : sequence of floats, optional
-        Of sum 1; None is equal weights.
+    weights : array of shape (n_members,) or (n_members, p), optional
+        Of sum 1, the same for all outputs or for each its own; None is equal weights.
 
     Examples
     --------
@@ -74,9 +76,10 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the weighted mean of the predictions, shape (n, p)."""
-        equal = [1.0 / len(self.members_)] * len(self.members_)
+        n = len(self.members_)
+        weights = np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
         total: Any = 0.0
-        for weight, one in zip(self.weights or equal, self.members_, strict=True):
+        for weight, one in zip(weights, self.members_, strict=True):
             F = np.asarray(one.predict(X), dtype=np.float64)
             total = total + weight * (F[:, None] if F.ndim == 1 else F)
         return total
@@ -286,7 +289,7 @@ def forest_of(settings: Settings, seed: int, n_jobs: int | None) -> Any:
         max_features=settings["max_features"],
         min_samples_leaf=settings["min_samples_leaf"],
         random_state=seed,
-        n_jobs=n_jobs,
+        n_jobs=n_threads(n_jobs),
     )
 
 
@@ -318,7 +321,9 @@ def boosting_of(settings: Settings, seed: int) -> Any:
 
 
 def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    return PrincipalOutputs(boosting_of(settings, seed), settings["n_components"])
+    trees = boosting_of(settings, seed)
+    one = trees if settings["subsample"] is not None else BoostedTrees(trees)
+    return PrincipalOutputs(one, settings["n_components"])
 
 
 def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +22,15 @@ from .checkpoint import Checkpoint
 from .costs import fit_seconds, trial_seconds
 from .maps import kernel_of
 from .space import Profile, baseline_forest, family, neighbours, portfolio
-from .stacking import Votes
+from .stacking import Judge
 from .trials import Sample, predictions
 
 __all__ = ["Budget", "Search", "Trial"]
 
 Settings = dict[str, Any]
 
-# Shares of the budget: of all that is planned, and of it for the last fits.
-_PLANNED, _LAST = 0.7, 0.3
+# Shares of the budget: of all that is planned, and of it for the last fits and for averages.
+_PLANNED, _LAST, _AVERAGES = 0.7, 0.25, 0.1
 # How much longer than the budget a search may take, by the clock and by the processor.
 _BRAKE = 1.5
 # Rows and landmarks of the first round of many rows, and landmarks of the others.
@@ -50,9 +50,9 @@ class Trial:
     settings : dict
         All of them, also those of the best cell of its path.
     decoder : dict
-    table : ndarray of shape (n_decoders, n_parts)
-        Scores of the best cell.
-    score : float
+    table : two ndarrays of shape (n_decoders, n_parts)
+        Scores and merits of the best cell.
+    score, merit : float
         Of the best decoder, the mean over the held-out rows.
     error : float
         Its standard error.
@@ -64,8 +64,9 @@ class Trial:
 
     settings: Settings
     decoder: Settings
-    table: np.ndarray
+    table: tuple[np.ndarray, np.ndarray]
     score: float
+    merit: float
     error: float
     seconds: float
     stage: str
@@ -88,7 +89,12 @@ class Budget:
     @property
     def for_trials(self) -> float:
         """Seconds that are planned for trials."""
-        return _PLANNED * (1.0 - _LAST) * self.seconds
+        return _PLANNED * (1.0 - _LAST - _AVERAGES) * self.seconds
+
+    @property
+    def for_averages(self) -> float:
+        """Seconds that are planned for the choice of averages."""
+        return _PLANNED * _AVERAGES * self.seconds
 
     @property
     def for_last_fits(self) -> float:
@@ -103,8 +109,7 @@ class Search:
     ----------
     sample : Sample
     profile : Profile
-    judge : callable
-        From coordinates of held-out rows to scores of shape (n_decoders, n_parts).
+    judge : Judge
     decoders : list of dict
     budget : Budget
     checkpoint : Checkpoint, optional
@@ -115,7 +120,7 @@ class Search:
         self,
         sample: Sample,
         profile: Profile,
-        judge: Callable[[np.ndarray], np.ndarray],
+        judge: Judge,
         decoders: list[Settings],
         budget: Budget,
         checkpoint: Checkpoint | None = None,
@@ -183,7 +188,7 @@ class Search:
 
     def _promoted(self, todo: list[Settings]) -> list[Settings]:
         """Return settings in the order of their scores on few rows, the best of each map first."""
-        known = {self._key(self._bare(one.settings)): one.score for one in self.trials}
+        known = {self._key(self._bare(one.settings)): one.merit for one in self.trials}
         ranked = sorted(
             (one for one in todo if self._key(one) in known),
             key=lambda one: -known[self._key(one)],
@@ -208,10 +213,8 @@ class Search:
     def _refinements(self) -> Iterator[tuple[str, Settings]]:
         """Yield neighbours of the best trial of each map, the best maps more often."""
         while True:
-            best = self._leaders()
-            found = None
-            for turn in _turns(len(best)):
-                leader = best[turn]
+            best, found = self._leaders(), None
+            for leader in best:
                 found = self._untried(leader)
                 if found is not None:
                     yield "refinement", found
@@ -224,9 +227,9 @@ class Search:
         found: dict[str, Trial] = {}
         for one in self.trials:
             known = found.get(family(one.settings))
-            if one.settings.get("rows") is None and (known is None or one.score > known.score):
+            if one.settings.get("rows") is None and (known is None or one.merit > known.merit):
                 found[family(one.settings)] = one
-        leaders = sorted(found.values(), key=lambda one: -one.score)
+        leaders = sorted(found.values(), key=lambda one: -one.merit)
         turn = len(self.trials) % 4  # best, best, second, third
         at = min((0, 0, 1, 2)[turn], max(len(leaders) - 1, 0))
         return leaders[at : at + 1] + leaders[:at] + leaders[at + 1 :]
@@ -305,10 +308,10 @@ class Search:
         for more, F in predictions(settings, self.sample):
             if not np.all(np.isfinite(F)):
                 continue
-            table = self.judge(F)
-            score = float((table @ weights).max())
-            if best is None or score > best[0]:
-                best = score, {**resolved, **more}, table, F
+            table = self.judge.metric(F)
+            merit = float(((table + self.judge.smooth(F)) @ weights).max())
+            if best is None or merit > best[0]:
+                best = merit, {**resolved, **more}, table, F
         if best is None:
             raise ValueError("no finite predictions")
         return best[1:]
@@ -334,16 +337,19 @@ class Search:
         folds = self.sample.folds
         means = table @ folds.weights
         at = int(np.argmax(means))
-        votes = Votes([F], self.judge, folds.weights, folds.blocks)
-        error = votes.error(table[at])
+        smooth = self.judge.smooth(F)
         trial = Trial(
-            settings, self.decoders[at], table, float(means[at]), error, seconds, stage, F
+            settings,
+            self.decoders[at],
+            (table, table + smooth),
+            float(means[at]),
+            float(means[at] + smooth @ folds.weights),
+            folds.error(table[at]),
+            seconds,
+            stage,
+            F,
         )
         self.trials.append(trial)
         top = max(one.score for one in self.trials)
         self._bar.update()
         self._bar.set_postfix_str(f"best {top:.4f}, now {trial.score:.4f} {settings['map']}")
-
-
-def _turns(n: int) -> range:
-    return range(n)

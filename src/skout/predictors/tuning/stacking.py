@@ -11,10 +11,43 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Choice", "Votes", "choose", "cross_fitted"]
+from .folds import Folds
 
-# What an average must gain, relative to what is left to 1, to have one more member.
-_GAIN = 1e-4
+__all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted"]
+
+# What the fit of coordinates counts beside the metric: this over the root of the number of rows.
+_SMOOTH = 1.5
+
+
+@dataclass
+class Judge:
+    """What choices are made by.
+
+    A metric of decoded objects is coarse where there are few rows, and many choices are level. How
+    well coordinates are predicted then tells them apart: merit = metric + share * R2.
+
+    Attributes
+    ----------
+    metric : callable
+        From coordinates to scores of shape (n_decoders, n_parts).
+    truth : ndarray of shape (n_held, p)
+        Coordinates of the held-out rows.
+    folds : Folds
+    """
+
+    metric: Callable[[np.ndarray], np.ndarray]
+    truth: np.ndarray
+    folds: Folds
+
+    def __post_init__(self) -> None:
+        deviation = self.truth - self.truth.mean(axis=0)
+        self._spread = max(float((deviation**2).sum(axis=1).mean()), 1e-300)
+        self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
+
+    def smooth(self, F: np.ndarray) -> np.ndarray:
+        """Return what merit has beside the metric, shape (n_parts,)."""
+        lost = np.einsum("ij,ij->i", F - self.truth, F - self.truth)
+        return self.share * (1.0 - self.folds.part_means(lost[None])[0] / self._spread)
 
 
 @dataclass(frozen=True)
@@ -33,6 +66,7 @@ class Choice:
 
     @property
     def weights(self) -> np.ndarray:
+        """The weights of the members, of sum 1."""
         return np.array(self.counts, dtype=float) / sum(self.counts)
 
 
@@ -44,44 +78,28 @@ class Votes:
     ----------
     F : list of ndarrays of shape (n_held, p)
         Predicted coordinates of each member.
-    judge : callable
-        From coordinates to scores of shape (n_decoders, n_parts).
-    part_weights : ndarray of shape (n_parts,)
-    blocks : ndarray of int, shape (n_parts,)
-        Parts of one number may share rows.
+    judge : Judge
     """
 
     F: Sequence[np.ndarray]
-    judge: Callable[[np.ndarray], np.ndarray]
-    part_weights: np.ndarray
-    blocks: np.ndarray
-    known: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+    judge: Judge
+    known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
-    def table(self, counts: tuple[int, ...]) -> np.ndarray:
-        """Return the scores of an average, shape (n_decoders, n_parts)."""
+    def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores and merits of an average, each of shape (n_decoders, n_parts)."""
         if counts not in self.known:
             total, mean = sum(counts), np.zeros_like(self.F[0])
             for count, F in zip(counts, self.F, strict=True):
                 if count:
                     mean += np.float32(count / total) * F
-            self.known[counts] = self.judge(mean)
+            scores = self.judge.metric(mean)
+            self.known[counts] = scores, scores + self.judge.smooth(mean)
         return self.known[counts]
 
-    def error(self, scores: np.ndarray) -> float:
-        """Return the standard error over blocks of rows of the mean of scores of parts."""
-        numbers = np.unique(self.blocks)
-        if len(numbers) < 2:
-            return float("nan")
-        own = [self.blocks == number for number in numbers]
-        weights = np.array([self.part_weights[some].sum() for some in own])
-        means = np.array([scores[some] @ self.part_weights[some] for some in own]) / weights
-        spread = weights @ (means - scores @ self.part_weights) ** 2
-        return float(np.sqrt(spread / (len(numbers) - 1)))
-
     def best(self, counts: tuple[int, ...], use: np.ndarray) -> tuple[float, int]:
-        """Return the score of the best decoder of an average by some parts, and its number."""
-        weights = self.part_weights[use]
-        means = self.table(counts)[:, use] @ (weights / weights.sum())
+        """Return the merit of the best decoder of an average by some parts, and its number."""
+        weights = self.judge.folds.weights[use]
+        means = self.table(counts)[1][:, use] @ (weights / weights.sum())
         decoder = int(np.argmax(means))
         return float(means[decoder]), decoder
 
@@ -95,23 +113,23 @@ def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
     use : ndarray of int
         The parts.
     most : int
-        Steps: weights are multiples of 1 / most or more.
+        Steps: weights are multiples of 1 / most or more. Of equally good averages the larger one
+        is taken.
     """
     n = len(votes.F)
     units = [tuple(int(i == j) for j in range(n)) for i in range(n)]
-    alone = [votes.best(one, use) for one in units]
-    at = int(np.argmax([score for score, _ in alone]))
-    counts, (score, decoder) = units[at], alone[at]
-    best = score, Choice(counts, decoder)
-    for _ in range(most - 1):
+    counts = (0,) * n
+    best: tuple[float, Choice] | None = None
+    for _ in range(most):
         steps = [tuple(a + b for a, b in zip(counts, one, strict=True)) for one in units]
         tried = [votes.best(one, use) for one in steps]
-        at = int(np.argmax([score for score, _ in tried]))
-        counts, (score, decoder) = steps[at], tried[at]
-        if score > best[0] + _GAIN * max(1.0 - best[0], 0.0):
-            best = score, Choice(counts, decoder)
-        elif sum(counts) > sum(best[1].counts) + 1:  # two steps without a gain
+        at = int(np.argmax([merit for merit, _ in tried]))
+        counts, (merit, decoder) = steps[at], tried[at]
+        if best is None or merit >= best[0]:
+            best = merit, Choice(counts, decoder)
+        elif sum(counts) > sum(best[1].counts) + 2:  # some steps without a gain
             break
+    assert best is not None
     return best[1]
 
 
@@ -127,10 +145,11 @@ def cross_fitted(votes: Votes, most: int) -> np.ndarray:
     -------
     scores : ndarray of shape (n_parts,)
     """
-    parts = np.arange(len(votes.part_weights))
-    scores = np.empty(len(parts))
-    for block in np.unique(votes.blocks):
-        own = votes.blocks == block
+    blocks = votes.judge.folds.blocks
+    parts = np.arange(len(blocks))
+    scores = np.empty(len(blocks))
+    for block in np.unique(blocks):
+        own = blocks == block
         choice = choose(votes, parts if own.all() else parts[~own], most)
-        scores[own] = votes.table(choice.counts)[choice.decoder, own]
+        scores[own] = votes.table(choice.counts)[0][choice.decoder, own]
     return scores

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from ..._numerics.arrays import n_rows, take
@@ -86,7 +87,14 @@ def predictions(settings: Settings, sample: Sample) -> Found:
         E.g. the alpha of a path.
     F : ndarray of float32, shape (n_held, p)
     """
-    return _PATHS.get(settings["map"], _one_fit)(settings, sample)
+    path = _PATHS.get(settings["map"], _one_fit)
+    if settings["map"] == "kernel ridge" or sample.folds.n_first == len(sample.folds.splits):
+        yield from path(settings, sample)
+        return
+    # one round of folds does for maps that take long
+    once = replace(sample, folds=sample.folds.first_round())
+    for more, F in path(settings, once):
+        yield more, sample.folds.spread_out(F)
 
 
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
@@ -167,21 +175,26 @@ def _boosting_path(settings: Settings, sample: Sample) -> Found:
     most = settings["max_iter"]
     stages = sorted({stage for stage in _STAGES if stage < most} | {most})
     F = {s: np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32) for s in stages}
-    start = 0
-    for k, (train, held) in enumerate(sample.splits(settings.get("rows"))):
-        rows = slice(start, start + len(held))
-        start += len(held)
-        mean, axes = principal_axes(sample.T[train], settings["n_components"])
-        scores = (sample.T[train] - mean) @ axes
-        found = {stage: np.empty((len(held), axes.shape[1])) for stage in stages}
-        for j, column in enumerate(scores.T):
-            with threadpool_limits(n_threads(sample.n_jobs), user_api="openmp"):
-                model = boosting_of(settings, sample.seed + k).fit(take(X, train), column)
-            for stage, values in enumerate(model.staged_predict(take(X, held)), start=1):
-                if stage in found:
-                    found[stage][:, j] = values
-        for stage in stages:
-            F[stage][rows] = found[stage] @ axes.T + mean
+    splits = sample.splits(settings.get("rows"))
+    axes = [principal_axes(sample.T[train], settings["n_components"]) for train, _ in splits]
+
+    def boosted(k: int, j: int) -> list[np.ndarray]:
+        train, held = splits[k]
+        mean, vectors = axes[k]
+        column = (sample.T[train] - mean) @ vectors[:, j]
+        model = boosting_of(settings, sample.seed + k).fit(take(X, train), column)
+        staged = enumerate(model.staged_predict(take(X, held)), start=1)
+        return [values for stage, values in staged if stage in stages]
+
+    tasks = [(k, j) for k, (_, vectors) in enumerate(axes) for j in range(vectors.shape[1])]
+    with threadpool_limits(1, user_api="openmp"):
+        work = Parallel(n_threads(sample.n_jobs), prefer="threads")
+        found = dict(zip(tasks, work(delayed(boosted)(*task) for task in tasks), strict=True))
+    for k, rows in enumerate(sample.folds.spans):
+        mean, vectors = axes[k]
+        for i, stage in enumerate(stages):
+            scores = np.column_stack([found[k, j][i] for j in range(vectors.shape[1])])
+            F[stage][rows] = scores @ vectors.T + mean
     for stage in stages:
         yield {"max_iter": stage}, F[stage]
 
