@@ -132,7 +132,7 @@ def wide_file(d: int) -> dict[str, float]:
             writer.writerows([*row, row[0]] for row in X.tolist())
         found = {}
         for command, words in (
-            ("fit", [data, "--target", "y", "-o", model]),
+            ("fit", [data, "--target", "y", "--no-tune", "-o", model]),
             ("predict", [model, data, "-o", Path(name) / "out.csv"]),
         ):
             before = user_seconds()

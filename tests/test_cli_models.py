@@ -457,7 +457,7 @@ FIT = ["--target", "y", "-o", "model.skout"]
 def test_mistakes_of_fit_are_one_line(content, words, message, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.csv").write_text(content)
-    code, out, err = call("fit", "data.csv", *words)
+    code, out, err = call("fit", "data.csv", "--no-tune", *words)
     assert (code, out) == (1, "")
     assert message in err
     assert err.startswith("skout: ")
@@ -527,7 +527,7 @@ def test_mistakes_of_use(words, message, labels_model, tables, call):
 
 def test_numbers_are_not_ranked(tables, tmp_path, call):
     model = tmp_path / "model.skout"
-    assert call("fit", tables / "train.csv", "--target", "y", "-o", model)[0] == 0
+    assert call("fit", tables / "train.csv", "--target", "y", "--no-tune", "-o", model)[0] == 0
     code, _, err = call("rank", model, tables / "test.csv")
     assert (code, "there is nothing to rank" in err) == (1, True)
 

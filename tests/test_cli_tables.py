@@ -66,7 +66,7 @@ def table(tmp_path):
     return write(tmp_path / "t.csv", x0=X[:, 0], x1=X[:, 1], tags=TAGS)
 
 
-FIT = ["--target", "tags", "--output", "label_sets"]
+FIT = ["--target", "tags", "--output", "label_sets", "--no-tune"]
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def molecules_model(tmp_path, call):
     which = np.digitize(X[:, 0], [-0.3, 0.4])
     molecules = [["CCO", "c1ccccc1", "CCN"][j] for j in which]
     path = write(tmp_path / "train.csv", x0=X[:, 0], mol=molecules)
-    words = ["--target", "mol", "--output", "smiles", "-o", tmp_path / "mol.skout"]
+    words = ["--target", "mol", "--output", "smiles", "--no-tune", "-o", tmp_path / "mol.skout"]
     assert call("fit", path, *words)[0] == 0
     return tmp_path / "mol.skout"
 

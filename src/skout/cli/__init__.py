@@ -2,7 +2,7 @@
 
 `about` has the commands that show something, `models` those that fit and use a model. For these
 `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a model
-of words, `fitting` and `using` do the work, and `results` writes files.
+of words, `fitting`, `tuning` and `using` do the work, and `results` writes files.
 """
 
 import os

@@ -245,6 +245,9 @@ def _show_description(found: dict[str, Any]) -> None:
 
     about = found["about"]
     lines = {"format": found["version"], "size": _size(found["bytes"]), **about}
+    said = _inside(about, "metadata", "command_line", "validation", "summary")
+    if isinstance(said, str):
+        lines["validation"] = said
     tree = Tree(Text("parts"), hide_root=True)
     add(tree, found["parts"])
     console = Console(soft_wrap=True)
@@ -253,8 +256,15 @@ def _show_description(found: dict[str, Any]) -> None:
             text = value if isinstance(value, str) else json.dumps(value)
             if len(text) > _SHOWN:  # such as the names of many columns
                 text = f"{text[:_SHOWN]} ... (--json shows all)"
-            console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
+            console.print(Text.assemble((f"{_printable(name):11}", "bold"), _printable(text)))
     console.print(tree)
+
+
+def _inside(value: Any, *names: str) -> Any:
+    """Return what lies in dicts within each other, None if there is nothing of these names."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _printable(text: str) -> str:

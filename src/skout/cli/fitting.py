@@ -16,6 +16,7 @@ from .columns import Inputs, Outputs
 from .progress import note, progress
 from .settings import Settings, as_record, build_model
 from .tables import Part, Table, listed, open_table
+from .tuning import reason_not_to_tune, tuned_model, validation
 
 __all__ = ["fit_file"]
 
@@ -34,17 +35,24 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     inputs, outputs, unused = choose_columns(table, settings)
     if unused:
         note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
-    model = build_model(settings, outputs.kind, inputs.is_text)
+    model = build_model(settings, outputs.kind, inputs.is_text)  # says first what is wrong
     n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
+    why = reason_not_to_tune(settings, n, parts is not None) if settings.tune else "--no-tune"
+    if settings.tune and why is not None:
+        note(f"the model is not tuned: {why}.")
     pairs = _Pairs(table, inputs, outputs, parts)
-    if isinstance(parts, list):
-        X, Y = (join(list(column)) for column in zip(*pairs(), strict=True))
-        model.fit(X, Y)
+    if why is None:
+        inputs.standardize = False  # scales are chosen with the model
+        model = tuned_model(*_joined(pairs), outputs.kind, settings)
+    elif parts is not None:
+        model.fit(*_joined(pairs))
     else:
         _check_streams(settings, data)
         model.fit(Blocks(pairs, n))
     seconds = time.perf_counter() - start
+    tuned = {"validation": validation(model)} if why is None else {}
     record = {
+        **tuned,
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
         "settings": as_record(settings),
@@ -52,6 +60,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "seconds": round(seconds, 3),
     }
     save(model, out, metadata={"command_line": record})
+    alpha = {} if tuned else {"alpha": float(getattr(model, "regressor_", model).alpha_)}
     return {
         "model": str(out),
         "rows": n,
@@ -60,8 +69,10 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "not_used": list(unused),
         "output": outputs.kind,
         "target": outputs.columns,
-        "alpha": float(getattr(model, "regressor_", model).alpha_),
-        "in_memory": isinstance(parts, list),
+        "tuned": bool(tuned),
+        **alpha,
+        **tuned,
+        "in_memory": parts is not None,
         "seconds": round(seconds, 3),
     }
 
@@ -111,6 +122,11 @@ class _Pairs:
             parts = self.parts
         for part in parts:
             yield self.inputs.read(self.table, part), self.outputs.read(self.table, part)
+
+
+def _joined(pairs: "_Pairs") -> list[Any]:
+    """Return X and Y of all rows."""
+    return [join(list(column)) for column in zip(*pairs(), strict=True)]
 
 
 def _wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str]]:

@@ -17,6 +17,8 @@ Flag = bool | None
 _INPUTS = "Input columns; default all other numbers, or the one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
 _MISSING = 'Missing input numbers: "error" (default), or "mean" fills them.'
+_TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
+_BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
 _CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
 _SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
 
@@ -72,11 +74,16 @@ def _add_fit(app: "typer.Typer") -> None:
             float | None,
             Option(help="MB of the table to hold, default 256; larger ones are streamed."),
         ] = None,
+        tune: Annotated[Flag, Option(help=_TUNE)] = None,
+        budget: Annotated[Text, Option(help=_BUDGET)] = None,
         config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
         as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
         debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
     ) -> None:
-        """Fit a model on a table and save it.
+        """Choose a model for a table, fit it and save it.
+
+        Kernels, forests and boosting are compared on rows that are held out, and the best is fitted
+        on all. --no-tune, or any setting of a model such as --alpha, fits a kernel ridge as it is.
 
         Example: skout fit train.csv --target tags --output label_sets -o model.skout
         """
@@ -88,8 +95,10 @@ def _add_fit(app: "typer.Typer") -> None:
         check_place(out, "--out", [data, config])
 
         from .fitting import fit_file
+        from .tuning import for_people
 
-        _show(fit_file(data, settings, out), as_json)
+        found = fit_file(data, settings, out)
+        _show(found if as_json else for_people(found), as_json)
 
 
 def _add_predict(app: "typer.Typer") -> None:

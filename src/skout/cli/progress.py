@@ -8,7 +8,7 @@ from tqdm.auto import tqdm
 
 from .tables import Part
 
-__all__ = ["note", "progress"]
+__all__ = ["is_terminal", "note", "progress"]
 
 
 def note(text: str) -> None:
@@ -23,3 +23,8 @@ def progress(parts: Iterator[Part], label: str) -> Iterator[Part]:
         for part in parts:
             yield part
             bar.update(len(part))
+
+
+def is_terminal() -> bool:
+    """Whether somebody sees what is shown."""
+    return sys.stderr.isatty()

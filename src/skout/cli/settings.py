@@ -1,6 +1,8 @@
 """From words to a model: flags and TOML files to settings, settings to kernels and sketches."""
 
 import inspect
+import math
+import re
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -47,11 +49,18 @@ _OUTPUT_KERNELS = {
 # Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
 _KINDS: dict[str, type | None] = {
     "alpha": None,
+    "budget": None,
     "intercept": bool,
     "memory": None,
     "seed": int,
     "standardize": bool,
+    "tune": bool,
 }
+# Settings of a model of one's own: where one is given, nothing is chosen.
+_OF_A_MODEL = (
+    *("input_kernel", "output_kernel", "input_sketch", "output_sketch"),
+    *("alpha", "intercept", "decoder", "standardize"),
+)
 
 
 @dataclass
@@ -78,6 +87,8 @@ class Settings:
     separators: str = ";|"
     seed: int = 0
     memory: float = 256.0
+    tune: bool = True
+    budget: Any = 60
 
     def check(self) -> None:
         """Raise, before any file is read, for what can be told from the settings alone."""
@@ -92,6 +103,7 @@ class Settings:
         check_alphas(self.alpha)
         check_number(self.seed, "--seed", integer=True)
         check_number(self.memory, "--memory")
+        check_budget(self.budget)
         if self.output is not None:
             resolve(self.output, OUTPUTS, "kind in --output:")
         check_choice(self.decoder, "--decoder", tuple(DECODERS))
@@ -141,10 +153,33 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
         names = {one.name: one for one in fields(Settings)}
         for name in found:
             resolve(name, names, f"setting in {config}:")
-    given = {name: value for name, value in flags.items() if value is not None}
-    settings = Settings(**{**found, **given})
+    given = {**found, **{name: value for name, value in flags.items() if value is not None}}
+    own = [_flag(name) for name in _OF_A_MODEL if name in given]
+    wanted = [_flag(name) for name in ("tune", "budget") if given.get(name)]
+    if own and wanted:
+        raise ValueError(
+            f"{wanted[0]} lets skout choose the model, and {own[0]} says what it is: leave one out."
+        )
+    settings = Settings(**{"tune": not own, **given})
     settings.check()
     return settings
+
+
+def check_budget(text: Any) -> Any:
+    """Return a budget as `skout.Tuned` takes it: seconds, or "40 fits".
+
+    Examples
+    --------
+    >>> from skout.cli.settings import check_budget
+    >>> check_budget("30"), check_budget("3 fits")
+    (30.0, '3 fits')
+    """
+    budget = _value(text) if isinstance(text, str) else text
+    if isinstance(budget, str) and re.fullmatch(r"0*[1-9]\d* fits?", budget):
+        return budget
+    if isinstance(budget, int | float) and not isinstance(budget, bool) and 0 < budget < math.inf:
+        return float(budget)
+    raise ValueError(f'--budget must be seconds, or a number such as "40 fits". Got {text!r}.')
 
 
 def build_model(settings: Settings, kind: str, is_text: bool) -> Any:

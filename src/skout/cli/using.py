@@ -3,7 +3,9 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from .. import load, save
 from .._numerics.arrays import n_rows, take
 from .._numerics.validation import check_number
+from ..decoding import CandidateDecoder
 from ..decoding.pools import EmbeddedPool
 from ..metrics import (
     example_f1,
@@ -40,6 +43,22 @@ class Saved:
     inputs: Inputs
     outputs: Outputs
 
+    @cached_property
+    def chooser(self) -> Any:
+        """The model as one that chooses among candidates; a tuned one may build its outputs."""
+        best = getattr(self.model, "best_estimator_", self.model)
+        if not hasattr(self.model, "candidates_") or hasattr(best.decoder_, "embed"):
+            return best
+        chooser = copy(best)
+        chooser.decoder_ = CandidateDecoder().fit(best.output_basis_, self.model.candidates_)
+        return chooser
+
+    def predict(self, X: Any, candidates: Any) -> Any:
+        """Return the output of each row, among candidates if there are any."""
+        if candidates is None:
+            return self.model.predict(X)
+        return self.chooser.predict(X, candidates=candidates)
+
     def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
         """Return the candidates of a table or of `skout embed`; None for the training outputs."""
         if path is None:
@@ -61,7 +80,7 @@ class Saved:
         if skipped:
             _tell_of(skipped, n, path)
         try:
-            pool: EmbeddedPool = self.model.embed(join(found))
+            pool: EmbeddedPool = self.chooser.embed(join(found))
         except ValueError as error:
             if outputs.kind != "smiles":
                 raise
@@ -79,7 +98,7 @@ class Saved:
                 f"which holds a {type(pool).__name__}."
             )
         try:
-            self.model.embed(pool)
+            self.chooser.embed(pool)
         except ValueError as error:
             raise ValueError(
                 f"{path} was embedded by another model, whose coordinates mean something else: "
@@ -148,10 +167,9 @@ def predict_table(
     clash = [name for name in copied if name in set(outputs.columns)]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
-    pool = {} if candidates is None else {"candidates": candidates}
     parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.gaps)
     for part in progress(parts, "predicting"):
-        found = saved.model.predict(inputs.read(table, part), **pool)
+        found = saved.predict(inputs.read(table, part), candidates)
         yield {**{name: part.texts[name] for name in copied}, **outputs.cells(found)}
 
 
@@ -162,7 +180,7 @@ def rank_table(
     check_number(k, "-k", low=1, integer=True)
     if saved.outputs.kind == "numbers":
         raise ValueError("The model predicts numbers: there is nothing to rank. Use predict.")
-    inputs, model = saved.inputs, saved.model
+    inputs, model = saved.inputs, saved.chooser
     for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.gaps), "ranking"):
         k = min(k, _n_candidates(model, candidates))
         indices, scores = model.rank(inputs.read(table, part), candidates, k=k)
@@ -190,10 +208,9 @@ def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[s
     inputs, outputs = saved.inputs, saved.outputs
     wanted = [*inputs.numbers, *outputs.numbers], [*inputs.texts, *outputs.texts]
     score = _NumberScore() if outputs.kind == "numbers" else _MeanScore(_metrics(saved))
-    pool = {} if candidates is None else {"candidates": candidates}
     for part in progress(table.parts(*wanted, inputs.gaps), "evaluating"):
         truth = outputs.read(table, part)
-        found = saved.model.predict(inputs.read(table, part), **pool)
+        found = saved.predict(inputs.read(table, part), candidates)
         score.add(truth, found)
     return {"rows": score.n, "output": outputs.kind, "metrics": score.result()}
 
@@ -211,7 +228,7 @@ def _metrics(saved: Saved) -> dict[str, Metric]:
         }
     if saved.outputs.kind == "rankings":
         return {"kendall_tau": kendall_tau, "exact_matches": _same_rows}
-    kernel = saved.model.output_basis_.kernel_
+    kernel = saved.chooser.output_basis_.kernel_
     return {
         "exact_matches": lambda truth, found: float(
             np.mean([a == b for a, b in zip(truth, found, strict=True)])
