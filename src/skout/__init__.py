@@ -11,6 +11,7 @@ from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .predictors.conformal import ConformalSets
 from .predictors.ensemble import Ensemble
 from .predictors.hubs import without_hubs
+from .predictors.tuning import Tuned
 from .regressors import (
     InducedMachine,
     JointQuantileRegressor,
@@ -36,6 +37,7 @@ __all__ = [
     "KernelMachine",
     "KernelRidge",
     "StructuredPredictor",
+    "Tuned",
     "datasets",
     "decoding",
     "diagnostics",

@@ -23,6 +23,7 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
+from ..predictors import tuning
 from ..predictors.ensemble import Ensemble
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
@@ -105,6 +106,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, KnownRows, Moments, PartlyWhitened),  # parts of fitted models
+        *(getattr(tuning, name) for name in tuning.__all__),
     ]
 )
 

@@ -1,0 +1,22 @@
+"""A model that chooses itself: trials, their costs, a search, averages, a report."""
+
+from .boosting import BoostedTrees
+from .estimator import Tuned
+from .inputs import ColumnScaler
+from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
+from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, StandardTargets
+
+__all__ = [
+    "Averaged",
+    "BoostedTrees",
+    "Centred",
+    "ClassCodes",
+    "CodeDecoder",
+    "ColumnScaler",
+    "LabelFeatures",
+    "LeafForest",
+    "PrincipalOutputs",
+    "SetDecoder",
+    "StandardTargets",
+    "Tuned",
+]

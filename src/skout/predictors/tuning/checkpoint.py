@@ -1,0 +1,94 @@
+"""Finished trials in a folder, so that a search that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._numerics.arrays import row_keys
+from ..._numerics.files import replacing
+
+__all__ = ["Checkpoint", "digest_of"]
+
+
+def digest_of(*items: Any) -> str:
+    """Return a name for data and parameters: the same for the same."""
+    made = blake2b(digest_size=16)
+    for item in items:
+        if sparse.issparse(item):
+            parts: Any = (item.indptr, item.indices, item.data, np.array(item.shape))
+            for part in parts:
+                made.update(np.ascontiguousarray(part).tobytes())
+        elif isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
+            made.update(str((item.shape, item.dtype)).encode())
+            made.update(np.ascontiguousarray(item).tobytes())
+        elif isinstance(item, str | int | float | dict | type(None)):
+            made.update(json.dumps(item, sort_keys=True, default=repr).encode())
+        else:
+            made.update(repr(_keys(item)).encode())
+    return made.hexdigest()
+
+
+def _keys(objects: Any) -> list[Any]:
+    try:
+        return row_keys(objects)
+    except (TypeError, ValueError, AttributeError):
+        return [repr(one) for one in objects]
+
+
+class Checkpoint:
+    """A folder with one file for each finished trial.
+
+    Parameters
+    ----------
+    path : path
+    facts : str
+        The digest of data and parameters; other searches are refused.
+    """
+
+    def __init__(self, path: Any, facts: str) -> None:
+        self.folder = Path(path)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        known = self.folder / "search.json"
+        if known.exists():
+            if json.loads(known.read_text(encoding="utf-8")).get("digest") != facts:
+                raise ValueError(
+                    f"checkpoint={str(path)!r} has trials of other data or parameters: give "
+                    "another folder, or delete it."
+                )
+        else:
+            with replacing(known) as part:
+                part.write_text(json.dumps({"digest": facts}), encoding="utf-8")
+
+    def _file(self, settings: dict[str, Any]) -> Path:
+        return self.folder / f"trial-{digest_of(settings)}.npz"
+
+    def find(self, settings: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what a finished trial found, None if it is not finished."""
+        file = self._file(settings)
+        if not file.exists():
+            return None
+        with np.load(file, allow_pickle=False) as found:
+            return {
+                "record": json.loads(str(found["record"])),
+                "table": found["table"],
+                "F": found["F"],
+            }
+
+    def add(self, settings: dict[str, Any], record: Any, table: np.ndarray, F: np.ndarray) -> None:
+        """Keep a finished trial."""
+        with replacing(self._file(settings)) as part, part.open("wb") as file:
+            np.savez(file, record=np.array(json.dumps(record)), table=table, F=F)
+
+    def remove(self) -> None:
+        """Delete what is of this search, and the folder if it is empty then."""
+        for file in (*self.folder.glob("trial-*.npz"), self.folder / "search.json"):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # it has other files
+            self.folder.rmdir()

@@ -1,0 +1,123 @@
+"""What a trial costs, in seconds of a reference machine with two cores.
+
+The plan of a search follows these numbers and not the clock, so that the same seed makes the same
+choice wherever and whenever it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .folds import Folds
+from .space import Profile
+from .trials import ALPHAS
+
+__all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
+
+Settings = dict[str, Any]
+
+_FLOPS = 1.5e10  # of products of matrices in a second
+_KERNEL = 4e-9  # seconds for a kernel value, beyond its product
+_SPLIT = 4e-8  # for a row, a feature and a level of a tree
+_HISTOGRAM = 3e-9  # for a row and a feature of boosting, and a level of its trees
+_TREE = 4e-4  # for each tree of a forest
+_SMALL_TREE = 5e-4  # for each tree on few rows
+_STAGE = 2e-3  # for each of its trees
+_DECODE = 3e-9  # for a number that a decoder looks at
+_CALL = 0.02
+
+
+def fit_seconds(settings: Settings, profile: Profile, n: int) -> float:
+    """Return the seconds of one fit on n rows.
+
+    Parameters
+    ----------
+    settings : dict
+    profile : Profile
+    n : int
+    """
+    return _CALL + _FITS[settings["map"]](settings, profile, n)
+
+
+def _ridge_fit(settings: Settings, profile: Profile, n: int) -> float:
+    m = min(n, settings.get("sketch") or n)
+    flops = 2.0 * n * m * profile.d + n * m * m + m**3 / 3 + 2.0 * n * m * profile.p
+    per_value = _KERNEL * (profile.d / 4 + 1 if settings["kernel"] == "laplacian" else 1.0)
+    return flops / _FLOPS + n * m * per_value
+
+
+def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
+    share = settings["max_features"]
+    features = np.sqrt(profile.columns) if share == "sqrt" else share * profile.columns
+    levels = max(1.0, np.log2(n / settings["min_samples_leaf"]))
+    q = min(profile.p, 24)
+    work = n * levels * (max(features, 1.0) * (0.3 + 0.02 * q) + 2.0)
+    slow = 1.0 if settings["map"] == "extra trees" else 3.0
+    leaves = 2e-9 * n * settings["n_estimators"] * (profile.p if profile.p > 24 else 0)
+    return settings["n_estimators"] * (_TREE + work * _SPLIT * slow / 2) + leaves
+
+
+def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
+    levels = np.log2(settings["max_leaf_nodes"] + 1)
+    if settings["subsample"] is not None:
+        tree = _SMALL_TREE + n * profile.columns * settings["max_features"] * levels * _SPLIT / 2
+        return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
+    tree = n * profile.columns * settings["max_features"] * levels * _HISTOGRAM / 2
+    tree += _STAGE * settings["max_leaf_nodes"] / 15
+    return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
+
+
+def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
+    return 0.0
+
+
+_FITS = {
+    "kernel ridge": _ridge_fit,
+    "extra trees": _forest_fit,
+    "random forest": _forest_fit,
+    "boosting": _boosting_fit,
+    "neighbours": _neighbour_fit,
+}
+
+
+def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders: int) -> float:
+    """Return the seconds of a trial: the folds of its path, decoded and scored.
+
+    Parameters
+    ----------
+    settings : dict
+    profile : Profile
+    folds : Folds
+    n_decoders : int
+    """
+    n = min(folds.n_train, settings.get("rows") or folds.n_train)
+    rounds = len(folds.splits) if settings["map"] == "kernel ridge" else folds.n_first
+    k, held, p = rounds, folds.n_held, profile.p
+    cells = 1
+    if settings["map"] == "kernel ridge":
+        cells = 2 * len(ALPHAS)
+        m = min(n, settings.get("sketch") or n)
+        used = min(n + held, 1.25 * n * k)
+        seconds = _ridge_fit(settings, profile, int(used))
+        seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+    elif settings["map"] == "neighbours":
+        cells = 20
+        seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2
+    else:
+        cells = 5 if settings["map"] == "boosting" else 1
+        seconds = k * fit_seconds(settings, profile, n)
+    return _CALL + seconds + cells * scoring_seconds(held, p, n_decoders)
+
+
+def scoring_seconds(held: int, p: int, n_decoders: int) -> float:
+    """Return the seconds to decode and score predictions of the held-out rows.
+
+    Parameters
+    ----------
+    held, p : int
+        Rows and coordinates.
+    n_decoders : int
+    """
+    return 1e-4 + held * p * (1 + n_decoders) * _DECODE

@@ -1,0 +1,463 @@
+"""A model that chooses itself, by the metric of its outputs, within a budget."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..._estimators import all_at_once
+from ..._numerics.arrays import n_rows, take, unique
+from ..._numerics.validation import check_number, check_rng, resolve
+from ...decoding import CandidateDecoder
+from ...predictor import StructuredPredictor
+from .checkpoint import Checkpoint, digest_of
+from .costs import fit_seconds, scoring_seconds
+from .folds import make_folds
+from .inputs import checked_inputs
+from .kinds import KINDS, Kind, column_scores, guess_kind
+from .maps import Averaged, build
+from .report import drawn, line, rows_of
+from .search import Budget, Search, Trial
+from .space import Profile, kernels_of_objects, profile_of
+from .stacking import Judge, Votes, choose, cross_fitted
+from .trials import Sample
+
+__all__ = ["Tuned"]
+
+_LEAST_ROWS = 10
+# Standard errors by which one member must be better than an average to be preferred.
+_CLEARLY = 1.0
+# Trees of a forest in the last fit, if there is time.
+_TREES = 300
+# Training outputs that are kept to choose from.
+_MOST_CANDIDATES = 100_000
+
+
+class Tuned(BaseEstimator):
+    """Choose a model by the metric of its outputs, within a budget, and fit it on all rows.
+
+    Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
+    itself (kernel ridge, forests, boosting, neighbours), decoders and averages of the best are
+    compared on held-out rows. All maps predict the same output coordinates, so that what is
+    averaged is decoded once. The plan follows the cost of trials on a reference machine, not the
+    clock: the same seed makes the same choice.
+
+    Parameters
+    ----------
+    kind : str, optional
+        What the outputs are: "label_sets", "rankings", "numbers", "classes", "strings", "smiles",
+        "graphs" or "spectra". None tells the first three from what Y holds, and asks where that is
+        not clear.
+    scoring : None, str or callable (Y, predictions) -> float, default None
+        None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
+        mean over columns of R2 for numbers. Names are those of `skout.metrics.scoring.METRICS`.
+    budget : float or str, default 60
+        Seconds on two cores, of which about 70 % are planned; or a number of trials, "40 fits".
+    random_state : None, int or Generator
+    cv : int, splitter or iterable of splits, optional
+        None is five folds, dealt several times where there are few rows; from 6,000 rows on, one
+        split.
+    outer_cv : int, splitter or iterable of splits, optional
+        Repeat the whole search without each outer fold, and score it there: `outer_scores_`.
+    ensemble : bool, default True
+        Whether an average of the best trials may be chosen; it is where held-out rows say so.
+    checkpoint : path, optional
+        A folder that keeps finished trials. A search that was killed goes on from there, with the
+        same choice; it needs a random_state that is an int. It is emptied when the fit is done.
+    n_jobs : int, optional
+        Threads; None means as many as BLAS would use, and all cores for forests.
+    verbose : bool, default False
+        Show a progress bar with the best score so far.
+    device : str, optional
+        "cuda" lets the last fit of a sketched kernel ridge run on a card.
+
+    Attributes
+    ----------
+    best_estimator_ : StructuredPredictor
+        The winner, fitted on all rows.
+    best_settings_ : list of dict
+        Of its members, each with its weight.
+    results_ : list of dict
+        One for each trial: settings, score, standard error, seconds, rows and stage, the best
+        first; `pandas.DataFrame(results_)` is a table.
+    score_, score_error_ : float
+        The score of the choice and its standard error: each part of the held-out rows is scored by
+        what the other parts choose, so that no row chooses for itself.
+    outer_scores_ : ndarray
+        The scores of the outer folds, if there are any.
+    baselines_ : dict
+        Scores of a forest and of a constant prediction on the same rows.
+    candidates_ : outputs
+        The distinct training outputs, of kinds that can be chosen among candidates.
+    kind_ : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import Tuned
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 3))
+    >>> Y = (X @ rng.standard_normal((3, 4)) > 0).astype(int)  # label sets
+    >>> model = Tuned(budget="4 fits", random_state=0).fit(X, Y)
+    >>> model.predict(X[:2]).shape
+    (2, 4)
+    >>> model.kind_, len(model.results_)
+    ('label_sets', 5)
+    """
+
+    def __init__(
+        self,
+        kind: str | None = None,
+        scoring: Any = None,
+        budget: Any = 60,
+        random_state: Any = None,
+        *,
+        cv: Any = None,
+        outer_cv: Any = None,
+        ensemble: bool = True,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        device: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.scoring = scoring
+        self.budget = budget
+        self.random_state = random_state
+        self.cv = cv
+        self.outer_cv = outer_cv
+        self.ensemble = ensemble
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.device = device
+
+    @all_at_once
+    def fit(self, X: Any, Y: Any, groups: Any = None) -> Tuned:
+        """Search, and fit the winner on all rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of numbers, texts, or graphs, n rows
+        Y : outputs, n of them
+        groups : array of n labels, optional
+            Rows of one group are in one fold.
+
+        Returns
+        -------
+        self : Tuned
+        """
+        budget = as_budget(self.budget)
+        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
+            raise ValueError("checkpoint needs a random_state that is an int.")
+        seed = int(check_rng(self.random_state).integers(2**31))
+        kind, rows, Y = self._checked(X, Y)
+        self.kind_ = kind.name
+        self._kind = kind.metric_name
+        search, votes, basis = self._searched(kind, rows, Y, groups, budget, seed)
+        self._choose(kind, search, votes, budget)
+        self._fit_winner(kind, rows, Y, search, basis, seed)
+        self._describe(kind, search, basis, Y)
+        if search.checkpoint is not None and not search.interrupted:
+            search.checkpoint.remove()
+        if self.outer_cv is not None:
+            self.outer_scores_ = self._outer(X, Y, groups, seed)
+        return self
+
+    def _checked(self, X: Any, Y: Any) -> tuple[Kind, Any, Any]:
+        name = guess_kind(Y) if self.kind is None else self.kind
+        kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
+        rows, Y = checked_inputs(X), kind.checked(Y)
+        if n_rows(rows) != n_rows(Y):
+            raise ValueError(
+                f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}."
+            )
+        if n_rows(rows) < _LEAST_ROWS:
+            raise ValueError(
+                f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
+                "sample(s): fit a model of your choice, e.g. skout.iokr."
+            )
+        return kind, rows, Y
+
+    def _searched(
+        self, kind: Kind, X: Any, Y: Any, groups: Any, budget: Budget, seed: int
+    ) -> tuple[Search, Votes, Any]:
+        """Run all trials, and return them with the best ones to average."""
+        n = n_rows(X)
+        basis = kind.basis(Y, seed)
+        T = np.asarray(basis.fit_transform(Y), dtype=np.float64)
+        folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
+        sample = Sample(X, T, folds, seed, self.n_jobs)
+        profile = profile_of(X, folds.n_train, T.shape[1], kernels_of_objects(X))
+        judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
+        decoders = kind.decoders()
+        checkpoint = None
+        if self.checkpoint is not None:
+            facts = digest_of(X, T, seed, self.kind_, str(self.budget), repr(self.scoring))
+            checkpoint = Checkpoint(self.checkpoint, facts)
+        search = Search(sample, profile, judge, decoders, budget, checkpoint, self.verbose)
+        search.run()
+        if not search.trials:
+            why = search.failed[0]["error"] if search.failed else "the budget has no room for any"
+            raise ValueError(f"No trial succeeded: {why}.")
+        members = self._candidates(search)
+        votes = Votes([one.F for one in members], judge)
+        votes.known |= {_unit(i, len(members)): one.table for i, one in enumerate(members)}
+        self._members = members
+        return search, votes, basis
+
+    def _candidates(self, search: Search) -> list[Trial]:
+        """Return the trials to choose from, on all rows where there are such, best first."""
+        full = [one for one in search.trials if one.settings.get("rows") is None]
+        ranked = sorted(full or search.trials, key=lambda one: -one.merit)
+        first, rest, met = [], [], set()
+        for one in ranked:  # the best of each map stays
+            (rest if one.settings["map"] in met else first).append(one)
+            met.add(one.settings["map"])
+        kept = [*first, *rest][: _steps(search)]
+        return sorted(kept, key=lambda one: -one.merit)
+
+    def _choose(self, kind: Kind, search: Search, votes: Votes, budget: Budget) -> None:
+        """Choose one trial, or an average where that does better on rows that did not choose it."""
+        folds = votes.judge.folds
+        honest, steps = cross_fitted(votes, 1), 1
+        if self.ensemble and len(votes.F) > 1:
+            averaged = cross_fitted(votes, _steps(search))
+            # averages vary less with the rows: one member must be clearly better
+            if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
+                honest, steps = averaged, _steps(search)
+        choice = choose(votes, np.arange(folds.n_parts), steps)
+        weights = np.tile(choice.weights[:, None], (1, votes.F[0].shape[1]))
+        if steps > 1 and kind.by_column and weights.shape[1] > 1:
+            own, each = _column_choices(votes, steps)
+            if own @ folds.weights > honest @ folds.weights:
+                honest, weights = own, each
+        self.score_, self.score_error_ = float(honest @ folds.weights), folds.error(honest)
+        weights = _within(weights, self._members, search, budget)
+        self._decoder = search.decoders[choice.decoder]
+        used = np.flatnonzero(weights.any(axis=1))
+        self._weights = weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0]
+        self.best_settings_ = [
+            {**self._members[i].settings, **self._decoder, "weight": float(weights[i].mean())}
+            for i in used
+        ]
+
+    def _fit_winner(
+        self, kind: Kind, X: Any, Y: Any, search: Search, basis: Any, seed: int
+    ) -> None:
+        """Fit the chosen members on all rows, and the decoder on all outputs."""
+        left = search.budget.for_last_fits
+        members = []
+        for settings in self.best_settings_:
+            grown = {**settings, "n_estimators": _TREES}
+            is_forest = "n_estimators" in settings
+            if is_forest and _last_seconds(search, [grown]) < left / len(self.best_settings_):
+                settings = grown
+            members.append(build(settings, seed, self.n_jobs, self.device))
+        regressor = Averaged(members, self._weights)
+        model = StructuredPredictor(regressor, clone(basis), kind.decoder(self._decoder))
+        self.best_estimator_ = model.fit(X, Y)
+        if kind.has_candidates:
+            rows = model.output_basis_.kernel_.encode(Y)
+            self.candidates_ = take(Y, unique(rows)[0][:_MOST_CANDIDATES])
+        del self._members, self._weights
+
+    def _describe(self, kind: Kind, search: Search, basis: Any, Y: Any) -> None:
+        """Note the results of all trials and the baselines."""
+        folds = search.sample.folds
+        T = search.sample.T
+        parts = [np.tile(kind.constant(T[train]), (len(held), 1)) for train, held in folds.splits]
+        table = search.judge.metric(np.concatenate(parts).astype(np.float32))
+        constant = float((table @ folds.weights).max())
+        forests = [one for one in search.trials if one.stage == "baseline"]
+        self.baselines_ = {"constant": constant}
+        if forests:
+            self.baselines_["forest"] = forests[0].score
+        self.results_ = rows_of(search, constant)
+        self.n_splits_ = len(folds.splits)
+        self.interrupted_ = search.interrupted
+
+    def _outer(self, X: Any, Y: Any, groups: Any, seed: int) -> np.ndarray:
+        """Return the score of the whole search on each outer fold."""
+        folds = make_folds(n_rows(Y), seed + 1, cv=self.outer_cv, groups=groups)
+        scores = []
+        for train, held in folds.splits:
+            inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
+            inner.set_params(random_state=seed)
+            own = None if groups is None else np.asarray(groups)[train]
+            inner.fit(_taken(X, train), take(Y, train), own)
+            scores.append(inner.score(_taken(X, held), take(Y, held)))
+        return np.array(scores)
+
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Predict an output for each row of X.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+        candidates : outputs, CandidateSets or list of lists, optional
+            What to choose from. None is what the chosen decoder does: for label sets, rankings and
+            numbers it builds the output; other objects are chosen among those of training.
+
+        Returns
+        -------
+        outputs : n of them
+        """
+        check_is_fitted(self)
+        X = checked_inputs(X)
+        if candidates is None:
+            return self.best_estimator_.predict(X)
+        F = self.best_estimator_.predict_coordinates(X)
+        return self._searcher().decode(F, candidates)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+        candidates : outputs, CandidateSets or list of lists, optional
+            Default the distinct training outputs, `candidates_`.
+        k : int, default 10
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+        scores : ndarray of shape (n, k)
+            2 <f(x), z(c)> - k(c, c).
+        """
+        check_is_fitted(self)
+        F = self.best_estimator_.predict_coordinates(checked_inputs(X))
+        return self._searcher().rank(F, candidates, k)
+
+    def _searcher(self) -> Any:
+        """Return what ranks candidates by the output coordinates."""
+        decoder = self.best_estimator_.decoder_
+        if not hasattr(self, "candidates_") or callable(getattr(decoder, "embed", None)):
+            return decoder
+        return CandidateDecoder().fit(self.best_estimator_.output_basis_, self.candidates_)
+
+    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
+        """Return how good predictions are, by the metric that chose the model.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+        Y : outputs, n of them
+        candidates : optional
+            As in `predict`.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        kind: Kind = KINDS[self.kind_](self.scoring)
+        metric = kind.measured(self.best_estimator_.output_basis_)
+        return float(metric(kind.checked(Y), self.predict(X, candidates)))
+
+    def summary(self) -> str:
+        """Return one line on what was found.
+
+        Returns
+        -------
+        line : str
+            E.g. "F1 0.437 +- 0.006 in 5 folds; a forest 0.402; the most frequent set 0.210".
+        """
+        check_is_fitted(self)
+        return line(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the score of each trial against its seconds.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        check_is_fitted(self)
+        return drawn(self, ax)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def as_budget(budget: Any) -> Budget:
+    """Return a budget from seconds, or from a text such as "40 fits".
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.estimator import as_budget
+    >>> as_budget("40 fits").fits
+    40.0
+    """
+    if isinstance(budget, str):
+        found = re.fullmatch(r"\s*(\d+)\s*fits?\s*", budget)
+        if found is None or int(found[1]) == 0:
+            raise ValueError(
+                f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
+            )
+        return Budget(fits=float(found[1]))
+    return Budget(seconds=float(check_number(budget, "budget", strict=True)))
+
+
+def _steps(search: Search) -> int:
+    """Return how many members may be averaged, and in how many steps: as many as there is time."""
+    held, p = search.judge.truth.shape
+    one = scoring_seconds(held, p, len(search.decoders))
+    calls = search.budget.for_averages / one
+    return 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
+
+
+def _unit(i: int, n: int) -> tuple[int, ...]:
+    return tuple(int(i == j) for j in range(n))
+
+
+def _last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:
+    profile: Profile = search.profile
+    n = n_rows(search.sample.X)
+    return sum(fit_seconds(one, profile, n) for one in settings)
+
+
+def _within(
+    weights: np.ndarray, members: list[Trial], search: Search, budget: Budget
+) -> np.ndarray:
+    """Return weights (members, p) without the least members, until the rest is fitted in time."""
+    weights = weights.copy()
+    while np.count_nonzero(weights.any(axis=1)) > 1:
+        total = weights.mean(axis=1)
+        used = [members[i].settings for i in np.flatnonzero(total)]
+        if _last_seconds(search, used) <= budget.for_last_fits:
+            break
+        least = np.argmin(np.where(total > 0.0, total, np.inf))
+        weights[least] = 0.0
+        lost = weights.sum(axis=0) == 0.0  # columns that had no other member
+        weights[np.argmax(np.where(np.arange(len(total)) == least, 0.0, total)), lost] = 1.0
+    return weights / weights.sum(axis=0)
+
+
+def _column_choices(votes: Votes, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose an average for each column; return the honest scores and weights (members, p)."""
+    folds, truth = votes.judge.folds, votes.judge.truth
+    scores, weights = [], []
+    for j in range(truth.shape[1]):
+        column = truth[:, j : j + 1]
+        judge = Judge(column_scores(column, folds), column, folds)
+        own = Votes([F[:, j : j + 1] for F in votes.F], judge)
+        scores.append(cross_fitted(own, steps))
+        weights.append(choose(own, np.arange(folds.n_parts), steps).weights)
+    return np.mean(scores, axis=0), np.column_stack(weights)
+
+
+def _taken(X: Any, index: np.ndarray) -> Any:
+    return X.iloc[index] if hasattr(X, "iloc") else take(X, index)

@@ -1,0 +1,206 @@
+"""Which rows are held out from which, and the parts of held-out rows that scores are known for."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._numerics.inputs import named
+from ..._numerics.validation import check_rng
+
+__all__ = ["Folds", "make_folds"]
+
+# Rows below which folds are dealt more than once, and from which one split does.
+_FEW, _SOME, _MANY = 150, 400, 6000
+_FOLDS = 5
+# Numbers in all output coordinates from which on one split does, and those that are scored.
+_HEAVY, _SCORED = 2e6, 3e6
+_HELD = 1000, 4000  # rows that one split holds out
+_LEAST_PARTS = 5
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Splits into rows to train on and rows to predict, all numbered as in X.
+
+    Attributes
+    ----------
+    splits : list of (train, held) arrays of row numbers
+    parts : list of (slice, split)
+        Consecutive held-out rows, as they follow each other in `held`, and the split they are of.
+    blocks : ndarray of int, shape (n_parts,)
+        Parts of one number have rows that parts of other numbers have not, also where rows are held
+        out more than once.
+    """
+
+    splits: list[tuple[np.ndarray, np.ndarray]]
+    parts: list[tuple[slice, int]]
+    blocks: np.ndarray
+
+    @property
+    def n_first(self) -> int:
+        """Splits of which the held-out rows are all rows that any split holds out."""
+        everything = np.unique(self.held)
+        seen = np.zeros(0, dtype=int)
+        for k, (_, held) in enumerate(self.splits, start=1):
+            seen = np.union1d(seen, held)
+            if len(seen) == len(everything):
+                return k
+        return len(self.splits)
+
+    def first_round(self) -> Folds:
+        """Return the first splits alone, see `n_first`."""
+        n = sum(split < self.n_first for _, split in self.parts)
+        return Folds(self.splits[: self.n_first], self.parts[:n], self.blocks[:n])
+
+    def spread_out(self, F: np.ndarray) -> np.ndarray:
+        """Return predictions of all held-out rows from those of the first splits.
+
+        A row that is held out again has the prediction that it had when it was held out first.
+        """
+        first = np.concatenate([held for _, held in self.splits[: self.n_first]])
+        place = np.full(int(first.max()) + 1, -1)
+        place[first[::-1]] = np.arange(len(first))[::-1]
+        return F[place[self.held]]
+
+    @property
+    def held(self) -> np.ndarray:
+        """All held-out rows, split after split; some more than once where folds are dealt twice."""
+        return np.concatenate([held for _, held in self.splits])
+
+    @property
+    def spans(self) -> list[slice]:
+        """Where the rows of each split are in `held`."""
+        ends = np.cumsum([0, *(len(held) for _, held in self.splits)]).tolist()
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
+
+    def part_means(self, values: np.ndarray) -> np.ndarray:
+        """Return the means over parts of values of the held-out rows, shape (k, n_held)."""
+        starts = [rows.start for rows, _ in self.parts]
+        sizes = np.array([rows.stop - rows.start for rows, _ in self.parts])
+        return np.add.reduceat(values, starts, axis=1) / sizes
+
+    @property
+    def n_parts(self) -> int:
+        return len(self.parts)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of each part in all held-out rows."""
+        sizes = np.array([rows.stop - rows.start for rows, _ in self.parts], dtype=float)
+        return sizes / sizes.sum()
+
+    def error(self, scores: np.ndarray) -> float:
+        """Return the standard error over blocks of rows of the mean of scores of parts."""
+        numbers = np.unique(self.blocks)
+        if len(numbers) < 2:
+            return float("nan")
+        own = [self.blocks == number for number in numbers]
+        weights = np.array([self.weights[some].sum() for some in own])
+        means = np.array([scores[some] @ self.weights[some] for some in own]) / weights
+        spread = weights @ (means - scores @ self.weights) ** 2
+        return float(np.sqrt(spread / (len(numbers) - 1)))
+
+    @property
+    def n_train(self) -> int:
+        return max(len(train) for train, _ in self.splits)
+
+    @property
+    def n_held(self) -> int:
+        return sum(len(held) for _, held in self.splits)
+
+
+def make_folds(
+    n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
+) -> Folds:
+    """Deal rows into folds: repeated for few rows, one split for many.
+
+    Parameters
+    ----------
+    n : int
+    seed : int
+    cv : int, splitter, iterable of splits or None
+        None is 5 folds, dealt several times where there are few rows; from 6,000 rows on, one
+        split.
+    groups : array of n labels, optional
+        Rows of one group are in one fold.
+    width : int
+        Output coordinates: where there are many, one split with fewer held-out rows does.
+    y : optional
+        What splitters that stratify look at.
+    """
+    if cv is not None:
+        splits = _given(cv, n, groups, y, seed)
+    elif groups is not None:
+        splits = _grouped(n, groups, seed)
+    elif n < _MANY and n * width < _HEAVY:
+        splits = _dealt(n, seed)
+    else:
+        order = check_rng(seed).permutation(n)
+        held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
+        splits = [(np.sort(order[held:]), order[:held])]
+    return _parted(splits, n)
+
+
+def _dealt(n: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = check_rng(seed)
+    repeats = 3 if n < _FEW else 2 if n < _SOME else 1
+    splits = []
+    for _ in range(repeats):
+        fold = rng.permutation(n) % min(_FOLDS, n)
+        splits += [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+    return splits
+
+
+def _grouped(n: int, groups: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import GroupKFold  # slow to import
+
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must have one label for each of the {n} rows of X.")
+    k = min(_FOLDS, len(np.unique(groups)))
+    if k < 2:
+        raise ValueError("groups must have at least two different labels. Got one.")
+    folds = GroupKFold(k, shuffle=True, random_state=seed)
+    return list(folds.split(np.zeros((n, 1)), groups=groups))
+
+
+def _given(cv: Any, n: int, groups: Any, y: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import GroupKFold, KFold, check_cv
+
+    with named("cv"):
+        if isinstance(cv, int):
+            kind = KFold if groups is None else GroupKFold
+            cv = kind(cv, shuffle=True, random_state=seed)
+        rows = np.zeros((n, 1))
+        splits = [
+            (np.arange(n)[train], np.arange(n)[held])
+            for train, held in check_cv(cv).split(rows, y, groups)
+        ]
+    if not splits or any(len(train) < 2 or len(held) == 0 for train, held in splits):
+        raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")
+    return splits
+
+
+def _parted(splits: list[tuple[np.ndarray, np.ndarray]], n: int) -> Folds:
+    """Return folds whose held-out rows are in order of their block, a number that each row has."""
+    chunks = max(1, -(-_LEAST_PARTS // len(splits)))
+    block = np.full(n, -1)
+    for k, (_, held) in enumerate(splits):
+        new = held[block[held] < 0]
+        block[new] = k * chunks + np.arange(len(new)) * chunks // max(len(new), 1)
+    parts, blocks, ordered, start = [], [], [], 0
+    for k, (train, held) in enumerate(splits):
+        held = held[np.argsort(block[held], kind="stable")]
+        numbers, first = np.unique(block[held], return_index=True)
+        ends = [*first[1:], len(held)]
+        parts += [
+            (slice(start + int(a), start + int(b)), k) for a, b in zip(first, ends, strict=True)
+        ]
+        blocks += numbers.tolist()
+        ordered.append((train, held))
+        start += len(held)
+    return Folds(ordered, parts, np.array(blocks))

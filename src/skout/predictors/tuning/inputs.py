@@ -1,0 +1,170 @@
+"""What the inputs are, and how their columns are scaled before a map sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+from sklearn.base import TransformerMixin
+
+from ..._estimators import PartsByName
+from ..._numerics.inputs import named
+from ..._numerics.validation import check_choice, check_matrix
+
+__all__ = ["SCALINGS", "ColumnScaler", "are_vectors", "checked_inputs"]
+
+#: What `ColumnScaler` can do.
+SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
+_QUANTILES = 500
+
+
+class ColumnScaler(TransformerMixin, PartsByName):
+    """Scale columns, or the rows of counts, by what the training rows say.
+
+    Parameters
+    ----------
+    method : {"none", "dense", "standard", "quantile", "unit", "tfidf"}, default "standard"
+        As they are; the same as a dense array; mean 0 and variance 1; normal scores of ranks; rows
+        of norm 1; counts weighted by how rare a word is, in rows of norm 1. Sparse rows are never
+        centred.
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.inputs import ColumnScaler
+    >>> ColumnScaler("standard").fit_transform([[0.0, 1.0], [2.0, 1.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self, method: str = "standard") -> None:
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> ColumnScaler:
+        """Learn means, scales or quantiles.
+
+        Parameters
+        ----------
+        X : matrix of shape (n, d), dense or CSR
+        y : ignored
+
+        Returns
+        -------
+        self : ColumnScaler
+        """
+        check_choice(self.method, "method", SCALINGS)
+        rows = check_matrix(X)
+        n, self.n_features_in_ = rows.shape
+        if self.method == "standard":
+            self.mean_, self.scale_ = _spread(rows)
+        elif self.method == "quantile":
+            dense = rows.toarray() if sparse.issparse(rows) else rows
+            shares = np.linspace(0.0, 1.0, min(_QUANTILES, n))
+            self.quantiles_ = np.quantile(dense, shares, axis=0)  # (q, d)
+        elif self.method == "tfidf":
+            found = np.asarray((rows != 0).sum(axis=0)).ravel()
+            self.weights_ = np.log((1.0 + n) / (1.0 + found)) + 1.0
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the scaled rows, sparse where X is, but for quantiles.
+
+        Parameters
+        ----------
+        X : matrix of shape (n, d), dense or CSR
+
+        Returns
+        -------
+        rows : matrix of shape (n, d)
+        """
+        rows = check_matrix(X)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} columns, and the model was fitted on {self.n_features_in_}."
+            )
+        return getattr(self, f"_{self.method}")(rows)
+
+    def _none(self, rows: Any) -> Any:
+        return rows
+
+    def _dense(self, rows: Any) -> np.ndarray:
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return dense.astype(np.float32)  # as trees want it
+
+    def _standard(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            return sparse.csr_matrix(rows @ sparse.diags(1.0 / self.scale_))
+        return (rows - self.mean_) / self.scale_
+
+    def _quantile(self, rows: Any) -> np.ndarray:
+        """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        shares = np.linspace(0.0, 1.0, len(self.quantiles_))
+        out = np.empty(dense.shape)
+        for j, known in enumerate(self.quantiles_.T):
+            up = np.interp(dense[:, j], known, shares)
+            down = np.interp(-dense[:, j], -known[::-1], -shares[::-1])
+            out[:, j] = 0.5 * (up - down)
+        edge = 0.5 / max(len(shares), 2)
+        return ndtri(np.clip(out, edge, 1.0 - edge))
+
+    def _unit(self, rows: Any) -> Any:
+        return _unit_rows(rows)
+
+    def _tfidf(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            return _unit_rows(sparse.csr_matrix(rows @ sparse.diags(self.weights_)))
+        return _unit_rows(rows * self.weights_)
+
+
+def _spread(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of columns; a constant one has deviation 1."""
+    mean = np.asarray(rows.mean(axis=0)).ravel().astype(np.float64)
+    if sparse.issparse(rows):
+        square = np.asarray(rows.multiply(rows).mean(axis=0)).ravel() - mean**2
+        spread = np.sqrt(np.maximum(square, 0.0))
+    else:
+        spread = rows.std(axis=0, dtype=np.float64)
+    tiny = 1e-7 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
+    return mean, np.where(spread > tiny, spread, 1.0)
+
+
+def _unit_rows(rows: Any) -> Any:
+    if sparse.issparse(rows):
+        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0.0, norms, 1.0)) @ rows)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0.0, norms, 1.0)
+
+
+def are_vectors(X: Any) -> bool:
+    """Whether X are rows of numbers, not objects such as texts or graphs."""
+    if sparse.issparse(X) or hasattr(X, "columns"):
+        return True
+    try:
+        values = np.asarray(X)
+    except (ValueError, TypeError):
+        return False
+    return values.ndim == 2 and values.dtype.kind in "biuf"
+
+
+def checked_inputs(X: Any) -> Any:
+    """Return rows of numbers as a finite matrix, dense where little is gained by sparse; objects
+    as they are."""
+    if not are_vectors(X):
+        values = np.asarray(X) if isinstance(X, list) and len(X) and _is_row(X[0]) else None
+        if values is not None and values.ndim != 2:
+            raise ValueError(f"X must be rows of equal length. Got shape {values.shape} instead.")
+        return X
+    with named("X"):
+        rows = check_matrix(X)
+    if not sparse.issparse(rows):
+        return rows
+    n, d = rows.shape
+    is_full = rows.nnz > 0.25 * n * d
+    return rows.toarray() if is_full else sparse.csr_matrix(rows)
+
+
+def _is_row(item: Any) -> bool:
+    return isinstance(item, list | tuple | np.ndarray)

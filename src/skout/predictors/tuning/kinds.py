@@ -1,0 +1,406 @@
+"""Kinds of outputs: their coordinates, their decoders, and how good decoded predictions are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._numerics.arrays import n_rows, take
+from ..._numerics.validation import Registry, resolve
+from ...basis import KernelBasis
+from ...decoding import CandidateDecoder, RankingDecoder
+from ...kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
+from ...metrics import kendall_tau
+from ...metrics.scoring import METRIC_OF_KIND, METRICS
+from ...molecules import fingerprints
+from ...sketches import SubSample
+from .folds import Folds
+from .outputs import (
+    ClassCodes,
+    CodeDecoder,
+    LabelFeatures,
+    SetDecoder,
+    StandardTargets,
+    at_least_one,
+    label_matrix,
+)
+
+__all__ = ["KINDS", "Kind", "guess_kind"]
+
+Settings = dict[str, Any]
+_THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
+# Items that the best ranking is found for exactly.
+_MOST_ITEMS = 11
+_OUTPUT_LANDMARKS = 1000
+
+
+class Kind:
+    """A kind of outputs. The base is any objects: chosen among those of training.
+
+    Parameters
+    ----------
+    scoring : None, str or callable (Y, predictions) -> float
+    """
+
+    name = "objects"
+    metric = "exact_matches"
+    #: whether outputs can be chosen among candidates
+    has_candidates = True
+    #: whether each column of coordinates has a score of its own
+    by_column = False
+
+    def __init__(self, scoring: Any = None) -> None:
+        self.scoring = scoring
+
+    @property
+    def metric_name(self) -> str:
+        """What the score is called."""
+        if self.scoring is None:
+            return self.metric
+        return self.scoring if isinstance(self.scoring, str) else self.scoring.__name__
+
+    def checked(self, Y: Any) -> Any:
+        """Return the outputs as the rest takes them, or say what is wrong with them."""
+        return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+
+    def kernel(self, Y: Any) -> Any:
+        """Return the kernel of the outputs."""
+        raise NotImplementedError
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        """Return the coordinates to fit."""
+        n = n_rows(Y)
+        sketch = SubSample(_OUTPUT_LANDMARKS) if n > _OUTPUT_LANDMARKS else None
+        return KernelBasis(self.kernel(Y), sketch, random_state=seed)
+
+    def decoders(self) -> list[Settings]:
+        """Return the settings of the decoders that are compared."""
+        return [{"decoder": "candidates"}]
+
+    def decoder(self, settings: Settings) -> Any:
+        """Return a decoder."""
+        return CandidateDecoder()
+
+    def constant(self, T: np.ndarray) -> np.ndarray:
+        """Return the coordinates that a model without inputs predicts: the most frequent ones."""
+        _, first, counts = np.unique(T, axis=0, return_index=True, return_counts=True)
+        return T[first[np.flatnonzero(counts == counts.max())].min()]
+
+    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
+        """Return the metric of objects."""
+        if callable(self.scoring):
+            return self.scoring
+        metric = resolve(self.scoring or self.metric, METRICS, "scoring")
+        return lambda true, pred: metric(basis.kernel_, true, pred)
+
+    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function from coordinates of the held-out rows to scores.
+
+        The scores are of shape (n_decoders, n_parts).
+        """
+        metric = self.measured(basis)
+        truth = take(Y, folds.held)
+        decoders = []
+        for settings in self.decoders():
+            own = [
+                self.decoder(settings).fit(basis, take(Y, train)) if len(train) else None
+                for train, _ in folds.splits
+            ]
+            decoders.append(own)
+
+        def scores(F: np.ndarray) -> np.ndarray:
+            table = np.empty((len(decoders), folds.n_parts))
+            for i, own in enumerate(decoders):
+                for part, (rows, split) in enumerate(folds.parts):
+                    found = _quietly(own[split].decode, F[rows])
+                    table[i, part] = metric(take(truth, rows), found)
+            return table
+
+        return scores
+
+
+def _quietly(decode: Callable[[np.ndarray], Any], F: np.ndarray) -> Any:
+    """Decode without the warning that a search was not exact."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return decode(F.astype(np.float64, copy=False))
+
+
+class LabelSets(Kind):
+    """Rows of 0 and 1."""
+
+    name = "label_sets"
+    metric = "example_f1"
+
+    def checked(self, Y: Any) -> Any:
+        Y = super().checked(Y)
+        label_matrix(Y)  # raises
+        return Y if sparse.issparse(Y) else np.asarray(Y)
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        return LabelFeatures()
+
+    def decoders(self) -> list[Settings]:
+        thresholds = [{"decoder": "threshold", "threshold": float(t)} for t in _THRESHOLDS]
+        return [{"decoder": "f1"}, {"decoder": "candidates"}, *thresholds]
+
+    def decoder(self, settings: Settings) -> Any:
+        return SetDecoder(settings["decoder"], settings.get("threshold", 0.5))
+
+    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+        if self.scoring not in (None, self.metric):
+            return super().judge(basis, Y, folds)
+        truth = label_matrix(Y)[folds.held].toarray() > 0
+        best = SetDecoder("f1").fit(basis, Y)
+        pools = [SetDecoder("candidates").fit(basis, take(Y, train)) for train, _ in folds.splits]
+        spans = folds.spans
+
+        def scores(F: np.ndarray) -> np.ndarray:
+            near = [pool.sets(F[rows]) for pool, rows in zip(pools, spans, strict=True)]
+            found = [_row_f1(truth, best.sets(F)), _row_f1(truth, np.concatenate(near))]
+            expected = basis.marginals(F)
+            for threshold in _THRESHOLDS:
+                chosen = at_least_one(expected > threshold, expected, basis.has_empty_)
+                found.append(_row_f1(truth, chosen))
+            return folds.part_means(np.array(found))
+
+        return scores
+
+
+def _row_f1(true: np.ndarray, pred: np.ndarray) -> np.ndarray:
+    common = np.count_nonzero(true & pred, axis=1)
+    total = np.count_nonzero(true, axis=1) + np.count_nonzero(pred, axis=1)
+    return np.where(total > 0, 2 * common / np.maximum(total, 1), 1.0)
+
+
+class Rankings(Kind):
+    """Rows of ranks; equal numbers are ties."""
+
+    name = "rankings"
+    metric = "kendall_tau"
+
+    def checked(self, Y: Any) -> Any:
+        Y = np.asarray(super().checked(Y))
+        self.kernel(Y).encode(Y)  # raises
+        return Y
+
+    def kernel(self, Y: Any) -> Any:
+        return Kendall() if _are_permutations(Y) else Kendall(ties=True)
+
+    def decoders(self) -> list[Settings]:
+        return [{"decoder": "rankings"}]
+
+    def decoder(self, settings: Settings) -> Any:
+        return RankingDecoder(max_exact=_MOST_ITEMS)
+
+    def constant(self, T: np.ndarray) -> np.ndarray:
+        return T.mean(axis=0)  # decoded: the consensus
+
+    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
+        return kendall_tau if self.scoring in (None, self.metric) else super().measured(basis)
+
+    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+        if self.scoring not in (None, self.metric):
+            return super().judge(basis, Y, folds)
+        truth = self._signs(Y[folds.held])
+        decoder = self.decoder({}).fit(basis, Y)
+
+        def scores(F: np.ndarray) -> np.ndarray:
+            found = self._signs(_quietly(decoder.decode, F))
+            return folds.part_means(np.einsum("ij,ij->i", truth, found)[None])
+
+        return scores
+
+    def _signs(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the order of each pair, of norm 1: inner products are Kendall's tau-b."""
+        kernel = Kendall(ties=True)
+        signs = kernel.features(kernel.encode(np.asarray(ranks, dtype=np.float64)))
+        norms = np.linalg.norm(signs, axis=1, keepdims=True)
+        return signs / np.where(norms > 0.0, norms, 1.0)
+
+
+class Numbers(Kind):
+    """One column of numbers or several, each of which counts the same."""
+
+    name = "numbers"
+    metric = "r2"
+    has_candidates = False
+
+    @property
+    def by_column(self) -> bool:  # type: ignore[override]
+        return self.scoring in (None, "r2")
+
+    def checked(self, Y: Any) -> Any:
+        Y = super().checked(Y)
+        Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
+        StandardTargets().fit(Y)  # raises
+        return Y
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        return StandardTargets()
+
+    def decoders(self) -> list[Settings]:
+        return [{"decoder": "none"}]
+
+    def decoder(self, settings: Settings) -> Any:
+        return CodeDecoder()
+
+    def constant(self, T: np.ndarray) -> np.ndarray:
+        return T.mean(axis=0)
+
+    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
+        return _mean_r2 if self.scoring in (None, self.metric) else super().measured(basis)
+
+    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+        if self.scoring not in (None, self.metric):
+            return super().judge(basis, Y, folds)
+        return column_scores(basis.transform(take(Y, folds.held)), folds)
+
+
+def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function from predicted columns to the mean of their R2, shape (1, n_parts)."""
+    spread = np.maximum(truth.var(axis=0), 1e-12)
+
+    def scores(F: np.ndarray) -> np.ndarray:
+        lost = ((F - truth) ** 2 / spread).mean(axis=1)
+        return 1.0 - folds.part_means(lost[None])
+
+    return scores
+
+
+def _mean_r2(true: Any, pred: Any) -> float:
+    """Return the mean over columns of 1 - squared error / squared deviation from the mean."""
+    true, pred = (np.reshape(values, (len(values), -1)) for values in (true, pred))
+    spread = np.maximum(true.var(axis=0), np.finfo(np.float64).tiny)
+    return float(1.0 - (((true - pred) ** 2).mean(axis=0) / spread).mean())
+
+
+class Classes(Numbers):
+    """One class for each row."""
+
+    name = "classes"
+    metric = "accuracy"
+    by_column = False  # type: ignore[assignment]
+
+    def checked(self, Y: Any) -> Any:
+        Y = np.asarray(Kind.checked(self, Y))
+        if Y.ndim != 1:
+            raise ValueError(f"Y must be one class for each row. Got shape {Y.shape} instead.")
+        return Y
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        return ClassCodes()
+
+    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
+        if self.scoring in (None, self.metric):
+            return lambda true, pred: float(np.mean(np.asarray(true) == np.asarray(pred)))
+        return Kind.measured(self, basis)
+
+    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
+        return Kind.judge(self, basis, Y, folds)
+
+
+class Strings(Kind):
+    """Texts, chosen among those of training."""
+
+    name = "strings"
+    metric = METRIC_OF_KIND["strings"]
+
+    def kernel(self, Y: Any) -> Any:
+        return NGram((1, 2, 3), short="keep")
+
+
+class Smiles(Kind):
+    """Molecules as SMILES, compared by their fingerprints."""
+
+    name = "smiles"
+    metric = "kernel"
+
+    def kernel(self, Y: Any) -> Any:
+        return Mapped(fingerprints, Tanimoto())
+
+
+class Graphs(Kind):
+    """Graphs, as `skout.kernels.read_graphs` takes them."""
+
+    name = "graphs"
+    metric = METRIC_OF_KIND["graphs"]
+
+    def kernel(self, Y: Any) -> Any:
+        return WeisfeilerLehman()
+
+
+class Spectra(Kind):
+    """Mass spectra."""
+
+    name = "spectra"
+    metric = METRIC_OF_KIND["spectra"]
+
+    def kernel(self, Y: Any) -> Any:
+        return PeakCosine()
+
+
+#: Kinds of outputs by name.
+KINDS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+KINDS |= {
+    one.name: one
+    for one in (LabelSets, Rankings, Numbers, Classes, Strings, Smiles, Graphs, Spectra)
+}
+
+
+def guess_kind(Y: Any) -> str:
+    """Return the name of the kind of outputs, or raise where it is unclear.
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.kinds import guess_kind
+    >>> guess_kind([[0, 1, 1], [1, 0, 0]]), guess_kind([[0, 2, 1], [1, 0, 2]]), guess_kind([0.5, 2])
+    ('label_sets', 'rankings', 'numbers')
+    """
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    if sparse.issparse(Y):
+        return "label_sets" if np.all(Y.data == 1) else "numbers"
+    values = _as_array(Y)
+    if values is None or values.dtype.kind not in "biufUS":
+        raise _unclear("objects", "strings, smiles, graphs or spectra")
+    if values.dtype.kind in "US":
+        raise _unclear("texts", "classes, strings or smiles")
+    if values.ndim == 1:
+        if values.dtype.kind == "b":
+            return "classes"
+        if values.dtype.kind in "iu" and len(np.unique(values)) <= max(2, len(values) // 10):
+            raise _unclear("few different integers", "classes or numbers")
+        return "numbers"
+    if values.ndim != 2:
+        raise _unclear(f"an array of shape {values.shape}", "another array of two dimensions")
+    are_sets = bool(np.all((values == 0) | (values == 1)))
+    if values.shape[1] > 1 and _are_permutations(values):
+        if are_sets:
+            raise _unclear("rows of one 0 and one 1", "label_sets or rankings")
+        return "rankings"
+    return "label_sets" if are_sets else "numbers"
+
+
+def _as_array(Y: Any) -> np.ndarray | None:
+    try:
+        return np.asarray(Y)
+    except (ValueError, TypeError):
+        return None
+
+
+def _unclear(what: str, choices: str) -> ValueError:
+    return ValueError(f"kind is None, and Y are {what}: say which kind they are, {choices}.")
+
+
+def _are_permutations(Y: Any) -> bool:
+    """Whether every row is a permutation of 0..d-1, or of 1..d."""
+    Y = np.asarray(Y)
+    if Y.ndim != 2 or Y.dtype.kind not in "biuf":
+        return False
+    low = Y.min(axis=1, keepdims=True) if Y.size else Y
+    proper = np.sort(Y, axis=1) == low + np.arange(Y.shape[1])
+    return bool(np.all(proper) and np.all(np.isin(low, (0, 1))))

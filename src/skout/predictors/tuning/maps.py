@@ -1,0 +1,341 @@
+"""Maps from inputs to output coordinates, and how the settings of a trial become one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.pipeline import Pipeline
+
+from ..._numerics.linalg import symmetric_eigen
+from ..._numerics.threads import n_threads
+from ..._numerics.validation import check_rng
+from ...kernels import Gaussian, Laplacian, Linear, Matern, as_kernel
+from ...regressors import KernelRidge
+from ...sketches import SubSample
+from .boosting import BoostedTrees
+from .inputs import ColumnScaler
+
+__all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
+
+Settings = dict[str, Any]
+
+#: Kernels of vectors, by the names that settings have.
+KERNELS_OF_VECTORS = {
+    "gaussian": lambda gamma: Gaussian(gamma),
+    "laplacian": lambda gamma: Laplacian(gamma),
+    "matern": lambda gamma: Matern(gamma, nu=1.5),
+    "linear": lambda gamma: Linear(),
+}
+# Outputs that the trees of a forest look at, when there are more: random combinations.
+_PROJECTIONS = 24
+# A matrix with fewer entries than that share is worth keeping sparse.
+_SPARSE = 0.1
+
+
+class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """The weighted mean of regressors that predict the same coordinates.
+
+    Parameters
+    ----------
+    members : list of regressors
+    weights : array of shape (n_members,) or (n_members, p), optional
+        Of sum 1, the same for all outputs or for each its own; None is equal weights.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from skout.predictors.tuning.maps import Averaged
+    >>> low, high = (DummyRegressor(strategy="quantile", quantile=q) for q in (0.0, 1.0))
+    >>> Averaged([low, high], [0.75, 0.25]).fit([[0.0], [1.0]], [0.0, 4.0]).predict([[9.0]])
+    array([[1.]])
+    """
+
+    def __init__(self, members: Any, weights: Any = None) -> None:
+        self.members = members
+        self.weights = weights
+
+    def fit(self, X: Any, y: Any) -> Averaged:
+        """Fit each member on the same rows.
+
+        Parameters
+        ----------
+        X : what the members take, n rows
+        y : array of shape (n, p)
+
+        Returns
+        -------
+        self : Averaged
+        """
+        targets = np.reshape(y, (len(y), -1))
+        self.members_ = [clone(one).fit(X, targets) for one in self.members]
+        self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the weighted mean of the predictions, shape (n, p)."""
+        n = len(self.members_)
+        weights = np.full(n, 1.0 / n) if self.weights is None else np.asarray(self.weights)
+        total: Any = 0.0
+        for weight, one in zip(weights, self.members_, strict=True):
+            F = np.asarray(one.predict(X), dtype=np.float64)
+            total = total + weight * (F[:, None] if F.ndim == 1 else F)
+        return total
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Centred(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor of what targets differ by from their mean, to which it then shrinks.
+
+    Parameters
+    ----------
+    regressor : regressor
+    """
+
+    def __init__(self, regressor: Any) -> None:
+        self.regressor = regressor
+
+    def fit(self, X: Any, y: Any) -> Centred:
+        """Fit the regressor on centred targets.
+
+        Parameters
+        ----------
+        X : what the regressor takes, n rows
+        y : array of shape (n, p)
+
+        Returns
+        -------
+        self : Centred
+        """
+        self.mean_ = np.asarray(y).mean(axis=0)
+        self.regressor_ = clone(self.regressor).fit(X, y - self.mean_)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions and the mean."""
+        return np.asarray(self.regressor_.predict(X)) + self.mean_
+
+
+class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A forest of many outputs: trees split by random combinations, leaves have the means of all.
+
+    Parameters
+    ----------
+    forest : RandomForestRegressor or ExtraTreesRegressor
+    n_projections : int, default 24
+        Combinations of outputs to split by. Where there are no more outputs it is the forest.
+    random_state : None, int or Generator
+    """
+
+    def __init__(
+        self, forest: Any, n_projections: int = _PROJECTIONS, random_state: Any = None
+    ) -> None:
+        self.forest = forest
+        self.n_projections = n_projections
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> LeafForest:
+        """Grow the trees, and note which leaves the rows lie in.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n, p)
+
+        Returns
+        -------
+        self : LeafForest
+        """
+        targets = np.reshape(y, (len(y), -1))
+        p = targets.shape[1]
+        self._is_plain = p <= self.n_projections
+        if self._is_plain:
+            self.forest_ = clone(self.forest).fit(X, targets[:, 0] if p == 1 else targets)
+            return self
+        rng = check_rng(self.random_state)
+        mixed = targets @ rng.standard_normal((p, self.n_projections))
+        self.forest_ = clone(self.forest).fit(X, mixed)
+        self._leaves, self._offsets = _leaf_matrix(self.forest_, X, None)
+        is_sparse = np.count_nonzero(targets) < _SPARSE * targets.size
+        self._targets = sparse.csr_matrix(targets) if is_sparse else targets.astype(np.float32)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return means over the training rows in the same leaves, shape (n, p)."""
+        if self._is_plain:
+            F = self.forest_.predict(X)
+            return F[:, None] if F.ndim == 1 else F
+        inside, _ = _leaf_matrix(self.forest_, X, self._offsets)
+        sizes = np.maximum(np.asarray(self._leaves.sum(axis=0)).ravel(), 1.0)
+        n_trees = len(self._offsets) - 1
+        shares = sparse.csr_matrix(inside @ sparse.diags(1.0 / (sizes * n_trees)))
+        weights = shares @ self._leaves.T  # (n, n_train): a kernel
+        F = weights @ self._targets
+        return F.toarray() if sparse.issparse(F) else np.asarray(F)
+
+
+def _leaf_matrix(
+    forest: Any, X: Any, offsets: np.ndarray | None
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Return which leaves rows lie in, shape (n, leaves of all trees), and where trees begin."""
+    leaves = forest.apply(X)  # (n, trees)
+    if offsets is None:
+        counts = [tree.tree_.node_count for tree in forest.estimators_]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+    n, n_trees = leaves.shape
+    columns = (leaves + offsets[:-1]).ravel()
+    indptr = np.arange(0, n * n_trees + 1, n_trees)
+    ones = np.ones(len(columns), dtype=np.float32)
+    return sparse.csr_matrix((ones, columns, indptr), shape=(n, int(offsets[-1]))), offsets
+
+
+class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """One regressor for each of the first principal components of the targets.
+
+    Parameters
+    ----------
+    regressor : regressor of one output
+    n_components : int, default 8
+        At most; where there are no more targets, each has a regressor of its own.
+    """
+
+    def __init__(self, regressor: Any, n_components: int = 8) -> None:
+        self.regressor = regressor
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any) -> PrincipalOutputs:
+        """Fit a regressor for each component.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n, p)
+
+        Returns
+        -------
+        self : PrincipalOutputs
+        """
+        targets = np.reshape(y, (len(y), -1))
+        self.mean_, self.components_ = principal_axes(targets, self.n_components)
+        scores = (targets - self.mean_) @ self.components_  # (n, q)
+        self.members_ = [clone(self.regressor).fit(X, column) for column in scores.T]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the targets that the predicted components stand for, shape (n, p)."""
+        scores = np.column_stack([one.predict(X) for one in self.members_])
+        return scores @ self.components_.T + self.mean_
+
+
+def principal_axes(targets: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of targets, and their q axes of greatest variance or all unit vectors."""
+    mean = targets.mean(axis=0)
+    if targets.shape[1] <= q:
+        return mean, np.eye(targets.shape[1])
+    centred = targets - mean
+    return mean, symmetric_eigen(centred.T @ centred)[1][:, :q]
+
+
+def kernel_of(settings: Settings) -> Any:
+    """Return the input kernel of settings: of vectors by its name and width, or as it is."""
+    name = settings["kernel"]
+    if isinstance(name, str) and name in KERNELS_OF_VECTORS:
+        return KERNELS_OF_VECTORS[name](settings.get("gamma", "scale"))
+    return as_kernel(name)
+
+
+def build(settings: Settings, seed: int, n_jobs: int | None = None, device: Any = None) -> Any:
+    """Return the regressor that settings describe, not fitted.
+
+    Parameters
+    ----------
+    settings : dict
+    seed : int
+    n_jobs : int, optional
+    device : str, optional
+    """
+    regressor = _BUILDERS[settings["map"]](settings, seed, n_jobs, device)
+    if "scaling" not in settings:
+        return regressor
+    return Pipeline([("scale", ColumnScaler(settings["scaling"])), ("map", regressor)])
+
+
+def _kernel_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    sketch = None if settings.get("sketch") is None else SubSample(settings["sketch"])
+    model = KernelRidge(
+        kernel_of(settings),
+        sketch,
+        alpha=settings["alpha"],
+        random_state=seed,
+        n_jobs=n_jobs,
+        device=device if sketch is not None else None,
+    )
+    return Centred(model) if settings["centre"] else model
+
+
+def forest_of(settings: Settings, seed: int, n_jobs: int | None) -> Any:
+    """Return the forest of settings."""
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # slow to import
+
+    kind = ExtraTreesRegressor if settings["map"] == "extra trees" else RandomForestRegressor
+    return kind(
+        settings["n_estimators"],
+        max_features=settings["max_features"],
+        min_samples_leaf=settings["min_samples_leaf"],
+        random_state=seed,
+        n_jobs=n_threads(n_jobs),
+    )
+
+
+def _forest(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    return LeafForest(forest_of(settings, seed, n_jobs), random_state=seed)
+
+
+def boosting_of(settings: Settings, seed: int) -> Any:
+    """Return boosted trees of one output, on histograms where there are many rows."""
+    from sklearn import ensemble  # slow to import
+
+    shared = {
+        "learning_rate": settings["learning_rate"],
+        "max_leaf_nodes": settings["max_leaf_nodes"],
+        "min_samples_leaf": settings["min_samples_leaf"],
+        "max_features": settings["max_features"],
+        "random_state": seed,
+    }
+    if settings["subsample"] is not None:
+        return ensemble.GradientBoostingRegressor(
+            n_estimators=settings["max_iter"], subsample=settings["subsample"], **shared
+        )
+    return ensemble.HistGradientBoostingRegressor(
+        max_iter=settings["max_iter"],
+        l2_regularization=settings["l2"],
+        early_stopping=False,
+        **shared,
+    )
+
+
+def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    trees = boosting_of(settings, seed)
+    one = trees if settings["subsample"] is not None else BoostedTrees(trees)
+    return PrincipalOutputs(one, settings["n_components"])
+
+
+def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    from sklearn.neighbors import KNeighborsRegressor  # slow to import
+
+    return KNeighborsRegressor(settings["n_neighbors"], weights=settings["weights"])
+
+
+_BUILDERS = {
+    "kernel ridge": _kernel_ridge,
+    "extra trees": _forest,
+    "random forest": _forest,
+    "boosting": _boosting,
+    "neighbours": _neighbours,
+}

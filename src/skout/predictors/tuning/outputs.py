@@ -1,0 +1,388 @@
+"""Output coordinates that all maps of a search share, and what decodes them.
+
+Every trial predicts the same coordinates, so that the predictions of a kernel ridge, a forest and a
+boosted model can be averaged before they are decoded, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import TransformerMixin
+
+from ..._estimators import PartsByName
+from ..._numerics.arrays import row_slices
+from ..._numerics.linalg import symmetric_eigen
+from ..._numerics.validation import check_choice, check_matrix, check_number
+from ...decoding.base import Decoder
+from ...kernels import F1, Linear
+from ...rows import Source
+
+__all__ = ["ClassCodes", "CodeDecoder", "LabelFeatures", "SetDecoder", "StandardTargets"]
+
+# Most coordinates of label sets: more labels than that have one each.
+_MOST_COLUMNS = 2500
+# What the features may miss of 2 / (s + t), relative to its trace.
+_MISSED = 1e-4
+_BLOCK_NUMBERS = 2**23
+
+
+class _Coordinates(TransformerMixin, PartsByName):
+    """A basis whose coordinates are written down, not found from landmarks."""
+
+    rank_: int
+    kernel_: Any
+    landmarks_: Any
+    device = None
+
+    def fit_transform(self, Y: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the coordinates of Y."""
+        return self.fit(Y).transform(Y)
+
+    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+        found = self.transform(rows.here())
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+
+class LabelFeatures(_Coordinates):
+    """Features of label sets whose inner product is their F1 score, without landmarks.
+
+    F1(a, b) = sum_j a_j b_j 2 / (|a| + |b|), and 2 / (s + t) = sum_r phi_r(s) phi_r(t) with few r:
+    the coordinates of a set y are y_j phi_r(|y|), and 1 for the empty set.
+
+    Parameters
+    ----------
+    max_columns : int, default 2500
+        Most coordinates; where there are many labels, r runs over fewer functions of the size.
+
+    Attributes
+    ----------
+    sizes_ : ndarray of shape (largest + 1, r)
+        phi of each size, 0 for the empty set.
+    levels_ : ndarray of shape (r,)
+        y_j is about the sum over r of levels_ and the coordinates (r, j).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.predictors.tuning.outputs import LabelFeatures
+    >>> Y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])
+    >>> Z = LabelFeatures().fit_transform(Y)
+    >>> (Z @ Z.T).round(2) + 0.0
+    array([[1.  , 0.67, 0.  ],
+           [0.67, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+
+    def __init__(self, max_columns: int = _MOST_COLUMNS) -> None:
+        self.max_columns = max_columns
+
+    def fit(self, Y: Any, y: Any = None) -> LabelFeatures:
+        """Find functions of the size of the sets.
+
+        Parameters
+        ----------
+        Y : array or CSR matrix of 0 and 1, shape (n, L)
+        y : ignored
+
+        Returns
+        -------
+        self : LabelFeatures
+        """
+        labels = label_matrix(Y)
+        sizes = np.diff(labels.indptr)
+        largest = max(int(sizes.max(initial=0)), 1)
+        counts = np.bincount(sizes, minlength=largest + 1)[1:].astype(float)
+        t = np.arange(1, largest + 1)
+        values, vectors = symmetric_eigen(2.0 / np.add.outer(t, t))
+        missed = 1.0 - np.cumsum(values) / values.sum()
+        enough = int(np.argmax(missed <= _MISSED)) + 1
+        most = max(1, self.max_columns // labels.shape[1])
+        kept = slice(0, min(enough, most))
+        self.sizes_ = np.zeros((largest + 1, kept.stop))
+        self.sizes_[1:] = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))
+        # the diagonal stays 1: F1 of a set with itself
+        norm = np.sqrt((self.sizes_[1:] ** 2).sum(axis=1) * t)
+        self.sizes_[1:] /= norm[:, None]
+        root = np.sqrt(counts + 1e-3 * max(counts.sum(), 1.0) / largest)[:, None]
+        gram = (self.sizes_[1:] * root).T @ (self.sizes_[1:] * root)
+        gram_values, gram_vectors = symmetric_eigen(gram)
+        right = gram_vectors.T @ (self.sizes_[1:] * root**2).sum(axis=0)
+        self.levels_ = gram_vectors @ (right / np.maximum(gram_values, 1e-9 * gram_values[0]))
+        self.has_empty_ = bool(np.any(sizes == 0))
+        self.n_labels_ = labels.shape[1]
+        self.rank_ = kept.stop * self.n_labels_ + self.has_empty_
+        self.kernel_ = F1()
+        self.landmarks_ = self.kernel_.encode(labels[:2].toarray())
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return y_j phi_r(|y|), shape (n, r L), with a column for the empty set if there is one.
+
+        Parameters
+        ----------
+        Y : array or CSR matrix of 0 and 1, shape (n, L)
+
+        Returns
+        -------
+        Z : ndarray of shape (n, rank_)
+        """
+        labels = label_matrix(Y)
+        sizes = np.diff(labels.indptr)
+        phi = self.sizes_[np.minimum(sizes, len(self.sizes_) - 1)]  # (n, r)
+        dense = labels.toarray()
+        Z = np.zeros((len(dense), self.rank_))
+        for r in range(phi.shape[1]):
+            Z[:, r * self.n_labels_ : (r + 1) * self.n_labels_] = dense * phi[:, r, None]
+        if self.has_empty_:
+            Z[:, -1] = sizes == 0
+        return Z
+
+    def marginals(self, F: np.ndarray) -> np.ndarray:
+        """Return E[Y_j | x] of predicted coordinates, shape (n, L)."""
+        r = self.sizes_.shape[1]
+        levels = self.levels_.astype(F.dtype, copy=False)
+        cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
+        return np.einsum("nrl,r->nl", cube, levels)
+
+
+class SetDecoder(Decoder):
+    """Decode the coordinates of `LabelFeatures` into label sets.
+
+    Parameters
+    ----------
+    rule : "f1", "threshold" or "candidates", default "f1"
+        The set of greatest expected F1; the labels whose expectation is above a threshold; the
+        training set of greatest expected F1.
+    threshold : float, default 0.5
+    """
+
+    def __init__(self, rule: str = "f1", threshold: float = 0.5) -> None:
+        self.rule = rule
+        self.threshold = threshold
+
+    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> SetDecoder:
+        """Keep the basis and, to choose among them, the distinct training outputs.
+
+        Parameters
+        ----------
+        basis : LabelFeatures
+        Y : array or CSR matrix of 0 and 1, shape (n, L)
+        coordinates : ignored
+
+        Returns
+        -------
+        self : SetDecoder
+        """
+        check_choice(self.rule, "rule", ("f1", "threshold", "candidates"))
+        check_number(self.threshold, "threshold", low=-np.inf)
+        labels = label_matrix(Y)
+        self.basis_ = basis
+        self._is_sparse, self._dtype = sparse.issparse(Y), getattr(Y, "dtype", np.dtype(np.int64))
+        self.pool_ = None
+        if self.rule == "candidates":
+            keys = {labels.indices[a:b].tobytes(): i for i, (a, b) in _spans(labels)}
+            self.pool_ = labels[np.sort(list(keys.values()))]
+            self.embedding_ = basis.transform(self.pool_).astype(np.float32)
+        return self
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return a label set for each row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+        candidates : None
+
+        Returns
+        -------
+        labels : array of 0 and 1, shape (n, L), or a CSR matrix where the training outputs were
+        """
+        self._refuse(candidates)
+        chosen = self.sets(F)
+        if self._is_sparse:
+            return sparse.csr_matrix(chosen, dtype=self._dtype)
+        return chosen.astype(self._dtype)
+
+    def sets(self, F: np.ndarray) -> np.ndarray:
+        """Return the label sets as booleans, shape (n, L)."""
+        basis = self.basis_
+        size = max(1, _BLOCK_NUMBERS // max(basis.n_labels_, 1))
+        rules = {"f1": self._best_f1, "threshold": self._above, "candidates": self._nearest}
+        parts = [rules[self.rule](F[some]) for some in row_slices(len(F), size)]
+        return np.concatenate([*parts, np.zeros((0, basis.n_labels_), dtype=bool)])
+
+    def _best_f1(self, F: np.ndarray) -> np.ndarray:
+        """Compare the best set of each size, and the empty one; ties go to the smaller set.
+
+        E[F1(c, Y)] = sum of w_j over the labels of c, w_j = sum_r phi_r(|c|) f_rj.
+        """
+        basis = self.basis_
+        r, L = basis.sizes_.shape[1], basis.n_labels_
+        cube = F[:, : r * L].reshape(len(F), r, L)
+        best = F[:, -1].copy() if basis.has_empty_ else np.full(len(F), -np.inf, dtype=F.dtype)
+        chosen = np.zeros((len(F), L), dtype=bool)
+        for size in range(1, min(len(basis.sizes_) - 1, L) + 1):
+            w = np.einsum("nrl,r->nl", cube, basis.sizes_[size].astype(F.dtype))
+            top = np.argpartition(w, L - size, axis=1)[:, L - size :]
+            value = np.take_along_axis(w, top, axis=1).sum(axis=1)
+            better = np.flatnonzero(value > best)
+            best[better] = value[better]
+            chosen[better] = False
+            chosen[better[:, None], top[better]] = True
+        return chosen
+
+    def _above(self, F: np.ndarray) -> np.ndarray:
+        """Return the labels above the threshold; the first one where no set may be empty."""
+        expected = self.basis_.marginals(F)
+        return at_least_one(expected > self.threshold, expected, self.basis_.has_empty_)
+
+    def _nearest(self, F: np.ndarray) -> np.ndarray:
+        """Return the training set of greatest f . z(c); all have norm 1."""
+        scores = F.astype(np.float32, copy=False) @ self.embedding_.T
+        return self.pool_[np.argmax(scores, axis=1)].toarray() > 0
+
+
+def at_least_one(chosen: np.ndarray, expected: np.ndarray, may_be_empty: bool) -> np.ndarray:
+    """Return label sets of which none is empty, unless some may be."""
+    if may_be_empty:
+        return chosen
+    none = np.flatnonzero(~chosen.any(axis=1))
+    chosen[none, expected[none].argmax(axis=1)] = True
+    return chosen
+
+
+def label_matrix(Y: Any) -> sparse.csr_matrix:
+    """Return label sets as a CSR matrix of 0 and 1, with sorted indices and no stored zeros."""
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    Y = np.asarray(Y) if not sparse.issparse(Y) else Y
+    if Y.ndim != 2:
+        raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
+    labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)
+    labels.sum_duplicates()
+    labels.eliminate_zeros()
+    odd = labels.data[labels.data != 1.0]
+    if len(odd):
+        raise ValueError(f"Label sets must be rows of 0 and 1. Got {odd[0]:g} instead.")
+    return labels
+
+
+def _spans(labels: sparse.csr_matrix) -> list[tuple[int, tuple[int, int]]]:
+    """Return the row numbers, last first, each with where its labels begin and end."""
+    ends = labels.indptr.tolist()
+    return [(i, (ends[i], ends[i + 1])) for i in range(labels.shape[0] - 1, -1, -1)]
+
+
+class StandardTargets(_Coordinates):
+    """Columns of numbers with mean 0 and variance 1, so that each counts the same.
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.outputs import StandardTargets
+    >>> StandardTargets().fit_transform([[1.0, 0.0], [3.0, 0.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def fit(self, Y: Any, y: Any = None) -> StandardTargets:
+        """Find means and scales; a constant column has scale 1.
+
+        Parameters
+        ----------
+        Y : array of shape (n,) or (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self : StandardTargets
+        """
+        values = _columns(Y)
+        self.is_vector_ = np.ndim(Y) == 1
+        self.mean_, spread = values.mean(axis=0), values.std(axis=0)
+        tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
+        self.scale_ = np.where(spread > tiny, spread, 1.0)
+        self.rank_ = values.shape[1]
+        self.kernel_, self.landmarks_ = Linear(), values[:2].copy()
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return (Y - mean) / scale."""
+        return (_columns(Y) - self.mean_) / self.scale_
+
+    def decoded(self, F: np.ndarray) -> np.ndarray:
+        """Return the numbers that coordinates stand for."""
+        values = F * self.scale_ + self.mean_
+        return values[:, 0] if self.is_vector_ else values
+
+
+def _columns(Y: Any) -> np.ndarray:
+    values = np.asarray(Y, dtype=np.float64)
+    return check_matrix(values[:, None] if values.ndim == 1 else values, accept_sparse=False)
+
+
+class ClassCodes(_Coordinates):
+    """One class of several as a row of zeros and a one.
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.outputs import ClassCodes
+    >>> ClassCodes().fit_transform(["b", "a", "b"])
+    array([[0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+
+    def fit(self, Y: Any, y: Any = None) -> ClassCodes:
+        """Find the classes.
+
+        Parameters
+        ----------
+        Y : sequence of n labels
+        y : ignored
+
+        Returns
+        -------
+        self : ClassCodes
+        """
+        self.classes_ = np.unique(np.asarray(Y))
+        self.rank_ = len(self.classes_)
+        self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return rows of 0 and 1; zeros for a class that was not there."""
+        return (np.asarray(Y)[:, None] == self.classes_).astype(np.float64)
+
+    def decoded(self, F: np.ndarray) -> np.ndarray:
+        """Return the class of the largest coordinate."""
+        return self.classes_[F.argmax(axis=1)]
+
+
+class CodeDecoder(Decoder):
+    """Let the basis itself decode, by its method `decoded`: numbers and classes."""
+
+    def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> CodeDecoder:
+        """Keep the basis."""
+        self.basis_ = basis
+        return self
+
+    def rank(
+        self, F: np.ndarray, candidates: Any = None, k: int = 10
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k classes of largest coordinates, as positions in `classes_`."""
+        if not hasattr(self.basis_, "classes_"):
+            raise TypeError("Numbers are predicted, not chosen among candidates: use predict.")
+        self._refuse(candidates)
+        k = min(check_number(k, "k", low=1, integer=True), F.shape[1])
+        order = np.argsort(-F, axis=1, kind="stable")[:, :k]
+        return order, np.take_along_axis(F, order, axis=1)
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
+        """Return what the coordinates stand for."""
+        self._refuse(candidates)
+        return self.basis_.decoded(F)

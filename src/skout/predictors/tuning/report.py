@@ -1,0 +1,83 @@
+"""What a search says about itself: a table, a line, a plot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...selection.common import axes
+
+__all__ = ["drawn", "line", "rows_of"]
+
+_NAMES = {
+    "example_f1": "F1",
+    "kendall_tau": "Kendall's tau",
+    "r2": "R2",
+    "accuracy": "accuracy",
+}
+_CONSTANT = {
+    "label_sets": "predicting the most frequent set",
+    "rankings": "the consensus ranking",
+    "numbers": "the mean",
+    "classes": "the most frequent class",
+}
+_NO_SETTINGS = ("rows",)
+
+
+def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
+    """Return a dict for each trial, the best first, and one for the constant prediction."""
+    n = search.n
+    found = []
+    for one in sorted(search.trials, key=lambda trial: -trial.score):
+        settings = {
+            key: value if isinstance(value, str | int | float | bool | None) else repr(value)
+            for key, value in {**one.settings, **one.decoder}.items()
+            if key not in _NO_SETTINGS
+        }
+        found.append(
+            {
+                "score": one.score,
+                "standard_error": one.error,
+                "seconds": one.seconds,
+                "rows": one.settings.get("rows") or n,
+                "stage": one.stage,
+                **settings,
+            }
+        )
+    last = {"score": constant, "standard_error": np.nan, "seconds": 0.0, "rows": n}
+    return [*found, {**last, "stage": "baseline", "map": "constant"}]
+
+
+def line(model: Any) -> str:
+    """Return the score with its standard error, and what baselines reach."""
+    name = _NAMES.get(model._kind, model._kind)
+    if hasattr(model, "outer_scores_"):
+        scores = model.outer_scores_
+        mean, error = scores.mean(), scores.std(ddof=1) / np.sqrt(len(scores))
+        where = f"in {len(scores)} outer folds"
+    else:
+        mean, error = model.score_, model.score_error_
+        splits = model.n_splits_
+        where = f"in {splits} folds" if splits > 1 else "on held-out rows"
+    parts = [f"{name} {mean:.3f} +- {error:.3f} {where}"]
+    if "forest" in model.baselines_:
+        parts.append(f"a forest {model.baselines_['forest']:.3f}")
+    constant = _CONSTANT.get(model.kind_, "the most frequent output")
+    parts.append(f"{constant} {model.baselines_['constant']:.3f}")
+    return "; ".join(parts)
+
+
+def drawn(model: Any, ax: Any) -> Any:
+    """Draw scores with standard errors against seconds, a colour for each map."""
+    ax = axes(ax, "seconds of a trial", _NAMES.get(model._kind, model._kind))
+    for name in dict.fromkeys(row["map"] for row in model.results_):
+        own = [row for row in model.results_ if row["map"] == name and row["seconds"] > 0.0]
+        if own:
+            columns = [[row[key] for row in own] for key in ("seconds", "score", "standard_error")]
+            ax.errorbar(*columns, marker="o", linestyle="", capsize=3, label=name)
+    ax.axhline(model.score_, linestyle="-", label="the choice")
+    ax.axhline(model.baselines_["constant"], linestyle=":", label="a constant")
+    ax.set_xscale("log")
+    ax.legend()
+    return ax

@@ -1,0 +1,355 @@
+"""The search: a portfolio on few rows, the best of it on all, then neighbours of the best.
+
+What is tried next depends on scores and on the costs of `costs`, never on the clock. The clock is a
+brake only: a machine much slower than the reference stops early, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from tqdm.auto import tqdm
+
+from ..._numerics.arrays import n_rows, take
+from ..._numerics.validation import check_rng
+from .checkpoint import Checkpoint
+from .costs import fit_seconds, trial_seconds
+from .maps import kernel_of
+from .space import Profile, baseline_forest, family, neighbours, portfolio
+from .stacking import Judge
+from .trials import Sample, predictions
+
+__all__ = ["Budget", "Search", "Trial"]
+
+Settings = dict[str, Any]
+
+# Shares of the budget: of all that is planned, and of it for the last fits and for averages.
+_PLANNED, _LAST, _AVERAGES = 0.7, 0.25, 0.1
+# How much longer than the budget a search may take, by the clock and by the processor.
+_BRAKE = 1.5
+# Rows and landmarks of the first round of many rows, and landmarks of the others.
+_FIRST_ROWS, _FIRST_LANDMARKS = 2000, 400
+_LANDMARKS = (700, 1400)
+# Rows up to which kernel ridge is exact.
+_EXACT = 1200
+_WIDTH_ROWS = 1000
+
+
+@dataclass
+class Trial:
+    """What a trial found.
+
+    Attributes
+    ----------
+    settings : dict
+        All of them, also those of the best cell of its path.
+    decoder : dict
+    table : two ndarrays of shape (n_decoders, n_parts)
+        Scores and merits of the best cell.
+    score, merit : float
+        Of the best decoder, the mean over the held-out rows.
+    error : float
+        Its standard error.
+    seconds : float
+    stage : str
+    F : ndarray of float32, shape (n_held, p)
+        Predicted coordinates.
+    """
+
+    settings: Settings
+    decoder: Settings
+    table: tuple[np.ndarray, np.ndarray]
+    score: float
+    merit: float
+    error: float
+    seconds: float
+    stage: str
+    F: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds or fits.
+
+    Attributes
+    ----------
+    seconds, fits : float
+        One of them is infinite.
+    """
+
+    seconds: float = np.inf
+    fits: float = np.inf
+
+    @property
+    def for_trials(self) -> float:
+        """Seconds that are planned for trials."""
+        return _PLANNED * (1.0 - _LAST - _AVERAGES) * self.seconds
+
+    @property
+    def for_averages(self) -> float:
+        """Seconds that are planned for the choice of averages."""
+        return _PLANNED * _AVERAGES * self.seconds
+
+    @property
+    def for_last_fits(self) -> float:
+        """Seconds that are planned for fits of the winner on all rows."""
+        return _PLANNED * _LAST * self.seconds
+
+
+class Search:
+    """Trials, one after another.
+
+    Parameters
+    ----------
+    sample : Sample
+    profile : Profile
+    judge : Judge
+    decoders : list of dict
+    budget : Budget
+    checkpoint : Checkpoint, optional
+    verbose : bool
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        profile: Profile,
+        judge: Judge,
+        decoders: list[Settings],
+        budget: Budget,
+        checkpoint: Checkpoint | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.sample, self.profile, self.judge = sample, profile, judge
+        self.decoders, self.budget, self.checkpoint = decoders, budget, checkpoint
+        self.trials: list[Trial] = []
+        self.failed: list[Settings] = []
+        self.spent, self.n_fits = 0.0, 0
+        self.interrupted = False
+        self._seen: set[str] = set()
+        self._start = time.perf_counter(), time.process_time()
+        self._bar = tqdm(desc="trials", disable=not verbose, unit="trial")
+
+    @property
+    def n(self) -> int:
+        """Rows to train on."""
+        return self.sample.folds.n_train
+
+    def run(self) -> None:
+        """Try settings until the budget is spent; Ctrl-C stops with what there is."""
+        try:
+            for stage, settings in self._plan():
+                self._try(settings, stage)
+                if self._is_late():
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if not self.trials:
+                raise
+            warnings.warn("Interrupted: the best so far is used.", UserWarning, stacklevel=3)
+        finally:
+            self._bar.close()
+
+    def _plan(self) -> Iterator[tuple[str, Settings]]:
+        """Yield what to try next, as long as there is budget for it."""
+        first = baseline_forest(self.profile)
+        if first is not None:
+            yield from self._affordable("baseline", [self._sized(first, full=not self._is_large)])
+        todo = portfolio(self.profile)
+        if self._is_large:
+            yield from self._affordable("few rows", [self._sized(one, full=False) for one in todo])
+            todo = self._promoted(todo)
+        yield from self._affordable("portfolio", [self._sized(one) for one in todo])
+        yield from self._refinements()
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether settings are compared on few rows first."""
+        return self.n > 1.5 * _FIRST_ROWS and np.isfinite(self.budget.seconds)
+
+    def _sized(self, settings: Settings, full: bool = True, step: int = 0) -> Settings:
+        """Return settings with rows and landmarks: few, or all that are worth it."""
+        settings = dict(settings)
+        rows = self.n if full else min(self.n, _FIRST_ROWS)
+        settings["rows"] = None if full else rows
+        if settings["map"] == "kernel ridge":
+            exact = rows <= (_EXACT if full else _FIRST_LANDMARKS)
+            most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)] if full else _FIRST_LANDMARKS
+            settings["sketch"] = None if exact else most
+        elif "n_estimators" in settings and not full:
+            settings["n_estimators"] = 50
+        return settings
+
+    def _promoted(self, todo: list[Settings]) -> list[Settings]:
+        """Return settings in the order of their scores on few rows, the best of each map first."""
+        known = {self._key(self._bare(one.settings)): one.merit for one in self.trials}
+        ranked = sorted(
+            (one for one in todo if self._key(one) in known),
+            key=lambda one: -known[self._key(one)],
+        )
+        first, rest, met = [], [], set()
+        for one in ranked:
+            (rest if family(one) in met else first).append(one)
+            met.add(family(one))
+        return first + rest
+
+    @staticmethod
+    def _bare(settings: Settings) -> Settings:
+        """Return settings without what a trial adds."""
+        added = ("rows", "sketch", "gamma", "alpha", "centre", "n_neighbors", "weights")
+        found = {key: value for key, value in settings.items() if key not in added}
+        if "n_estimators" in found:
+            found["n_estimators"] = 100
+        if found["map"] == "boosting":
+            found["max_iter"] = found.pop("most_iter", found["max_iter"])
+        return found
+
+    def _refinements(self) -> Iterator[tuple[str, Settings]]:
+        """Yield neighbours of the best trial of each map, the best maps more often."""
+        while True:
+            best, found = self._leaders(), None
+            for leader in best:
+                found = self._untried(leader)
+                if found is not None:
+                    yield "refinement", found
+                    break
+            if found is None:
+                return
+
+    def _leaders(self) -> list[Trial]:
+        """Return the best trial on all rows of each map, best first."""
+        found: dict[str, Trial] = {}
+        for one in self.trials:
+            known = found.get(family(one.settings))
+            if one.settings.get("rows") is None and (known is None or one.merit > known.merit):
+                found[family(one.settings)] = one
+        leaders = sorted(found.values(), key=lambda one: -one.merit)
+        turn = len(self.trials) % 4  # best, best, second, third
+        at = min((0, 0, 1, 2)[turn], max(len(leaders) - 1, 0))
+        return leaders[at : at + 1] + leaders[:at] + leaders[at + 1 :]
+
+    def _untried(self, leader: Trial) -> Settings | None:
+        bare = self._bare(leader.settings)
+        step = 0 if (leader.settings.get("sketch") or 0) <= _LANDMARKS[0] else 1
+        candidates = [self._sized(one, step=step) for one in neighbours(bare, self.profile)]
+        if leader.settings.get("sketch") is not None:
+            candidates.insert(2, self._sized(bare, step=1))
+        for one in candidates:
+            if self._key(one) not in self._seen and self._has_room(one):
+                return one
+        return None
+
+    def _affordable(self, stage: str, todo: list[Settings]) -> Iterator[tuple[str, Settings]]:
+        for one in todo:
+            if self._key(one) not in self._seen and (self._has_room(one) or not self.trials):
+                yield stage, one
+
+    def _has_room(self, settings: Settings) -> bool:
+        """Whether the budget has room for a trial, and for the last fit of what it may choose."""
+        if self.n_fits >= self.budget.fits:
+            return False
+        last = fit_seconds(settings, self.profile, self.n)
+        has_room = self.spent + self.cost(settings) <= self.budget.for_trials
+        return has_room and last <= self.budget.for_last_fits
+
+    def cost(self, settings: Settings) -> float:
+        """Return the seconds that a trial is planned with."""
+        return trial_seconds(settings, self.profile, self.sample.folds, len(self.decoders))
+
+    @staticmethod
+    def _key(settings: Settings) -> str:
+        return repr(sorted((key, repr(value)) for key, value in settings.items()))
+
+    def _is_late(self) -> bool:
+        wall = time.perf_counter() - self._start[0]
+        work = time.process_time() - self._start[1]
+        if min(wall, work) <= _BRAKE * self.budget.seconds:
+            return False
+        warnings.warn(
+            f"This machine is much slower than the plan: trials stopped after {wall:.0f} s of a "
+            f"budget of {self.budget.seconds:g}. The choice may differ from that of another run; a "
+            'budget in fits, such as "40 fits", does not depend on the clock.',
+            UserWarning,
+            stacklevel=4,
+        )
+        return True
+
+    def _try(self, settings: Settings, stage: str) -> None:
+        """Run a trial, or take it from the checkpoint, and note what it found."""
+        self._seen.add(self._key(settings))
+        self.spent += self.cost(settings)
+        self.n_fits += 1
+        known = None if self.checkpoint is None else self.checkpoint.find(settings)
+        if known is None:
+            start = time.perf_counter()
+            try:
+                more, table, F = self._best_cell(settings)
+            except (ValueError, LinAlgError, MemoryError) as error:
+                self.failed.append({**settings, "error": str(error)})
+                return
+            record = {"more": more, "seconds": time.perf_counter() - start}
+            if self.checkpoint is not None:
+                self.checkpoint.add(settings, record, table, F)
+        else:
+            record, table, F = known["record"], known["table"], known["F"]
+        self._note({**settings, **record["more"]}, table, F, record["seconds"], stage)
+
+    def _best_cell(self, settings: Settings) -> tuple[Settings, np.ndarray, np.ndarray]:
+        """Return what completes the settings of the best cell of a path, its scores and F."""
+        weights = self.sample.folds.weights
+        settings, resolved = self._resolved(settings)
+        best: Any = None
+        for more, F in predictions(settings, self.sample):
+            if not np.all(np.isfinite(F)):
+                continue
+            table = self.judge.metric(F)
+            merit = float(((table + self.judge.smooth(F)) @ weights).max())
+            if best is None or merit > best[0]:
+                best = merit, {**resolved, **more}, table, F
+        if best is None:
+            raise ValueError("no finite predictions")
+        return best[1:]
+
+    def _resolved(self, settings: Settings) -> tuple[Settings, Settings]:
+        """Return settings with the width of the kernel as a number, and that number."""
+        if "most_iter" not in settings and settings["map"] == "boosting":
+            return settings, {"most_iter": settings["max_iter"]}
+        if "width" not in settings:
+            return settings, {}
+        X = self.sample.rows(settings["scaling"])
+        rng = check_rng(self.sample.seed)
+        some = np.sort(rng.permutation(n_rows(X))[:_WIDTH_ROWS])
+        kernel = kernel_of({**settings, "gamma": "median"})
+        gamma = kernel.resolve(kernel.encode(take(X, some)), rng).gamma
+        power = 1.0 if settings["kernel"] == "gaussian" else 0.5
+        resolved = {"gamma": float(gamma) * settings["width"] ** power}
+        return {**settings, **resolved}, resolved
+
+    def _note(
+        self, settings: Settings, table: np.ndarray, F: np.ndarray, seconds: float, stage: str
+    ) -> None:
+        folds = self.sample.folds
+        means = table @ folds.weights
+        at = int(np.argmax(means))
+        smooth = self.judge.smooth(F)
+        trial = Trial(
+            settings,
+            self.decoders[at],
+            (table, table + smooth),
+            float(means[at]),
+            float(means[at] + smooth @ folds.weights),
+            folds.error(table[at]),
+            seconds,
+            stage,
+            F,
+        )
+        self.trials.append(trial)
+        top = max(one.score for one in self.trials)
+        self._bar.update()
+        self._bar.set_postfix_str(f"best {top:.4f}, now {trial.score:.4f} {settings['map']}")

@@ -1,0 +1,248 @@
+"""What is tried: a portfolio of settings that do well on many data sets, then neighbours of the
+best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...kernels import NGram, PeakCosine, ProbabilityProduct, ShortestPath, WeisfeilerLehman
+from .inputs import are_vectors
+
+__all__ = [
+    "Profile",
+    "baseline_forest",
+    "family",
+    "kernels_of_objects",
+    "neighbours",
+    "portfolio",
+    "profile_of",
+]
+
+Settings = dict[str, Any]
+
+# Numbers that a dense copy of sparse rows may have.
+_MOST_DENSE = 6e7
+# Most components that boosting has a model for, and most coordinates that it is tried on.
+_BOOSTED, _MOST_BOOSTED = 8, 600
+# Rows from which on boosting is faster on histograms.
+_HISTOGRAMS = 1000
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the choice of settings depends on.
+
+    Attributes
+    ----------
+    n : int
+        Rows to train on.
+    d : float
+        Numbers in a row, stored ones if sparse.
+    columns : int
+    p : int
+        Output coordinates.
+    is_sparse, is_object : bool
+        Whether X is a sparse matrix, or no matrix at all.
+    objects : tuple of kernels
+        For objects that are no vectors.
+    """
+
+    n: int
+    d: float
+    columns: int
+    p: int
+    is_sparse: bool = False
+    is_object: bool = False
+    objects: tuple[Any, ...] = ()
+
+    @property
+    def grows_trees(self) -> bool:
+        return not self.is_object and self.n * self.columns <= _MOST_DENSE
+
+
+def profile_of(X: Any, n: int, p: int, kernels: tuple[Any, ...] = ()) -> Profile:
+    """Return the profile of inputs."""
+    if not are_vectors(X):
+        return Profile(n, 50.0, 1, p, is_object=True, objects=kernels)
+    if sparse.issparse(X):
+        return Profile(n, max(1.0, X.nnz / X.shape[0]), X.shape[1], p, is_sparse=True)
+    return Profile(n, float(X.shape[1]), X.shape[1], p)
+
+
+def kernels_of_objects(X: Any) -> tuple[Any, ...]:
+    """Return kernels to try for inputs that are no vectors: texts, or graphs; none for vectors."""
+    if are_vectors(X):
+        return ()
+    first = X[0]
+    if isinstance(first, str):
+        short = {"short": "keep"}
+        return (NGram((1, 2, 3), **short), NGram((2, 3, 4), **short), NGram((1, 2), **short))
+    if isinstance(first, tuple) and len(first) == 2:
+        return (PeakCosine(), ProbabilityProduct())
+    return (WeisfeilerLehman(), WeisfeilerLehman(2), ShortestPath())
+
+
+def family(settings: Settings) -> str:
+    """Return the map of settings, forests of both kinds being one."""
+    return {"extra trees": "forest", "random forest": "forest"}.get(
+        settings["map"], settings["map"]
+    )
+
+
+def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settings:
+    found: Settings = {"map": "kernel ridge", "scaling": scaling, "kernel": kernel}
+    return found if kernel == "linear" else {**found, "width": width}
+
+
+def _trees(kind: str, max_features: float | str, leaf: int, n_estimators: int = 100) -> Settings:
+    return {
+        "map": kind,
+        "n_estimators": n_estimators,
+        "max_features": max_features,
+        "min_samples_leaf": leaf,
+    }
+
+
+def _boosting(rate: float, leaves: int, profile: Profile, **more: Any) -> Settings:
+    return {
+        "map": "boosting",
+        "learning_rate": rate,
+        "max_iter": 200,
+        "max_leaf_nodes": leaves,
+        "min_samples_leaf": int(np.clip(profile.n // 40, 3, 20)),
+        "l2": 0.0,
+        "subsample": 0.7 if profile.n <= _HISTOGRAMS else None,
+        "max_features": 1.0,
+        "n_components": _BOOSTED,
+        **more,
+    }
+
+
+def baseline_forest(profile: Profile) -> Settings | None:
+    """Return a forest as most would use it, None where X has no columns."""
+    if not profile.grows_trees:
+        return None
+    return _placed(_trees("random forest", "sqrt" if profile.columns > 30 else 0.33, 1), profile)
+
+
+def _placed(settings: Settings, profile: Profile) -> Settings:
+    """Let maps that take dense rows have them."""
+    needs_dense = profile.is_sparse and settings["map"] not in ("kernel ridge", "neighbours")
+    return {**settings, "scaling": "dense"} if needs_dense else settings
+
+
+def portfolio(profile: Profile) -> list[Settings]:
+    """Return settings to begin with, the most promising ones first."""
+    if profile.is_object:
+        return [{"map": "kernel ridge", "kernel": kernel} for kernel in profile.objects]
+    boosts = profile.grows_trees and profile.p <= _MOST_BOOSTED
+    if profile.is_sparse:
+        found = [
+            _ridge("gaussian", 1.0, "unit"),
+            _ridge("gaussian", 1.0, "tfidf"),
+            _trees("extra trees", "sqrt", 1),
+            _ridge("linear", scaling="tfidf"),
+            _ridge("gaussian", 4.0, "unit"),
+            _ridge("gaussian", 1.0, "none"),
+            _ridge("gaussian", 4.0, "tfidf"),
+            _trees("extra trees", 0.1, 2),
+            {"map": "neighbours", "scaling": "tfidf"},
+            _boosting(0.1, 15, profile),
+            _ridge("gaussian", 1.0, "standard"),
+        ]
+    else:
+        found = [
+            _ridge("gaussian", 1.0),
+            _trees("extra trees", 0.5, 1),
+            _ridge("laplacian", 1.0),
+            _boosting(0.1, 15, profile),
+            _ridge("gaussian", 0.2),
+            _trees("extra trees", "sqrt", 1),
+            _ridge("gaussian", 1.0, "quantile"),
+            {"map": "neighbours", "scaling": "standard"},
+            _trees("extra trees", 1.0, 3),
+            _ridge("linear"),
+            _ridge("matern", 1.0),
+            _boosting(0.05, 31, profile, max_features=0.5),
+            _ridge("laplacian", 0.3, "quantile"),
+            _ridge("gaussian", 4.0),
+            _trees("random forest", 0.5, 3),
+        ]
+    allowed = {"kernel ridge", "neighbours"}
+    if profile.grows_trees:
+        allowed |= {"extra trees", "random forest"}
+    if boosts:
+        allowed |= {"boosting"}
+    return [_placed(one, profile) for one in found if one["map"] in allowed]
+
+
+def neighbours(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    """Yield settings that differ from good ones in one respect, likely gains first."""
+    changes = _CHANGES.get(family(settings))
+    if changes is not None:
+        yield from (_placed(one, profile) for one in changes(settings, profile))
+
+
+def _ridge_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    if "width" in settings:
+        for factor in (2.0, 0.5, 4.0, 0.25):
+            yield {**settings, "width": settings["width"] * factor}
+    if profile.is_object:
+        return
+    for kernel in ("laplacian", "matern", "gaussian"):
+        if kernel != settings["kernel"] and not (profile.is_sparse and kernel == "laplacian"):
+            yield {**settings, "kernel": kernel, "width": settings.get("width", 1.0)}
+    scalings = ("unit", "tfidf", "none") if profile.is_sparse else ("quantile", "standard", "none")
+    for scaling in scalings:
+        if scaling != settings["scaling"]:
+            yield {**settings, "scaling": scaling}
+
+
+def _forest_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    leaf, features = settings["min_samples_leaf"], settings["max_features"]
+    for other in (2 * leaf + 1, leaf // 2):
+        if 1 <= other <= profile.n // 8:
+            yield {**settings, "min_samples_leaf": other}
+    steps = ["sqrt", 0.25, 0.5, 1.0]
+    at = steps.index(features) if features in steps else 1
+    for other in (at + 1, at - 1):
+        if 0 <= other < len(steps):
+            yield {**settings, "max_features": steps[other]}
+    swapped = {"extra trees": "random forest", "random forest": "extra trees"}
+    yield {**settings, "map": swapped[settings["map"]]}
+
+
+def _boosting_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    rate = settings["learning_rate"]
+    leaf, leaves = settings["min_samples_leaf"], settings["max_leaf_nodes"]
+    if rate > 0.03:
+        yield {**settings, "learning_rate": rate / 2, "max_iter": 2 * settings["max_iter"]}
+    for other in (leaves // 2, 2 * leaves + 1):
+        if 3 <= other <= 127:
+            yield {**settings, "max_leaf_nodes": other}
+    yield {**settings, "max_features": 0.3 if settings["max_features"] == 1.0 else 1.0}
+    for other in (leaf // 2, 2 * leaf):
+        if 1 <= other <= profile.n // 8:
+            yield {**settings, "min_samples_leaf": other}
+    if settings["subsample"] is None:
+        yield {**settings, "l2": 5.0 if settings["l2"] == 0.0 else 0.0}
+
+
+def _neighbour_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
+    for scaling in scalings:
+        if scaling != settings["scaling"]:
+            yield {**settings, "scaling": scaling}
+
+
+_CHANGES = {
+    "kernel ridge": _ridge_changes,
+    "forest": _forest_changes,
+    "boosting": _boosting_changes,
+    "neighbours": _neighbour_changes,
+}

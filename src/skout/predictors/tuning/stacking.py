@@ -1,0 +1,155 @@
+"""Averages of trials: members are added one at a time, each as often as it helps (Caruana, 2004).
+
+Everything here is known part by part of the held-out rows, so that what is chosen on some parts can
+be scored on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .folds import Folds
+
+__all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted"]
+
+# What the fit of coordinates counts beside the metric: this over the root of the number of rows.
+_SMOOTH = 1.5
+
+
+@dataclass
+class Judge:
+    """What choices are made by.
+
+    A metric of decoded objects is coarse where there are few rows, and many choices are level. How
+    well coordinates are predicted then tells them apart: merit = metric + share * R2.
+
+    Attributes
+    ----------
+    metric : callable
+        From coordinates to scores of shape (n_decoders, n_parts).
+    truth : ndarray of shape (n_held, p)
+        Coordinates of the held-out rows.
+    folds : Folds
+    """
+
+    metric: Callable[[np.ndarray], np.ndarray]
+    truth: np.ndarray
+    folds: Folds
+
+    def __post_init__(self) -> None:
+        deviation = self.truth - self.truth.mean(axis=0)
+        self._spread = max(float((deviation**2).sum(axis=1).mean()), 1e-300)
+        self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
+
+    def smooth(self, F: np.ndarray) -> np.ndarray:
+        """Return what merit has beside the metric, shape (n_parts,)."""
+        lost = np.einsum("ij,ij->i", F - self.truth, F - self.truth)
+        return self.share * (1.0 - self.folds.part_means(lost[None])[0] / self._spread)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A weighted mean of members, and the decoder of it.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        How often each member counts.
+    decoder : int
+    """
+
+    counts: tuple[int, ...]
+    decoder: int
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the members, of sum 1."""
+        return np.array(self.counts, dtype=float) / sum(self.counts)
+
+
+@dataclass
+class Votes:
+    """Members that can be averaged, and the scores of averages that were asked for so far.
+
+    Attributes
+    ----------
+    F : list of ndarrays of shape (n_held, p)
+        Predicted coordinates of each member.
+    judge : Judge
+    """
+
+    F: Sequence[np.ndarray]
+    judge: Judge
+    known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores and merits of an average, each of shape (n_decoders, n_parts)."""
+        if counts not in self.known:
+            total, mean = sum(counts), np.zeros_like(self.F[0])
+            for count, F in zip(counts, self.F, strict=True):
+                if count:
+                    mean += np.float32(count / total) * F
+            scores = self.judge.metric(mean)
+            self.known[counts] = scores, scores + self.judge.smooth(mean)
+        return self.known[counts]
+
+    def best(self, counts: tuple[int, ...], use: np.ndarray) -> tuple[float, int]:
+        """Return the merit of the best decoder of an average by some parts, and its number."""
+        weights = self.judge.folds.weights[use]
+        means = self.table(counts)[1][:, use] @ (weights / weights.sum())
+        decoder = int(np.argmax(means))
+        return float(means[decoder]), decoder
+
+
+def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
+    """Return the best average by some parts of the held-out rows; of one member if most is 1.
+
+    Parameters
+    ----------
+    votes : Votes
+    use : ndarray of int
+        The parts.
+    most : int
+        Steps: weights are multiples of 1 / most or more. Of equally good averages the larger one
+        is taken.
+    """
+    n = len(votes.F)
+    units = [tuple(int(i == j) for j in range(n)) for i in range(n)]
+    counts = (0,) * n
+    best: tuple[float, Choice] | None = None
+    for _ in range(most):
+        steps = [tuple(a + b for a, b in zip(counts, one, strict=True)) for one in units]
+        tried = [votes.best(one, use) for one in steps]
+        at = int(np.argmax([merit for merit, _ in tried]))
+        counts, (merit, decoder) = steps[at], tried[at]
+        if best is None or merit >= best[0]:
+            best = merit, Choice(counts, decoder)
+        elif sum(counts) > sum(best[1].counts) + 2:  # some steps without a gain
+            break
+    assert best is not None
+    return best[1]
+
+
+def cross_fitted(votes: Votes, most: int) -> np.ndarray:
+    """Return the score of each part by what parts of other rows choose: no row chooses for itself.
+
+    Parameters
+    ----------
+    votes : Votes
+    most : int
+
+    Returns
+    -------
+    scores : ndarray of shape (n_parts,)
+    """
+    blocks = votes.judge.folds.blocks
+    parts = np.arange(len(blocks))
+    scores = np.empty(len(blocks))
+    for block in np.unique(blocks):
+        own = blocks == block
+        choice = choose(votes, parts if own.all() else parts[~own], most)
+        scores[own] = votes.table(choice.counts)[0][choice.decoder, own]
+    return scores

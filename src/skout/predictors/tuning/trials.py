@@ -1,0 +1,247 @@
+"""What a trial does: predict the coordinates of held-out rows, along a path of cheap settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from ..._numerics.arrays import n_rows, take
+from ..._numerics.linalg import ridge_solve
+from ..._numerics.threads import n_threads, single_thread
+from ..._numerics.validation import check_rng
+from ...basis import KernelBasis
+from ...sketches import SubSample
+from .folds import Folds
+from .inputs import ColumnScaler
+from .maps import boosting_of, build, kernel_of, principal_axes
+
+__all__ = ["ALPHAS", "Sample", "predictions"]
+
+Settings = dict[str, Any]
+Found = Iterator[tuple[Settings, np.ndarray]]
+
+#: Penalties of kernel ridge.
+ALPHAS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+_NEIGHBOURS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
+_STAGES = (25, 50, 100, 200, 400)
+# Landmarks up to which one thread is as fast as several.
+_SMALL = 500
+
+
+@dataclass
+class Sample:
+    """Rows, their coordinates, and which are held out.
+
+    Attributes
+    ----------
+    X : matrix or objects
+    T : ndarray of shape (n, p)
+    folds : Folds
+    seed : int
+    n_jobs : int, optional
+    scaled : dict
+        X by the names of scalings, made when first asked for.
+    """
+
+    X: Any
+    T: np.ndarray
+    folds: Folds
+    seed: int
+    n_jobs: int | None = None
+    scaled: dict[str, Any] = field(default_factory=dict)
+
+    def rows(self, scaling: str | None) -> Any:
+        """Return X, scaled as a trial wants it; scales come from the inputs of all rows."""
+        if scaling is None:
+            return self.X
+        if scaling not in self.scaled:
+            self.scaled[scaling] = ColumnScaler(scaling).fit_transform(self.X)
+        return self.scaled[scaling]
+
+    def splits(self, most: int | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the splits, with at most so many rows to train on."""
+        if most is None or most >= self.folds.n_train:
+            return self.folds.splits
+        rng = check_rng(self.seed)
+        return [(np.sort(rng.permutation(train)[:most]), held) for train, held in self.folds.splits]
+
+
+def predictions(settings: Settings, sample: Sample) -> Found:
+    """Yield what completes the settings, and predicted coordinates of the held-out rows.
+
+    Parameters
+    ----------
+    settings : dict
+        "rows" is the number of rows to train on, None for all of them.
+    sample : Sample
+
+    Yields
+    ------
+    more : dict
+        E.g. the alpha of a path.
+    F : ndarray of float32, shape (n_held, p)
+    """
+    path = _PATHS.get(settings["map"], _one_fit)
+    if settings["map"] == "kernel ridge" or sample.folds.n_first == len(sample.folds.splits):
+        yield from path(settings, sample)
+        return
+    # one round of folds does for maps that take long
+    once = replace(sample, folds=sample.folds.first_round())
+    for more, F in path(settings, once):
+        yield more, sample.folds.spread_out(F)
+
+
+def _kernel_path(settings: Settings, sample: Sample) -> Found:
+    """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
+    m = settings.get("sketch") or sample.folds.n_train
+    with single_thread() if m <= _SMALL else nullcontext():  # threads of BLAS would wait for work
+        yield from _ridges(settings, sample)
+
+
+def _ridges(settings: Settings, sample: Sample) -> Found:
+    X, T = sample.rows(settings.get("scaling")), sample.T
+    splits = sample.splits(settings.get("rows"))
+    trained = np.unique(np.concatenate([train for train, _ in splits]))
+    m = settings.get("sketch")
+    sketch = None if m is None or m >= len(trained) else SubSample(m)
+    basis = KernelBasis(
+        kernel_of(settings), sketch, random_state=sample.seed, n_jobs=sample.n_jobs
+    ).fit(take(X, trained))
+    position = np.full(n_rows(X), -1)
+    used = np.unique(np.concatenate([trained, sample.folds.held]))
+    position[used] = np.arange(len(used))
+    Z = np.asarray(basis.transform(take(X, used)), dtype=np.float64)
+    p = T.shape[1]
+    F = {
+        (alpha, centre): np.empty((sample.folds.n_held, p), dtype=np.float32)
+        for alpha in ALPHAS
+        for centre in (True, False)
+    }
+    whole = Z.T @ Z if len(splits) > 1 and len(trained) == len(used) else None
+    start = 0
+    for train, held in splits:
+        rows = slice(start, start + len(held))
+        start += len(held)
+        _fold_path(Z, position, T, (train, held), whole, {key: F[key][rows] for key in F})
+    for (alpha, centre), values in F.items():
+        yield {"alpha": alpha, "centre": centre}, values
+
+
+def _fold_path(
+    Z: np.ndarray,
+    position: np.ndarray,
+    T: np.ndarray,
+    split: tuple[np.ndarray, np.ndarray],
+    whole: np.ndarray | None,
+    out: dict[tuple[float, bool], np.ndarray],
+) -> None:
+    """Fill in predictions of one fold, with targets centred and not.
+
+    f = z . (Z'Z + n alpha I)^-1 Z'T; centred it is f + (1 - g) mean, g the fit of the constant 1.
+    """
+    train, held = split
+    Z_train, Z_held = Z[position[train]], Z[position[held]]
+    gram = Z_train.T @ Z_train if whole is None else whole - Z_held.T @ Z_held
+    targets = np.column_stack([T[train], np.ones(len(train))])
+    right = Z_train.T @ targets
+    mean = T[train].mean(axis=0)
+    for alpha in sorted({alpha for alpha, _ in out}):
+        coef = ridge_solve(gram, right, len(train) * alpha)
+        F = Z_held @ coef
+        out[alpha, False][...] = F[:, :-1]
+        out[alpha, True][...] = F[:, :-1] + np.outer(1.0 - F[:, -1], mean)
+
+
+def _one_fit(settings: Settings, sample: Sample) -> Found:
+    """Fit and predict each fold once."""
+    scaling = settings.get("scaling")
+    X, plain = sample.rows(scaling), {k: v for k, v in settings.items() if k != "scaling"}
+    parts = []
+    for k, (train, held) in enumerate(sample.splits(settings.get("rows"))):
+        model = build(plain, sample.seed + k, sample.n_jobs).fit(take(X, train), sample.T[train])
+        parts.append(np.asarray(model.predict(take(X, held)), dtype=np.float32))
+    yield {}, np.concatenate(parts)
+
+
+def _boosting_path(settings: Settings, sample: Sample) -> Found:
+    """Boost each principal component, and look at its predictions after fewer trees too."""
+    X = sample.rows(settings.get("scaling"))
+    most = settings["max_iter"]
+    stages = sorted({stage for stage in _STAGES if stage < most} | {most})
+    F = {s: np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32) for s in stages}
+    splits = sample.splits(settings.get("rows"))
+    axes = [principal_axes(sample.T[train], settings["n_components"]) for train, _ in splits]
+
+    def boosted(k: int, j: int) -> list[np.ndarray]:
+        train, held = splits[k]
+        mean, vectors = axes[k]
+        column = (sample.T[train] - mean) @ vectors[:, j]
+        model = boosting_of(settings, sample.seed + k).fit(take(X, train), column)
+        staged = enumerate(model.staged_predict(take(X, held)), start=1)
+        return [values for stage, values in staged if stage in stages]
+
+    tasks = [(k, j) for k, (_, vectors) in enumerate(axes) for j in range(vectors.shape[1])]
+    with threadpool_limits(1, user_api="openmp"):
+        work = Parallel(n_threads(sample.n_jobs), prefer="threads")
+        found = dict(zip(tasks, work(delayed(boosted)(*task) for task in tasks), strict=True))
+    for k, rows in enumerate(sample.folds.spans):
+        mean, vectors = axes[k]
+        for i, stage in enumerate(stages):
+            scores = np.column_stack([found[k, j][i] for j in range(vectors.shape[1])])
+            F[stage][rows] = scores @ vectors.T + mean
+    for stage in stages:
+        yield {"max_iter": stage}, F[stage]
+
+
+def _neighbour_path(settings: Settings, sample: Sample) -> Found:
+    """Average more and more neighbours, found once."""
+    from sklearn.neighbors import NearestNeighbors  # slow to import
+
+    X, T = sample.rows(settings.get("scaling")), sample.T
+    splits = sample.splits(settings.get("rows"))
+    least = min(len(train) for train, _ in splits)
+    counts = [k for k in _NEIGHBOURS if k <= max(1, least // 2)]
+    F = {
+        (k, weights): np.empty((sample.folds.n_held, T.shape[1]), dtype=np.float32)
+        for k in counts
+        for weights in ("uniform", "distance")
+    }
+    start = 0
+    for train, held in splits:
+        rows = slice(start, start + len(held))
+        start += len(held)
+        search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
+        distances, nearest = search.kneighbors(take(X, held))
+        for weights in ("uniform", "distance"):
+            shares = _shares(distances, weights)
+            total, weight = np.zeros((len(held), T.shape[1])), np.zeros((len(held), 1))
+            for j in range(max(counts)):
+                total += shares[:, j, None] * T[train[nearest[:, j]]]
+                weight += shares[:, j, None]
+                if j + 1 in counts:
+                    F[j + 1, weights][rows] = total / weight
+    for (k, weights), values in F.items():
+        yield {"n_neighbors": k, "weights": weights}, values
+
+
+def _shares(distances: np.ndarray, weights: str) -> np.ndarray:
+    """Return what neighbours count: the same, or one over their distance; copies count alone."""
+    if weights == "uniform":
+        return np.ones_like(distances)
+    copies = distances == 0.0
+    with np.errstate(divide="ignore"):
+        shares = 1.0 / distances
+    return np.where(copies.any(axis=1, keepdims=True), copies.astype(float), shares)
+
+
+_PATHS = {
+    "kernel ridge": _kernel_path,
+    "boosting": _boosting_path,
+    "neighbours": _neighbour_path,
+}
