@@ -87,7 +87,8 @@ def run_tuned(
     report = {
         "predicted": model.predict(part.X_test),
         "setting": repr(model.best_estimator_),
-        "said": str(getattr(model, "summary_", "")),
+        "said": model.summary(),
+        "members": model.best_settings_,
         "fit_seconds": round(seconds, 2),
     }
     return "Tuned", {"Tuned": report}

@@ -34,6 +34,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from tuned_sets import KINDS, SEED
 
 TREES, REFIT_TREES, REFIT_SECONDS = 100, 200, 20.0
+now = time.perf_counter
 THRESHOLDS = np.round(np.arange(0.02, 0.71, 0.02), 2)
 
 Splits = list[tuple[np.ndarray, np.ndarray]]
@@ -72,7 +73,7 @@ class Timed(RegressorMixin, BaseEstimator):
         self.estimator, self.deadline = estimator, deadline
 
     def fit(self, X: Any, y: np.ndarray) -> Timed:
-        if time.perf_counter() > self.deadline:
+        if now() > self.deadline:
             raise OutOfTime
         self.constant_ = float(y[0]) if np.all(y == y[0]) else None
         if self.constant_ is None:
@@ -94,12 +95,12 @@ class Forest(BaseEstimator):
         self.forest, self.trees, self.deadline = forest, trees, deadline
 
     def fit(self, X: Any, Y: np.ndarray) -> Forest:
-        clock = time.perf_counter()
+        start_time = now()
         X = sparse.csc_matrix(X) if sparse.issparse(X) else X
         start = min(10, self.trees)
         self.forest_ = clone(self.forest).set_params(n_estimators=start, warm_start=True).fit(X, Y)
-        now = time.perf_counter()
-        affordable = int(start * min(1e6, (self.deadline - clock) / (now - clock)))
+        taken = max(now() - start_time, 1e-6)
+        affordable = int(start * min(1e6, (self.deadline - start_time) / taken))
         n_trees = max(start, min(self.trees, affordable))
         if n_trees > start:
             self.forest_.set_params(n_estimators=n_trees).fit(X, Y)
@@ -329,13 +330,12 @@ def evaluate(
     seconds: float,
 ) -> None:
     """Add the validation score of a setting to its family, unless the seconds are over before."""
-    clock = time.perf_counter()
+    clock = now()
     scores = []
     try:
         for i, (train, val) in enumerate(splits):
-            now = time.perf_counter()
-            share = (seconds - (now - clock)) / (len(splits) - i)
-            model = family.build(setting, replace(about, deadline=now + share))
+            share = (seconds - (now() - clock)) / (len(splits) - i)
+            model = family.build(setting, replace(about, deadline=now() + share))
             found = model.fit(X[train], Y[train]).predict(X[val])
             scores.append(np.asarray(found).reshape(len(val), -1))
     except OutOfTime:
@@ -343,7 +343,7 @@ def evaluate(
         return
     held = np.concatenate([val for _, val in splits])
     value, rule = best_rule(about.kind, Y[held], np.vstack(scores))
-    taken = time.perf_counter() - clock
+    taken = now() - clock
     family.results.append({"setting": setting, "score": value, "rule": rule, "seconds": taken})
 
 
@@ -367,10 +367,10 @@ def turns(found: list[Family]) -> Iterator[tuple[Family, Setting, int]]:
 def search(X: Any, Y: np.ndarray, about: Circumstances, budget: float) -> list[Family]:
     """Return the families with the validation scores of all settings that the budget allowed."""
     found = families(about.kind, about.sparse)
-    splits, end = inner_splits(len(Y)), time.perf_counter() + budget
+    splits, end = inner_splits(len(Y)), now() + budget
     fewest = min(len(train) for train, _ in splits)
     for family, setting, sharing in turns(found):
-        left = end - time.perf_counter()
+        left = end - now()
         longest = max((row["seconds"] for row in family.results), default=0.0)
         if left > longest and not family.slow and setting.get("k", 0) < fewest:
             evaluate(family, setting, X, Y, splits, about, left / sharing)
@@ -383,7 +383,7 @@ def refit(
     """Return the best setting of a family, fitted to all training rows, and its predictions."""
     if family.best is None:
         return {"setting": "out of time"}
-    clock = time.perf_counter()
+    clock = now()
     row = family.best
     try:
         model = family.build(row["setting"], about).fit(X, Y)
@@ -395,7 +395,7 @@ def refit(
         "validation": row["score"],
         "tried": len(family.results),
         "search_seconds": round(sum(one["seconds"] for one in family.results), 2),
-        "fit_seconds": round(time.perf_counter() - clock, 2),
+        "fit_seconds": round(now() - clock, 2),
         "predicted": decoded(about.kind, scores, row["rule"]),
     }
 
@@ -412,7 +412,7 @@ def best_of_scikit_learn(
         first = max(ready, key=lambda family: family.best["score"])  # type: ignore[index]
         report = {}
         for family in found:  # the first has the time it takes; forests never more than this
-            soon = time.perf_counter() + REFIT_SECONDS
+            soon = now() + REFIT_SECONDS
             endless = family is first and family.build not in FORESTS
             last = replace(about, trees=REFIT_TREES, deadline=np.inf if endless else soon)
             report[family.name] = refit(family, X, Y, X_test, last)
