@@ -152,6 +152,7 @@ def page() -> None:
         table.append(f"| {n:,} | " + " | ".join(duration(c) for c in cost) + " |")
     text = text.replace("{COSTS}", "\n".join(table))
     text = text.replace("{CLUSTER}", cluster()).replace("{DISK}", disk_text())
+    text = text.replace("{MACHINES}\n", kernel_machines())
     (DOCS / "scale.md").write_text(text)
     draw()
 
@@ -179,6 +180,29 @@ def cluster() -> str:
         f"scheduler had at most {row['scheduler_megabytes']:.0f} MB."
     )
     return "\n".join([*lines, "", more])
+
+
+def kernel_machines() -> str:
+    """Return a table of benchmarks/machines_gpu.py, or nothing where it was not run."""
+    if not (RECORDS / "machines_gpu.json").exists():
+        return ""
+    record = read("machines_gpu")
+    rows = [row for row in record["results"] if row["what"] == "speed"]
+    cores = f"{record['hardware']['cores']} cores"
+    lines = [
+        f"| loss | {record['settings']['card']}, seconds | {cores}, seconds | ratio | gap |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for here in (row for row in rows if row["rows"] == "all cores"):
+        card = next(r for r in rows if r["loss"] == here["loss"] and r["rows"] == "host rows")
+        note = "" if here["extrapolated_from_rows"] is None else " (ten times those of a tenth)"
+        lines.append(
+            f"| {here['loss']} | {card['seconds']:.2f} | {here['seconds']:.1f}{note} | "
+            f"{here['seconds'] / card['seconds']:.0f} | {card['gap']:.0e} |"
+        )
+    n, m = rows[0]["n"], rows[0]["m"]
+    head = f"{n:,} rows on the host, 20 columns, {m:,} landmarks, to a gap of 1e-4 or less:"
+    return "\n".join([head, "", *lines, "", ""])
 
 
 def draw() -> None:
@@ -254,6 +278,16 @@ each.
 
 {CLUSTER}
 
+## Kernel machines
+
+A machine with another loss than the squared one is solved by Newton steps, of n m^2 operations
+each, and by a few passes over the coordinates, n x m numbers. These are held: here up to
+`memory_limits(coordinates_mb=2048)`, on a card as far as there is room. Beyond that they are
+computed again in each pass, which costs about two steps. With `device="cuda"` the whole solver runs
+on the card, its certificate included. Besides coordinates it holds about 24 numbers for each row
+and output there, and says so before it starts if they do not fit.
+
+{MACHINES}
 ## Choosing m
 
 m^2 is what costs. Try m = 500, 1,000, 2,000 on a hundred thousand rows and stop where the

@@ -210,10 +210,10 @@ class HalfSquaredHinge(MarginLoss):
         return -namespace(s).clip(1.0 - s, 0.0, None)
 
     def _bend(self, s):
-        return (s <= 1.0).astype(float)
+        return namespace(s).where(s <= 1.0, 1.0, 0.0)
 
     def _h_conjugate(self, a):
-        return np.where(a <= 1e-12, a + 0.5 * a**2, np.inf)
+        return namespace(a).where(a <= 1e-12, a + 0.5 * a**2, np.inf)
 
 
 class Nearest(Decoder):
@@ -476,8 +476,8 @@ def test_every_part_in_files(name, in_memory, tmp_path):
 
 
 @pytest.mark.usefixtures("card")
-@pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("kernel ")])
-def test_kernels_over_the_namespace_run_on_a_device(name, in_memory):
+@pytest.mark.parametrize("name", [n for n in CELLS if n.startswith(("kernel ", "loss "))])
+def test_kernels_and_losses_over_the_namespace_run_on_a_device(name, in_memory):
     model, y, rows = CELLS[name]
     there = with_device(clone(model))
     there = there.fit(rows) if y is None else there.fit(rows, y)

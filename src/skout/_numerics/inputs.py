@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections import Counter
@@ -157,6 +158,7 @@ def _total_memory() -> int:
     return min([limit for limit in (there, *_container_limits()) if limit > 0], default=0)
 
 
+@functools.cache  # files that take longer to read than to fit a small model
 def _container_limits(
     groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:

@@ -286,9 +286,10 @@ def positive_solver(A: Any) -> Callable[[Any], Any]:
     trace = float(A.diagonal().sum())
     for lift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
         if is_tensor(A):
-            if (factor := _tensor_factor(A, lift * trace)) is not None:
-                return lambda b, factor=factor: namespace(b).cholesky_solve(b, factor)
-            continue
+            factor: Any = _tensor_factor(A, lift * trace)
+            if factor is None:
+                continue
+            return lambda b: namespace(b).cholesky_solve(b, factor)
         lifted = A.copy(order="F")
         lifted[np.diag_indices_from(lifted)] += lift * trace
         try:

@@ -43,6 +43,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
+from ..solvers.problem import check_runs
 from .learning import learnt_kernel
 from .path import Chooses, Judge, greatest_score
 from .splits import least_loss, splits_of
@@ -152,9 +153,21 @@ class KernelMachineBase(Chooses, PartsByName):
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
         rows = on_device(rows, self.device)
+        targets = self._held(rows, Y, loss)
         kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
         self._fit_basis(kernel, rows, weights)
-        problem = self._problem(rows, Y, weights, loss, alphas[0], task_matrix)
+        n = len(Y)
+        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+        root = None if task_matrix is None else rows.near(square_root(task_matrix))
+        problem = Problem(
+            self._design(rows),
+            targets,
+            rows.near(shares),
+            loss,
+            alphas[0],
+            root,
+            self.fit_intercept,
+        )
         self.__dict__.pop("cv_results_", None)
         self.alpha_ = alphas[0]
         if len(alphas) > 1 or self._judge is not None:
@@ -186,19 +199,13 @@ class KernelMachineBase(Chooses, PartsByName):
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
 
-    def _problem(
-        self, rows: Source, Y: np.ndarray, weights: Any, loss: Loss, alpha: float, task_matrix: Any
-    ) -> Problem:
-        """Return what is minimised: in arrays here, or in tensors on a card."""
-        n = len(Y)
-        needed = _COLUMNS * Y.size * 8
-        rows.check_room(needed, f"What the solver holds of {n} rows and {Y.shape[1]} outputs")
-        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else rows.near(square_root(task_matrix))
-        Y, shares = rows.near(Y.astype(np.float64)), rows.near(shares)
-        problem = Problem(self._design(rows), Y, shares, loss, alpha, root, self.fit_intercept)
-        problem.check()
-        return problem
+    def _held(self, rows: Source, Y: np.ndarray, loss: Loss) -> Any:
+        """Return targets where the solver will run, a card perhaps, if it can run there."""
+        size = f"{len(Y)} rows and {Y.shape[1]} outputs"
+        rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
+        targets = rows.near(Y.astype(np.float64))
+        check_runs(loss, targets)
+        return targets
 
     def _design(self, rows: Source) -> Design:
         """Return the coordinates of the rows: held, or made again in each pass."""

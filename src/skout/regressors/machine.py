@@ -52,8 +52,9 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     verbose : bool, default False
         Show progress.
     device : str, optional
-        "cuda" computes coordinates and predictions on a card, to which rows on the host are
-        streamed; the solver runs on the host. None is where the data are.
+        "cuda" computes on a card, the solver and its certificate included; rows on the host are
+        streamed to it. Coordinates that do not fit it are made again in each pass. "auto" takes a
+        card if there is one. None is where the data are.
 
     Attributes
     ----------

@@ -135,8 +135,7 @@ class Device(Source):
         return self.base if takes_it else self.here()
 
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Source:
-        there = function.on(self.place) if isinstance(function, RowMap) else None
-        if there is not None:
+        if isinstance(function, RowMap) and (there := function.on(self.place)) is not None:
             return _Made(self, function, there)
         made = self._on_host().then(function)
         return made if self.is_tensor else Device(made, self.device)
@@ -154,6 +153,8 @@ class Device(Source):
     def beside(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> Any:
+        if function.on(self.place) is None:
+            return self.near(self.collect(function, tail, dtype, n_jobs=n_jobs))
         shape = (len(self), *tail)
         return self.map(function, tail, dtype, out=self._room(shape, dtype, self.device))
 
@@ -202,9 +203,6 @@ class Device(Source):
         n_jobs: int | None = None,
     ) -> Any:
         there = function.on(self.place)
-        if there is None and is_tensor(out):
-            found = self._on_host().map(function, tail, dtype, n_jobs=n_jobs)
-            return out.copy_(to_device(found, "cpu"))
         if there is None:
             return self._on_host().map(function, tail, dtype, out=out, n_jobs=n_jobs)
         if np.dtype(dtype).kind != "f":  # labels, of which there are no tensors

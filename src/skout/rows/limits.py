@@ -73,8 +73,8 @@ def memory_limits(
     check_number(device_mb, "device_mb", strict=True)
     held = None if coordinates_mb is None else int(coordinates_mb * 2**20)
     here = Limits.coordinates_bytes if held is None else held
-    size = [int(block_mb * 2**20), here, int(device_mb * 2**20)]
-    token = _LIMITS.set(Limits(int(block_rows), *size, held))
+    size = int(block_rows), int(block_mb * 2**20), here, int(device_mb * 2**20)
+    token = _LIMITS.set(Limits(*size, held))
     try:
         yield
     finally:

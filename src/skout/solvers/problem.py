@@ -22,7 +22,7 @@ from ..losses import Loss
 from ..rows import to_host
 from .design import Design
 
-__all__ = ["Problem", "balanced"]
+__all__ = ["Problem", "balanced", "check_runs"]
 
 
 @dataclass
@@ -84,23 +84,6 @@ class Problem:
         conjugate = self.weights @ self.loss.conjugate(G, self.Y)
         return float(-conjugate - 0.5 * (R * R).sum() / self.alpha)
 
-    def check(self) -> None:
-        """Raise if the loss, which a user may have written, does not take the arrays of Y."""
-        Y = self.Y[:2]
-        if not is_tensor(Y):
-            return
-        host = to_host(Y)
-        try:
-            found = self.loss.value(0.5 * Y, Y), self.loss.conjugate(0.0 * Y, Y)
-            expected = self.loss.value(0.5 * host, host), self.loss.conjugate(0.0 * host, host)
-            same = all(
-                np.allclose(to_host(a), b, rtol=1e-6) for a, b in zip(found, expected, strict=True)
-            )
-        except Exception as error:
-            raise _not_there(self.loss, Y.device) from error
-        if not same:
-            raise _not_there(self.loss, Y.device)
-
     def take(self, index: Any) -> Problem:
         """Return the problem of some of the rows."""
         index = positions(index, self.Y)
@@ -108,11 +91,29 @@ class Problem:
         return replace(self, Z=self.Z.take(index), Y=self.Y[index], weights=weights)
 
 
-def _not_there(loss: Loss, device: Any) -> ValueError:
-    return ValueError(
-        f"loss={loss!r} does not run on {device}: write its formulas with the functions of "
-        "skout.kernels.namespace, which NumPy and PyTorch share, or compute on the CPU."
-    )
+def check_runs(loss: Loss, Y: Any) -> None:
+    """Raise if a loss, which a user may have written, does not take tensors where Y are some."""
+    Y = Y[:2]
+    if not is_tensor(Y):
+        return
+    problem: Exception | None = None
+    try:
+        pairs = zip(_tried(loss, Y), _tried(loss, to_host(Y)), strict=True)
+        same = all(is_tensor(a) and np.allclose(to_host(a), b, rtol=1e-6) for a, b in pairs)
+    except Exception as error:
+        problem, same = error, False
+    if not same:
+        raise ValueError(
+            f"loss={loss!r} does not run on {Y.device}: write its formulas with the functions of "
+            "skout.kernels.namespace, which NumPy and PyTorch share, or compute on the CPU."
+        ) from problem
+
+
+def _tried(loss: Loss, Y: Any) -> list[Any]:
+    """Return what a loss says of some predictions of Y."""
+    F = 0.5 * Y
+    found = [loss.value(F, Y), loss.gradient(F, Y), loss.conjugate(0.0 * Y, Y)]
+    return [*found, loss.curvature(F, Y).diagonal] if loss.smooth else found
 
 
 def balanced(G: Any, weights: Any) -> Any:
