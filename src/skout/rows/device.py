@@ -344,6 +344,7 @@ def _free_bytes(device: Any) -> int:
 
     if device.type != "cuda":
         return 2**40  # the host, in the place of a card
+    device = torch.cuda.current_device() if device.index is None else device
     free, total = torch.cuda.mem_get_info(device)
     taken = torch.cuda.memory_allocated(device)
     share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
