@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
 
 CARDS = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-N = 700
+N = 400
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, 3))
 Y_ONE = np.sin(X[:, 0]) + 0.2 * RNG.standard_t(2, N)
@@ -253,7 +253,7 @@ def room(megabytes):
 @pytest.mark.usefixtures("card")
 def test_a_small_card_is_known_before_the_work():
     size = 24 * N * 2 * 8 / 2**20
-    said = r"700 rows and 2 outputs would take 0.00 GiB .* 0.00 GiB are free. Compute on the host"
+    said = r"400 rows and 2 outputs would take 0.00 GiB .* 0.00 GiB are free. Compute on the host"
     with room(size * 0.99), pytest.raises(MemoryError, match=said):
         machine(device="cuda").fit(X, Y_TWO)
     with room(size * 1.01):  # coordinates are made again in each pass
