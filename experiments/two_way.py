@@ -1,16 +1,18 @@
 """What the forward way is worth: backward alone, forward alone, and both (`skout.TwoWay`).
 
     python experiments/massbank.py prepare            candidates and fingerprints; once
-    python experiments/two_way.py choose [--quick]    widths and penalties, on validation molecules
+    python experiments/two_way.py choose [--quick]    widths and penalties, on validation molecules:
+    python experiments/two_way.py choose_forward      of each way; records
     python experiments/two_way.py spectra [--quick]   MassBank, draws of all sketches; record
     python experiments/two_way.py others [--quick]    label sets and digits; record
     python experiments/two_way.py table               the records, as markdown
 
 MassBank as in `massbank.py`: the split by molecules, candidates of the formula, means over test
 molecules. At most six training spectra a molecule. Backward: from spectra to molecules, SISOKR with
-1,500 / 800 landmarks; forward: from molecules (2,000 landmarks drawn) to spectra (1,500). Widths
-and penalties are chosen on validation molecules, each way for itself; the weight and the
-normalisation by `TwoWay` on folds of the training molecules, in each draw anew.
+1,500 / 800 landmarks; forward: from molecules, all of which are landmarks (3,066 differ), to
+spectra with 1,500. Kernels, widths and penalties are chosen on validation molecules, each way for
+itself; the weight and the normalisation by `TwoWay` on folds of the training molecules, in the
+first draw.
 
 Label sets: official splits, candidates are the training sets, example F1. Digits: the lower half of
 an image from the upper one, among all lower halves, mean reciprocal rank; splits and draws.
@@ -19,27 +21,34 @@ an image from the upper one, among all lower halves, mean reciprocal rank; split
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 import massbank
 import numpy as np
-from common import RECORDS, Scaler, clock, load_labels, mean_sd, print_table, write_record
+from common import (
+    Scaler,
+    clock,
+    load_labels,
+    mean_sd,
+    print_table,
+    read_record,
+    write_record,
+)
 from massbank import M_X, M_Y, Problem, input_kernel, judge, ranks_of
 from sklearn.datasets import load_digits
-from sklearn.dummy import DummyRegressor
 from tqdm import tqdm
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, sisokr
-from skout.kernels import F1, Gaussian, GaussianTanimoto
+from skout.decoding import CandidateDecoder
+from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
+from skout.predictors.joint import JointBasis, JointRegressor
 from skout.sketches import SubSample
 
-MOST, FORWARD_Y, N_DRAWS, CV = 6, 2000, 5, 3
+MOST, N_DRAWS, CV = 6, 5, 3
 GAMMAS, ALPHAS = (0.25, 0.5), (1e-5, 1e-4, 1e-3)
-FORWARD_GAMMAS, FORWARD_ALPHAS = (0.1, 0.25), (3e-5, 1e-4, 3e-4)
+FORWARD_GAMMAS, FORWARD_ALPHAS = (0.1,), (3e-5, 1e-4, 3e-4)
 LABELS = ("emotions", "yeast", "bibtex")
-CHOSEN = RECORDS / "two_way_choose.json"
 
 
 # Spectra ---------------------------------------------------------------------------------------
@@ -71,14 +80,31 @@ def backward(gamma: float, alpha: float, seed: int = 0) -> StructuredPredictor:
     return massbank.model("SISOKR", gamma, alpha, seed)
 
 
-def forward(gamma: float, alpha: float, seed: int = 0) -> StructuredPredictor:
-    """Return the model from molecules to spectra."""
-    ridge = KernelRidge(
-        GaussianTanimoto(gamma), SubSample(FORWARD_Y), alpha=alpha, random_state=seed + 1000
-    )
-    return StructuredPredictor(
-        ridge, KernelBasis(input_kernel(), SubSample(M_X), random_state=seed + 2000)
-    )
+def forward_kernels() -> dict[str, Any]:
+    """Return kernels on spectra that the forward way may be measured by."""
+    plain = input_kernel()
+    return {"as backward": plain, "with cosines": plain + PeakCosine(intensity_power=0.25)}
+
+
+def inputs(kernel: str, seed: int = 0) -> KernelBasis:
+    return KernelBasis(forward_kernels()[kernel], SubSample(M_X), random_state=seed + 2000)
+
+
+def ridge(gamma: float, alpha: float) -> KernelRidge:
+    """Return the map from molecules, of which about 3,000 differ: no sketch is needed."""
+    return KernelRidge(GaussianTanimoto(gamma), alpha=alpha)
+
+
+class Alone:
+    """Ranks by fitted parts, with a weight."""
+
+    def __init__(self, f: Any, zx: Any, z: Any, g: Any, weight: float, cosine: bool) -> None:
+        self.regressor = JointRegressor(f, zx, weight, cosine)
+        self.basis = JointBasis(z, g, zx.rank_, weight, cosine)
+
+    def truth_ranks(self, X: Any, Y: Any, candidates: Any) -> np.ndarray:
+        decoder = CandidateDecoder().fit(self.basis, Y[:1])
+        return decoder.truth_ranks(self.regressor.predict(X), Y, candidates)
 
 
 def mrr(problem: Problem, predictor: Any, val: np.ndarray) -> float:
@@ -86,66 +112,83 @@ def mrr(problem: Problem, predictor: Any, val: np.ndarray) -> float:
 
 
 def choose(quick: bool) -> None:
-    """Choose width and penalty of each way by the mean reciprocal rank on validation molecules."""
+    """Choose width and penalty of the backward way by the MRR on validation molecules."""
     problem, train, val, _ = parts(quick)
     X, Y = pair(problem, train)
-    found: dict[str, Any] = {"backward": [], "forward": []}
-    cells = [(g, a) for g in GAMMAS for a in ALPHAS]
+    found = []
+    cells = [(gamma, alpha) for gamma in GAMMAS for alpha in ALPHAS]
     for gamma, alpha in tqdm(cells[:2] if quick else cells, desc="backward"):
-        value = mrr(problem, backward(gamma, alpha).fit(X, Y), val)
-        found["backward"].append((value, gamma, alpha))
-        tqdm.write(f"{found['backward'][-1]}")
-    cells = [(g, a) for g in FORWARD_GAMMAS for a in FORWARD_ALPHAS]
-    unused = StructuredPredictor(
-        DummyRegressor(), KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0)
-    )
-    for gamma, alpha in tqdm(cells[:2] if quick else cells, desc="forward"):
-        way = TwoWay(unused, forward(gamma, alpha), np.inf, normalisation="cosine")
-        found["forward"].append((mrr(problem, way.fit(X, Y), val), gamma, alpha))
-        tqdm.write(f"{found['forward'][-1]}")
-    best = {name: max(cells)[1:] for name, cells in found.items()}
-    print(best)
+        found.append((mrr(problem, backward(gamma, alpha).fit(X, Y), val), gamma, alpha))
+        tqdm.write(f"{found[-1]}")
     if not quick:
-        write_record("two_way_choose", {"chosen (gamma, alpha)": best}, [found])
+        write_record("two_way_backward", {"chosen (gamma, alpha)": max(found)[1:]}, found)
 
 
-def chosen() -> dict[str, list[float]]:
-    return json.loads(CHOSEN.read_text())["settings"]["chosen (gamma, alpha)"]
+def choose_forward(quick: bool) -> None:
+    """Choose kernel, width and penalty of the forward way alone, by cosines, in the same way."""
+    problem, train, val, _ = parts(quick)
+    X, Y = pair(problem, train)
+    outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
+    found = []
+    for kernel in tqdm(forward_kernels(), desc="forward"):
+        basis = inputs(kernel)
+        Z = basis.fit_transform(X)
+        for gamma in FORWARD_GAMMAS:
+            for alpha in FORWARD_ALPHAS:
+                g = ridge(gamma, alpha).fit(Y, Z)
+                alone = Alone(None, basis, outputs, g, np.inf, True)
+                found.append((mrr(problem, alone, val), kernel, gamma, alpha))
+                tqdm.write(f"{found[-1]}")
+    if not quick:
+        chosen = max(found)[1:]
+        write_record("two_way_forward", {"chosen (kernel, gamma, alpha)": chosen}, found)
 
 
-def draw(problem: Problem, train: np.ndarray, test: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return the results of one draw of all sketches."""
-    best, (X, Y) = chosen(), pair(problem, train)
-    ways = backward(*best["backward"], seed), forward(*best["forward"], seed)
-    model = TwoWay(*ways, cv=CV, random_state=seed)
-    with clock() as fit:
-        model.fit(X, Y, problem.keys[train], problem.sets(train))
-    queries = problem.spectra[test]
-    with clock() as spent:
-        ranks = {"both": ranks_of(problem, model, queries, test)}
-    results = model.cv_results_
-    alone = np.isinf(results["weight"])
-    normalisation = results["normalisation"][alone][results["score"][alone].argmax()]
-    for name, weight in (("backward", 0.0), ("forward", np.inf)):
-        one = TwoWay(*ways, weight, normalisation=normalisation).fit(X, Y)
-        ranks[name] = ranks_of(problem, one, queries, test)
-    rows = {name: judge(problem, found, test) for name, found in ranks.items()}
-    settings = {"weight": model.weight_, "normalisation": model.normalisation_}
-    seconds = {"fit seconds": fit.seconds, "predict seconds": spent.seconds}
-    return {"seed": seed} | settings | seconds | rows | {"cv": results}
+def models(seed: int) -> tuple[StructuredPredictor, StructuredPredictor]:
+    """Return both ways as they were chosen."""
+    gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
+    settings = read_record("two_way_forward")["settings"]
+    kernel, *rest = settings["chosen (kernel, gamma, alpha)"]
+    forward = StructuredPredictor(ridge(*rest), inputs(kernel, seed))
+    return backward(gamma, alpha, seed), forward
 
 
 def spectra(quick: bool) -> None:
     problem, train, _, test = parts(quick)
+    X, Y = pair(problem, train)
+    chooser = TwoWay(*models(0), cv=CV, random_state=0)
+    with clock() as fit:
+        chooser.fit(X, Y, problem.keys[train], problem.sets(train))
+    weight, normalisation = chooser.weight_, chooser.normalisation_
+    print(weight, normalisation, fit.seconds, flush=True)
+    settings = {"n": len(train), "n_test": len(test), "most spectra a molecule": MOST}
+    settings |= {"m_x": M_X, "m_y": M_Y, "cv": CV, "moses": problem.moses}
+    settings |= {"weight": weight, "normalisation": normalisation, "folds": chooser.cv_results_}
+    settings |= {"fit seconds with the choice": fit.seconds}
+    alone = np.isinf(chooser.cv_results_["weight"])
+    names, scores = (chooser.cv_results_[name][alone] for name in ("normalisation", "score"))
+    by_cosine = names[scores.argmax()] == "cosine"
     rows = []
-    for seed in range(1 if quick else N_DRAWS):
-        rows.append(draw(problem, train, test, seed))
-        print({k: v for k, v in rows[-1].items() if k != "cv"}, flush=True)
+    for seed in range(2 if quick else N_DRAWS):
+        model = chooser
+        if seed > 0:
+            model = TwoWay(*models(seed), weight, normalisation=normalisation).fit(X, Y)
+        f, zx = model.regressor_.regressor, model.regressor_.inputs
+        z, g = model.output_basis_.outputs, model.output_basis_.regressor
+        ways = {
+            "backward": Alone(f, zx, z, g, 0.0, False),
+            "forward": Alone(f, zx, z, g, np.inf, by_cosine),
+            "both": model,
+        }
+        row: dict[str, Any] = {"seed": seed}
+        for name, way in ways.items():
+            with clock() as spent:
+                ranks = ranks_of(problem, way, problem.spectra[test], test)
+            row[name] = judge(problem, ranks, test) | {"seconds": spent.seconds}
+        rows.append(row)
+        print(row, flush=True)
         if not quick:  # after each draw: a run that is stopped leaves what it has
-            settings = {"n": len(train), "n_test": len(test), "most spectra a molecule": MOST}
-            settings |= {"m_x": M_X, "m_y": M_Y, "forward m_y": FORWARD_Y, "cv": CV}
-            settings |= {"moses": problem.moses, "chosen (gamma, alpha)": chosen()}
-            write_record("two_way_spectra", settings, rows)
+            write_record("two_way_spectra", settings | {"n_draws": len(rows)}, rows)
 
 
 # Label sets and digits -------------------------------------------------------------------------
@@ -222,7 +265,7 @@ def others(quick: bool) -> None:
 
 
 def table() -> None:
-    record = json.loads((RECORDS / "two_way_spectra.json").read_text())
+    record = read_record("two_way_spectra")
     draws = record["results"]
     columns = ["top-1 %", "top-5 %", "top-10 %", "MRR"]
     rows = [
@@ -231,13 +274,13 @@ def table() -> None:
     ]
     print(f"{len(draws)} draws, {record['settings']}")
     print_table(rows, ["way", *columns])
-    rows = json.loads((RECORDS / "two_way_others.json").read_text())["results"]
+    rows = read_record("two_way_others")["results"]
     print_table(rows, list(rows[0]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    jobs = {"choose": choose, "spectra": spectra, "others": others}
+    jobs = {f.__name__: f for f in (choose, choose_forward, spectra, others)}
     parser.add_argument("part", choices=(*jobs, "table"))
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
     options = parser.parse_args()

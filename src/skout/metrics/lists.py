@@ -122,7 +122,7 @@ def label_propensities(counts: Any, n: int, *, a: float = 0.55, b: float = 1.5) 
     --------
     >>> from skout.metrics import label_propensities
     >>> label_propensities([0, 10, 1000], 5000).round(2)
-    array([0.09, 0.23, 0.78])
+    array([0.09, 0.24, 0.78])
     """
     counts = check_numbers(counts, "counts", "(c,)")
     if counts.min() < 0.0:
