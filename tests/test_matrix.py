@@ -26,6 +26,7 @@ from skout import (
     KernelMachine,
     KernelRidge,
     StructuredPredictor,
+    TwoWay,
     memory_limits,
     sisokr,
 )
@@ -108,6 +109,11 @@ ESTIMATORS = {
     ),
     "Ensemble": (
         lambda: Ensemble(sisokr("gaussian", "f1", random_state=0), 2, random_state=0),
+        Y_SETS,
+        True,
+    ),
+    "TwoWay": (
+        lambda: TwoWay(sisokr(Gaussian(2.0), "f1", random_state=0), weight=0.5),
         Y_SETS,
         True,
     ),

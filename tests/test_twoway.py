@@ -26,6 +26,7 @@ from skout import (
 from skout.decoding import FaissIndex
 from skout.kernels import Gaussian, NGram, Tanimoto
 from skout.metrics import mean_reciprocal_rank
+from skout.predictors.weighing import best_option
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -148,7 +149,16 @@ def test_a_forward_way_of_noise_gets_no_weight():
 def test_a_backward_way_of_noise_gets_no_weight():
     blind = iokr(Gaussian(1e9), Gaussian(GY), alpha=1e3)
     model = TwoWay(blind, ways()[1], scoring="mean_reciprocal_rank", random_state=0).fit(X, Y)
-    assert model.weight_ > 1.0
+    assert model.weight_ == np.inf
+
+
+def test_both_ways_must_gain_more_than_a_standard_error():
+    folds = np.array([[0.5, 0.4, 0.9], [0.5, 0.4, 0.3], [0.5, 0.4, 0.5]])
+    results = {"weight": np.array([0.0, np.inf, 1.0]), "fold_score": folds}
+    results["score"] = folds.mean(axis=0)  # both gain 0.067 with a standard error of 0.18
+    assert best_option(results) == 0
+    results["fold_score"] = folds * [1, 1, 0] + [0, 0, 0.6]
+    assert best_option(results) == 2
 
 
 @pytest.mark.parametrize("scoring", [None, "mean_reciprocal_rank", "r2"])

@@ -14,7 +14,7 @@ from .._numerics.arrays import as_objects
 from .graph_rows import Graphs, pointers
 from .smiles import chemistry, molecules, refuse
 
-__all__ = ["read_graphs"]
+__all__ = ["read_graphs", "read_weighted"]
 
 # One graph: pairs of nodes, numbered from 0; a label a node; a label an edge, or None.
 _Triple = tuple[list[Any], list[Any], list[Any] | None]
@@ -65,15 +65,43 @@ def read_graphs(objects: Any) -> Graphs:
 
 def _triples(items: list[Any]) -> list[_Triple]:
     """Return graphs as lists; report all strings that are not SMILES."""
-    has_smiles = any(isinstance(item, str) for item in items)
     triples, invalid = [], []
-    for i, graph in enumerate(molecules(items) if has_smiles else items):
+    for i, graph in enumerate(molecules(items) if _has_smiles(items) else items):
         if graph is None and isinstance(items[i], str):
             invalid.append(i)
         else:
             triples.append(_as_triple(graph, i))
     refuse(invalid, items)
     return triples
+
+
+def read_weighted(objects: list[Any]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Return the edges (m, 2), the labels of nodes and the weights of edges of each graph.
+
+    Weights are bond orders, 1.5 of aromatic ones, or the labels of edges, which are numbers; 1
+    where there are none.
+    """
+    triples = []
+    for i, graph in enumerate(molecules(objects) if _has_smiles(objects) else objects):
+        if graph is None:
+            refuse([i], objects)
+        if hasattr(graph, "GetAtoms"):
+            graph = chemistry().RemoveHs(graph)
+            edges, labels, _ = _atoms_and_bonds(graph)
+            bonds = [graph.GetBondWithIdx(j) for j in range(graph.GetNumBonds())]
+            weights: Any = [bond.GetBondTypeAsDouble() for bond in bonds]
+        else:
+            edges, labels, weights = _as_triple(graph, i)
+        ends = np.array(edges, dtype=np.intp).reshape(-1, 2)
+        given = np.ones(len(ends)) if weights is None else np.array(weights, dtype=np.float64)
+        if not np.all(np.isfinite(given) & (given > 0.0)):
+            raise ValueError(f"Weights of edges must be positive numbers. Graph {i} has others.")
+        triples.append((ends, np.array([str(label) for label in labels]), given))
+    return triples
+
+
+def _has_smiles(items: list[Any]) -> bool:
+    return any(isinstance(item, str) for item in items)
 
 
 def _as_triple(item: Any, i: int) -> _Triple:

@@ -17,7 +17,7 @@ from ..kernels.graph_read import read_graphs
 from ..kernels.graph_rows import Graphs
 from ._graph_edits import compiled_search, is_worthwhile, search, start
 
-__all__ = ["graph_edit_distance"]
+__all__ = ["as_pairs", "graph_edit_distance"]
 
 # Pairs that a worker takes at a time, at most.
 _CHUNK = 32
@@ -104,8 +104,8 @@ def _warn_of_bounds(n_open: int, n: int, limit: float) -> None:
 # Reading -----------------------------------------------------------------------------------------
 
 
-def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
-    """Return the graphs of a and then of b, and whether they are one each."""
+def as_pairs(a: Any, b: Any) -> tuple[list[Any], list[Any], bool]:
+    """Return two lists of as many graphs, and whether one graph each was given."""
     single = [_is_graph(graphs) for graphs in (a, b)]
     first, second = (
         [graphs] if one else list(as_objects(graphs))
@@ -120,8 +120,14 @@ def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
             "a and b must be two graphs, or two lists of as many graphs. "
             f"Got {got[0]} and {got[1]} instead."
         )
+    return first, second, single[0]
+
+
+def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
+    """Return the graphs of a and then of b, and whether they are one each."""
+    first, second, single = as_pairs(a, b)
     try:  # together, so that labels of different kinds are an error
-        return read_graphs(first + second), single[0]
+        return read_graphs(first + second), single
     except (TypeError, ValueError):
         _blame("a", first)
         _blame("b", second)

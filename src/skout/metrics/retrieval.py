@@ -10,13 +10,20 @@ import numpy as np
 from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 
-__all__ = ["hits_at_k", "mean_rank", "mean_reciprocal_rank", "top_k_accuracy", "truth_ranks"]
+__all__ = [
+    "check_scored",
+    "hits_at_k",
+    "mean_rank",
+    "mean_reciprocal_rank",
+    "top_k_accuracy",
+    "truth_ranks",
+]
 
 _TIED_SHARE = {"average": 0.5, "worst": 1.0, "best": 0.0}
 
 
 def truth_ranks(
-    scores: Any, truth: Any, *, groups: Any = None, ties: str = "average"
+    scores: Any, truth: Any, *, groups: Any = None, ties: str = "average", merge: bool = True
 ) -> np.ndarray:
     """Return the rank of the truth among the candidates of each query; 1 is best.
 
@@ -40,6 +47,10 @@ def truth_ranks(
     ties : {"average", "worst", "best"}, default "average"
         Where the truth comes among objects of equal score: in the middle, last or first. "best"
         flatters: a constant scorer has rank 1.
+    merge : bool, default True
+        Whether copies, by `groups`, take one place. If not, each copy of a wrong object takes a
+        place, as in a list that a user reads with its duplicates; the best copy of the truth
+        counts.
 
     Returns
     -------
@@ -61,35 +72,38 @@ def truth_ranks(
 
     >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"])
     array([3.])
+    >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"], merge=False)
+    array([4.])
     """
     check_choice(ties, "ties", tuple(_TIED_SHARE))
-    rows = [_check_scores(row, i) for i, row in enumerate(_sequence(scores, "scores"))]
-    truths = _sequence(truth, "truth")
-    if not rows:
-        raise ValueError("scores must hold at least one query. Got none instead.")
-    _check_length(len(truths), len(rows), "truth")
-    rights = [
-        _positions(t, len(row), i) for i, (t, row) in enumerate(zip(truths, rows, strict=True))
-    ]
-    copies = [None] * len(rows) if groups is None else _copies(groups, rows)
-    ranks = np.empty(len(rows))
-    for i, (row, right, copy) in enumerate(zip(rows, rights, copies, strict=True)):
-        if copy is not None:
+    pairs = check_scored(scores, truth)
+    copies = [None] * len(pairs) if groups is None else _copies(groups, [row for row, _ in pairs])
+    ranks = np.empty(len(pairs))
+    for i, ((row, right), copy) in enumerate(zip(pairs, copies, strict=True)):
+        if copy is not None and merge:
             row, right = copy.best(row), copy.codes[right]
+        elif copy is not None:
+            right = np.flatnonzero(np.isin(copy.codes, copy.codes[right]))
         ranks[i] = _rank(row, np.unique(right), _TIED_SHARE[ties])
     return ranks
 
 
 def top_k_accuracy(
-    scores: Any, truth: Any, k: int, *, groups: Any = None, ties: str = "average"
+    scores: Any,
+    truth: Any,
+    k: int,
+    *,
+    groups: Any = None,
+    ties: str = "average",
+    merge: bool = True,
 ) -> float:
     """Return the share of queries with the truth among the k best candidates.
 
-    That is ``hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties), k)``.
+    That is `hits_at_k` of `truth_ranks`.
 
     Parameters
     ----------
-    scores, truth, groups, ties
+    scores, truth, groups, ties, merge
         See `truth_ranks`.
     k : int
         At least 1.
@@ -100,7 +114,7 @@ def top_k_accuracy(
     >>> top_k_accuracy([[0.9, 0.5, 0.1], [0.1, 0.2, 0.3]], [1, 0], k=2)
     0.5
     """
-    return hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties), k)
+    return hits_at_k(truth_ranks(scores, truth, groups=groups, ties=ties, merge=merge), k)
 
 
 def hits_at_k(ranks: Any, k: int) -> float:
@@ -123,21 +137,28 @@ def hits_at_k(ranks: Any, k: int) -> float:
     return float(np.mean(_check_ranks(ranks) <= k))
 
 
-def mean_reciprocal_rank(ranks: Any) -> float:
+def mean_reciprocal_rank(ranks: Any, k: int | None = None) -> float:
     """Return the mean of 1 / rank; 1 is perfect, and a rank of inf contributes 0.
 
     Parameters
     ----------
     ranks : array of shape (n,)
         From `truth_ranks`.
+    k : int, optional
+        For MRR@k: ranks above k contribute 0 too.
 
     Examples
     --------
     >>> from skout.metrics import mean_reciprocal_rank
     >>> mean_reciprocal_rank([1.0, 2.0, 4.0, float("inf")])
     0.4375
+    >>> mean_reciprocal_rank([1.0, 2.0, 4.0, float("inf")], k=3)
+    0.375
     """
-    return float(np.mean(1.0 / _check_ranks(ranks)))
+    found = _check_ranks(ranks)
+    if k is not None:
+        found = np.where(found <= check_number(k, "k", low=1, integer=True), found, np.inf)
+    return float(np.mean(1.0 / found))
 
 
 def mean_rank(ranks: Any, *, missing: float | None = None) -> float:
@@ -197,6 +218,19 @@ class _Copies(NamedTuple):
 
 
 # Arguments ---------------------------------------------------------------------------------------
+
+
+def check_scored(scores: Any, truth: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return for each query the scores of its candidates, and the positions of the right ones."""
+    rows = [_check_scores(row, i) for i, row in enumerate(_sequence(scores, "scores"))]
+    truths = _sequence(truth, "truth")
+    if not rows:
+        raise ValueError("scores must hold at least one query. Got none instead.")
+    _check_length(len(truths), len(rows), "truth")
+    return [
+        (row, _positions(one, len(row), i))
+        for i, (one, row) in enumerate(zip(truths, rows, strict=True))
+    ]
 
 
 def _sequence(values: Any, name: str, one_for: str = "query") -> list[Any]:

@@ -19,7 +19,7 @@ from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source
 from ..sketches import as_sketch
-from .weighing import NORMALISATIONS, Ways, choose_weight
+from .weighing import NORMALISATIONS, Ways, best_option, choose_weight
 
 __all__ = ["TwoWay"]
 
@@ -49,7 +49,8 @@ class TwoWay(StructuredPredictor):
         backward model turned round: its kernels and its regressor, both sides sketched.
     weight : "cv" or float, default "cv"
         Of the forward way: 0 is the backward model alone, infinity the forward one. "cv" chooses
-        it in cross-validation by the metric, 0 and infinity among others.
+        it in cross-validation by the metric, 0 and infinity among others; one of these where the
+        gain of both ways is within a standard error over the folds.
     normalisation : "distance", "cosine" or None, default None
         How forward predictions of different lengths compare. None chooses it with the weight, and
         is "distance" where the weight is a number.
@@ -66,7 +67,7 @@ class TwoWay(StructuredPredictor):
     weight_, normalisation_
         Those in use.
     cv_results_ : dict of arrays
-        "weight", "normalisation" and "score" of what was tried, where something was to choose.
+        "weight", "normalisation", "score" and "fold_score" of what was tried, if weight="cv".
     regressor_, output_basis_, decoder_
         The fitted parts: both ways in one vector.
 
@@ -147,7 +148,7 @@ class TwoWay(StructuredPredictor):
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
         if weight == "cv":
             results = self._choose(ways, X, Y, candidates)
-            best = int(np.argmax(results["score"]))
+            best = best_option(results)
             weight, normalisation = (results[name][best] for name in ("weight", "normalisation"))
         ways = ways if weight > 0.0 else replace(ways, forward=None)
         parts = ways.fitted(X, Y).joint(float(weight), normalisation == "cosine")

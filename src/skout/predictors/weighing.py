@@ -24,7 +24,7 @@ from ..metrics.scoring import score_objects
 from ..rows import Source, source
 from .joint import JointBasis, JointRegressor
 
-__all__ = ["NORMALISATIONS", "Ways", "choose_weight"]
+__all__ = ["NORMALISATIONS", "Ways", "best_option", "choose_weight"]
 
 NORMALISATIONS = ("distance", "cosine")
 
@@ -155,7 +155,7 @@ def choose_weight(
     cv: int,
     random_state: Any,
 ) -> dict[str, np.ndarray]:
-    """Return "weight", "normalisation" and "score", out of fold, of what was tried.
+    """Return "weight", "normalisation", "score" and "fold_score" of what was tried.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def choose_weight(
     rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
     groups = None if ways.groups is None else ways.groups[rows]
     options: list[Option] = []
-    total, count = np.zeros(1), 0
+    table, counts = [], []
     for train, test in folds_of(cv, len(rows), groups, rng):
         train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
         found = ways.of(train, n).fitted(inputs.take(train), outputs.take(train))
@@ -181,13 +181,27 @@ def choose_weight(
         pool = decoder.embed(_held_out(candidates, test, scoring, outputs)).distinct()
         scores = _Scores(pool, basis, regressor.predict(inputs.take(test)))
         options = options or _options(scores, normalisations)
-        total = total + len(test) * _judged(scores, options, scoring, decoder, outputs.take(test))
-        count += len(test)
+        table.append(_judged(scores, options, scoring, decoder, outputs.take(test)))
+        counts.append(len(test))
     return {
         "weight": np.array([one.weight for one in options]),
         "normalisation": np.array([one.normalisation for one in options]),
-        "score": total / count,
+        "score": np.average(table, axis=0, weights=counts),
+        "fold_score": np.array(table),
     }
+
+
+def best_option(results: dict[str, np.ndarray]) -> int:
+    """Return which option to take: a single way where both together are hardly better.
+
+    That is, by no more than the standard error of the difference, over the folds.
+    """
+    score, folds = results["score"], results["fold_score"]
+    alone = np.flatnonzero((results["weight"] == 0.0) | np.isinf(results["weight"]))
+    best, single = int(np.argmax(score)), int(alone[np.argmax(score[alone])])
+    gains = folds[:, best] - folds[:, single]
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    return best if score[best] - score[single] > error else single
 
 
 def folds_of(

@@ -1,0 +1,294 @@
+"""What the forward way is worth: backward alone, forward alone, and both (`skout.TwoWay`).
+
+    python experiments/massbank.py prepare            candidates and fingerprints; once
+    python experiments/two_way.py choose [--quick]    widths and penalties, on validation molecules:
+    python experiments/two_way.py choose_forward      of each way; records
+    python experiments/two_way.py spectra [--quick]   MassBank, draws of all sketches; record
+    python experiments/two_way.py others [--quick]    label sets and digits; record
+    python experiments/two_way.py table               the records, as markdown
+
+MassBank as in `massbank.py`: the split by molecules, candidates of the formula, means over test
+molecules. At most six training spectra a molecule. Backward: from spectra to molecules, SISOKR with
+1,500 / 800 landmarks; forward: from molecules, all of which are landmarks (3,066 differ), to
+spectra with 1,500. Kernels, widths and penalties are chosen on validation molecules, each way for
+itself; the weight and the normalisation by `TwoWay` on folds of the training molecules, in the
+first draw.
+
+Label sets: official splits, candidates are the training sets, example F1. Digits: the lower half of
+an image from the upper one, among all lower halves, mean reciprocal rank; splits and draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import massbank
+import numpy as np
+from common import (
+    Scaler,
+    clock,
+    load_labels,
+    mean_sd,
+    print_table,
+    read_record,
+    write_record,
+)
+from massbank import M_X, M_Y, Problem, input_kernel, judge, ranks_of
+from sklearn.datasets import load_digits
+from tqdm import tqdm
+
+from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, sisokr
+from skout.decoding import CandidateDecoder
+from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
+from skout.metrics import example_f1
+from skout.predictors.joint import JointBasis, JointRegressor
+from skout.sketches import SubSample
+
+MOST, N_DRAWS, CV = 6, 5, 3
+GAMMAS, ALPHAS = (0.25, 0.5), (1e-5, 1e-4, 1e-3)
+FORWARD_GAMMAS, FORWARD_ALPHAS = (0.1,), (3e-5, 1e-4, 3e-4)
+LABELS = ("emotions", "yeast", "bibtex")
+
+
+# Spectra ---------------------------------------------------------------------------------------
+
+
+def few(problem: Problem, rows: np.ndarray, most: int) -> np.ndarray:
+    """Return at most so many spectra of each molecule, drawn at random."""
+    rows = np.random.default_rng(0).permutation(rows)
+    number = np.unique(problem.keys[rows], return_inverse=True)[1]
+    order = np.argsort(number, kind="stable")
+    number = number[order]
+    place = np.arange(len(number)) - np.searchsorted(number, number)
+    return np.sort(rows[order[place < most]])
+
+
+def parts(quick: bool) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the data, and training, validation and test spectra."""
+    problem = Problem()
+    train = few(problem, problem.train, 1 if quick else MOST)
+    val = few(problem, problem.val, 1 if quick else MOST)
+    return problem, train, val, problem.test[:300] if quick else problem.test
+
+
+def pair(problem: Problem, rows: np.ndarray) -> tuple[Any, Any]:
+    return problem.spectra[rows], problem.pool[problem.place[rows]]
+
+
+def backward(gamma: float, alpha: float, seed: int = 0) -> StructuredPredictor:
+    return massbank.model("SISOKR", gamma, alpha, seed)
+
+
+def forward_kernels() -> dict[str, Any]:
+    """Return kernels on spectra that the forward way may be measured by."""
+    plain = input_kernel()
+    return {"as backward": plain, "with cosines": plain + PeakCosine(intensity_power=0.25)}
+
+
+def inputs(kernel: str, seed: int = 0) -> KernelBasis:
+    return KernelBasis(forward_kernels()[kernel], SubSample(M_X), random_state=seed + 2000)
+
+
+def ridge(gamma: float, alpha: float) -> KernelRidge:
+    """Return the map from molecules, of which about 3,000 differ: no sketch is needed."""
+    return KernelRidge(GaussianTanimoto(gamma), alpha=alpha)
+
+
+class Alone:
+    """Ranks by fitted parts, with a weight."""
+
+    def __init__(self, f: Any, zx: Any, z: Any, g: Any, weight: float, cosine: bool) -> None:
+        self.regressor = JointRegressor(f, zx, weight, cosine)
+        self.basis = JointBasis(z, g, zx.rank_, weight, cosine)
+
+    def truth_ranks(self, X: Any, Y: Any, candidates: Any) -> np.ndarray:
+        decoder = CandidateDecoder().fit(self.basis, Y[:1])
+        return decoder.truth_ranks(self.regressor.predict(X), Y, candidates)
+
+
+def mrr(problem: Problem, predictor: Any, val: np.ndarray) -> float:
+    return judge(problem, ranks_of(problem, predictor, problem.spectra[val], val), val)["MRR"]
+
+
+def choose(quick: bool) -> None:
+    """Choose width and penalty of the backward way by the MRR on validation molecules."""
+    problem, train, val, _ = parts(quick)
+    X, Y = pair(problem, train)
+    found = []
+    cells = [(gamma, alpha) for gamma in GAMMAS for alpha in ALPHAS]
+    for gamma, alpha in tqdm(cells[:2] if quick else cells, desc="backward"):
+        found.append((mrr(problem, backward(gamma, alpha).fit(X, Y), val), gamma, alpha))
+        tqdm.write(f"{found[-1]}")
+    if not quick:
+        write_record("two_way_backward", {"chosen (gamma, alpha)": max(found)[1:]}, found)
+
+
+def choose_forward(quick: bool) -> None:
+    """Choose kernel, width and penalty of the forward way alone, by cosines, in the same way."""
+    problem, train, val, _ = parts(quick)
+    X, Y = pair(problem, train)
+    outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
+    found = []
+    for kernel in tqdm(forward_kernels(), desc="forward"):
+        basis = inputs(kernel)
+        Z = basis.fit_transform(X)
+        for gamma in FORWARD_GAMMAS:
+            for alpha in FORWARD_ALPHAS:
+                g = ridge(gamma, alpha).fit(Y, Z)
+                alone = Alone(None, basis, outputs, g, np.inf, True)
+                found.append((mrr(problem, alone, val), kernel, gamma, alpha))
+                tqdm.write(f"{found[-1]}")
+    if not quick:
+        chosen = max(found)[1:]
+        write_record("two_way_forward", {"chosen (kernel, gamma, alpha)": chosen}, found)
+
+
+def models(seed: int) -> tuple[StructuredPredictor, StructuredPredictor]:
+    """Return both ways as they were chosen."""
+    gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
+    settings = read_record("two_way_forward")["settings"]
+    kernel, *rest = settings["chosen (kernel, gamma, alpha)"]
+    forward = StructuredPredictor(ridge(*rest), inputs(kernel, seed))
+    return backward(gamma, alpha, seed), forward
+
+
+def spectra(quick: bool) -> None:
+    problem, train, _, test = parts(quick)
+    X, Y = pair(problem, train)
+    chooser = TwoWay(*models(0), cv=CV, random_state=0)
+    with clock() as fit:
+        chooser.fit(X, Y, problem.keys[train], problem.sets(train))
+    weight, normalisation = chooser.weight_, chooser.normalisation_
+    print(weight, normalisation, fit.seconds, flush=True)
+    settings = {"n": len(train), "n_test": len(test), "most spectra a molecule": MOST}
+    settings |= {"m_x": M_X, "m_y": M_Y, "cv": CV, "moses": problem.moses}
+    settings |= {"weight": weight, "normalisation": normalisation, "folds": chooser.cv_results_}
+    settings |= {"fit seconds with the choice": fit.seconds}
+    alone = np.isinf(chooser.cv_results_["weight"])
+    names, scores = (chooser.cv_results_[name][alone] for name in ("normalisation", "score"))
+    by_cosine = names[scores.argmax()] == "cosine"
+    rows = []
+    for seed in range(2 if quick else N_DRAWS):
+        model = chooser
+        if seed > 0:
+            model = TwoWay(*models(seed), weight, normalisation=normalisation).fit(X, Y)
+        f, zx = model.regressor_.regressor, model.regressor_.inputs
+        z, g = model.output_basis_.outputs, model.output_basis_.regressor
+        ways = {
+            "backward": Alone(f, zx, z, g, 0.0, False),
+            "forward": Alone(f, zx, z, g, np.inf, by_cosine),
+            "both": model,
+        }
+        row: dict[str, Any] = {"seed": seed}
+        for name, way in ways.items():
+            with clock() as spent:
+                ranks = ranks_of(problem, way, problem.spectra[test], test)
+            row[name] = judge(problem, ranks, test) | {"seconds": spent.seconds}
+        rows.append(row)
+        print(row, flush=True)
+        if not quick:  # after each draw: a run that is stopped leaves what it has
+            write_record("two_way_spectra", settings | {"n_draws": len(rows)}, rows)
+
+
+# Label sets and digits -------------------------------------------------------------------------
+
+
+def three(model: TwoWay, X: Any, Y: Any, quality: Any) -> dict[str, Any]:
+    """Return the quality of each test row by both ways and by each alone."""
+    model.fit(X, Y)
+    found = {"weight": model.weight_, "both": quality(model)}
+    results = model.cv_results_
+    alone = np.isinf(results["weight"])
+    normalisation = str(results["normalisation"][alone][results["score"][alone].argmax()])
+    for name, weight in (("backward", 0.0), ("forward", np.inf)):
+        one = TwoWay(model.backward, model.forward, weight, normalisation=normalisation)
+        found[name] = quality(one.fit(X, Y))
+    return found
+
+
+def label_sets(name: str, seed: int) -> dict[str, Any]:
+    X, Y, X_test, Y_test = load_labels(name)
+    if name != "bibtex":
+        scale = Scaler(X.toarray())
+        X, X_test = scale(X.toarray()), scale(X_test.toarray())
+    m = min(600, len(Y))
+    model = sisokr(
+        Gaussian("median"), F1(), input_sketch=SubSample(m), output_sketch=SubSample(m),
+        alpha=tuple(10.0 ** np.arange(-6.0, -0.9)), random_state=seed,
+    )  # fmt: skip
+
+    def quality(fitted: Any) -> np.ndarray:
+        predicted = fitted.predict(X_test)
+        pairs = zip(Y_test, predicted, strict=True)
+        return np.array([example_f1(a[None], b[None]) for a, b in pairs])
+
+    return three(TwoWay(model, cv=CV, random_state=seed), X, Y, quality)
+
+
+def digits(seed: int) -> dict[str, Any]:
+    images = load_digits().data / 16.0
+    images = images[np.random.default_rng(seed).permutation(len(images))]
+    upper, lower = np.split(images, 2, axis=1)
+    kernel, n = Gaussian("median"), 1200
+    model = sisokr(
+        kernel, kernel, input_sketch=SubSample(400), output_sketch=SubSample(400),
+        alpha=tuple(10.0 ** np.arange(-7.0, -1.9)), random_state=seed,
+    )  # fmt: skip
+
+    def quality(fitted: Any) -> np.ndarray:
+        return 1.0 / fitted.truth_ranks(upper[n:], lower[n:], lower)
+
+    two = TwoWay(model, scoring="mean_reciprocal_rank", cv=CV, random_state=seed)
+    return three(two, upper[:n], lower[:n], quality)
+
+
+def others(quick: bool) -> None:
+    rows = []
+    for name in ("digits", *LABELS)[: 2 if quick else None]:
+        for seed in range(1 if quick else N_DRAWS):
+            found = digits(seed) if name == "digits" else label_sets(name, seed)
+            row = {"data": name, "seed": seed, "weight": found["weight"]}
+            ways = ("backward", "forward", "both")
+            row |= {way: float(np.mean(found[way])) for way in ways}
+            best = max(ways[:2], key=lambda way: row[way])
+            gap = found["both"] - found[best]
+            row |= {"gap": float(gap.mean()), "se": float(gap.std(ddof=1) / np.sqrt(len(gap)))}
+            se = found[best].std(ddof=1) / np.sqrt(len(gap))
+            rows.append(row | {"se of the best single way": float(se)})
+            print(rows[-1], flush=True)
+    if not quick:
+        write_record("two_way_others", {"cv": CV, "n_draws": N_DRAWS}, rows)
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+def table() -> None:
+    record = read_record("two_way_spectra")
+    draws = record["results"]
+    columns = ["top-1 %", "top-5 %", "top-10 %", "MRR"]
+    rows = [
+        {"way": way} | {c: mean_sd([one[way][c] for one in draws]) for c in columns}
+        for way in ("backward", "forward", "both")
+    ]
+    print(f"{len(draws)} draws, {record['settings']}")
+    print_table(rows, ["way", *columns])
+    rows = read_record("two_way_others")["results"]
+    print_table(rows, list(rows[0]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    jobs = {f.__name__: f for f in (choose, choose_forward, spectra, others)}
+    parser.add_argument("part", choices=(*jobs, "table"))
+    parser.add_argument("--quick", action="store_true", help="few rows, no record")
+    options = parser.parse_args()
+    if options.part == "table":
+        table()
+    else:
+        jobs[options.part](options.quick)
+
+
+if __name__ == "__main__":
+    main()
