@@ -475,7 +475,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     ) -> None:
         """Take the best alpha, by a judge or by the squared error, and record the scores."""
         if judge is not None:
-            self.alpha_, results = folds.best_score(alphas, judge, held, self._origin)
+            self.alpha_, results = folds.best_score(alphas, judge, held, self._origin, self.n_jobs)
         else:
             cv = self.cv if self._folds is None else None
             self.alpha_, results = folds.least_error(alphas, cv, self.n_jobs)
