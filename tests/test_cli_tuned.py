@@ -106,7 +106,7 @@ def test_every_kind_is_that_of_python(name, table, call):
     # what the file has, and what is seen of it
     record = describe(path)["about"]["metadata"]["command_line"]
     assert record["validation"] == found
-    assert f"validation {found['summary']}" in " ".join(call("inspect", path)[1].split())
+    assert f"score {found['summary']}" in " ".join(call("inspect", path)[1].split())
     # predictions
     out = table.parent / "out.csv"
     assert call("predict", path, table, "-o", out)[0] == 0

@@ -247,7 +247,7 @@ def _show_description(found: dict[str, Any]) -> None:
     lines = {"format": found["version"], "size": _size(found["bytes"]), **about}
     said = _inside(about, "metadata", "command_line", "validation", "summary")
     if isinstance(said, str):
-        lines["validation"] = said
+        lines["score"] = said
     tree = Tree(Text("parts"), hide_root=True)
     add(tree, found["parts"])
     console = Console(soft_wrap=True)
@@ -256,7 +256,7 @@ def _show_description(found: dict[str, Any]) -> None:
             text = value if isinstance(value, str) else json.dumps(value)
             if len(text) > _SHOWN:  # such as the names of many columns
                 text = f"{text[:_SHOWN]} ... (--json shows all)"
-            console.print(Text.assemble((f"{_printable(name):11}", "bold"), _printable(text)))
+            console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
     console.print(tree)
 
 

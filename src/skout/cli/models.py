@@ -14,6 +14,11 @@ __all__ = ["add_models"]
 Text = str | None
 Flag = bool | None
 
+_TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
+_OUTPUT = "What they hold: label_sets, rankings, strings, smiles or numbers."
+_INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
+_INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
+_OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
 _INPUTS = "Input columns; default all other numbers, or the one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
 _MISSING = 'Missing input numbers: "error" (default), or "mean" fills them.'
@@ -40,24 +45,14 @@ def _add_fit(app: "typer.Typer") -> None:
     def fit(
         data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz (X, Y).")],
         out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
-        target: Annotated[
-            Text, Option(help='Columns to predict: "y", "a,b", "tag_*". Needed but for npz.')
-        ] = None,
-        output: Annotated[
-            Text, Option(help="What they hold: label_sets, rankings, strings, smiles or numbers.")
-        ] = None,
+        target: Annotated[Text, Option(help=_TARGET)] = None,
+        output: Annotated[Text, Option(help=_OUTPUT)] = None,
         inputs: Annotated[Text, Option(help=_INPUTS)] = None,
         drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
-        input_kernel: Annotated[
-            Text, Option(help='"gaussian:0.5", "ngram:4" ...: name:parameters.')
-        ] = None,
+        input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
         output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
-        input_sketch: Annotated[
-            Text, Option(help='"subsample:500" (rows that are kept), or "none": exact.')
-        ] = None,
-        output_sketch: Annotated[
-            Text, Option(help='"p_sparsified:200" (output coordinates), or "none".')
-        ] = None,
+        input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,
+        output_sketch: Annotated[Text, Option(help=_OUTPUT_SKETCH)] = None,
         alpha: Annotated[
             list[float] | None,
             Option(help="Penalty, default 0.001; give it again for more, the best is chosen."),

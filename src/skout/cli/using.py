@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 from .. import load, save
 from .._numerics.arrays import n_rows, take
 from .._numerics.validation import check_number
-from ..decoding import CandidateDecoder
 from ..decoding.pools import EmbeddedPool
 from ..metrics import (
     example_f1,
@@ -46,11 +45,11 @@ class Saved:
     @cached_property
     def chooser(self) -> Any:
         """The model as one that chooses among candidates; a tuned one may build its outputs."""
-        best = getattr(self.model, "best_estimator_", self.model)
-        if not hasattr(self.model, "candidates_") or hasattr(best.decoder_, "embed"):
-            return best
-        chooser = copy(best)
-        chooser.decoder_ = CandidateDecoder().fit(best.output_basis_, self.model.candidates_)
+        searcher = getattr(self.model, "searcher_", None)
+        if searcher is None:
+            return self.model
+        chooser = copy(self.model.best_estimator_)
+        chooser.decoder_ = searcher
         return chooser
 
     def predict(self, X: Any, candidates: Any) -> Any:

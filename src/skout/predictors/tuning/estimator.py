@@ -93,6 +93,8 @@ class Tuned(BaseEstimator):
         Scores of a forest and of a constant prediction on the same rows.
     candidates_ : outputs
         The distinct training outputs, of kinds that can be chosen among candidates.
+    searcher_ : decoder
+        What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
     kind_ : str
 
     Examples
@@ -264,6 +266,7 @@ class Tuned(BaseEstimator):
         if kind.has_candidates:
             rows = model.output_basis_.kernel_.encode(Y)
             self.candidates_ = take(Y, unique(rows)[0][:_MOST_CANDIDATES])
+        self.searcher_ = self._searcher()
         del self._members, self._weights
 
     def _describe(self, kind: Kind, search: Search, basis: Any, Y: Any) -> None:
@@ -312,7 +315,7 @@ class Tuned(BaseEstimator):
         if candidates is None:
             return self.best_estimator_.predict(X)
         F = self.best_estimator_.predict_coordinates(X)
-        return self._searcher().decode(F, candidates)
+        return self.searcher_.decode(F, candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
@@ -332,7 +335,7 @@ class Tuned(BaseEstimator):
         """
         check_is_fitted(self)
         F = self.best_estimator_.predict_coordinates(checked_inputs(X))
-        return self._searcher().rank(F, candidates, k)
+        return self.searcher_.rank(F, candidates, k)
 
     def _searcher(self) -> Any:
         """Return what ranks candidates by the output coordinates."""
