@@ -92,6 +92,11 @@ ESTIMATORS = {
         True,
     ),
     "StructuredPredictor(KernelRidge)": (lambda: predictor(ridge()), Y_SETS, True),
+    "StructuredPredictor(KernelRidge), alphas by the metric": (
+        lambda: predictor(ridge(alpha=[1e-4, 1e-2, 1.0])),
+        Y_SETS,
+        True,
+    ),
     "StructuredPredictor(KernelMachine)": (
         lambda: predictor(KernelMachine("gaussian", SKETCH, random_state=0)),
         Y_SETS,
@@ -99,6 +104,11 @@ ESTIMATORS = {
     ),
     "StructuredPredictor(InducedMachine)": (
         lambda: predictor(InducedMachine("gaussian", SKETCH, random_state=0)),
+        Y_SETS,
+        True,
+    ),
+    "StructuredPredictor(InducedMachine), alphas by the metric": (
+        lambda: predictor(InducedMachine("gaussian", SKETCH, alpha=[1e-3, 1e-1], random_state=0)),
         Y_SETS,
         True,
     ),
@@ -301,6 +311,10 @@ def test_same_model_as_in_memory(name, source, tmp_path):
     expected = in_memory(name)
     model, data = fitted(name, source, tmp_path)
     compare(answers(model, X[:20]), answers(expected, X[:20]))
+    if "by the metric" in name:
+        found, known = model.cv_results_, expected.cv_results_
+        assert found["scoring"] == known["scoring"] == "example_f1"
+        assert_allclose(found["fold_score"], known["fold_score"], atol=1e-9)
     if not isinstance(data, Blocks):
         compare(answers(model, data), answers(expected, X))
     if name == "ConformalSets":

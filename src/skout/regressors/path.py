@@ -39,6 +39,10 @@ __all__ = [
 
 # Held-out rows that are looked at, in all splits together.
 _LOOKED_AT = 2000
+# The alpha of models that choose none.
+_DEFAULT = 1e-3
+# Standard errors by which another must be ahead of it.
+_SURE = 2.0
 
 
 @dataclass(frozen=True)
@@ -223,25 +227,54 @@ def _some(value: Any, rows: np.ndarray, n: int) -> Any:
 def greatest_score(
     alphas: Sequence[float], table: Any, judge: Judge
 ) -> tuple[float, dict[str, Any]]:
-    """Return the alpha of greatest mean score, the largest of equals, and the table.
+    """Return the alpha of greatest mean score, or the default that is as good, and the table.
+
+    The alpha nearest to 1e-3, the default of the models, is kept unless the best is ahead of it by
+    more than two standard errors of their difference over the splits: on small data the best is
+    often best by chance.
 
     The table, (n_splits, n_alphas), comes as a dict with "alpha", "mean_score", "std_error" (of
-    the mean over the splits) and "fold_score". Raises where the judge wants no refit.
+    the mean over the splits), "fold_score" and "scoring". Raises where the judge wants no refit.
+
+    Examples
+    --------
+    >>> from skout.regressors.path import Judge, greatest_score
+    >>> judge = Judge([], [], lambda k, F: [])
+    >>> greatest_score([1e-5, 1e-3], [[0.52, 0.50], [0.50, 0.51]], judge)[0]
+    0.001
+    >>> greatest_score([1e-5, 1e-3], [[0.60, 0.50], [0.58, 0.51]], judge)[0]
+    1e-05
     """
     scores = np.asarray(table, dtype=np.float64)
     mean = scores.mean(axis=0)
-    spread = scores.std(axis=0, ddof=1) if len(scores) > 1 else np.zeros_like(mean)
     results = {
         "alpha": np.array(alphas),
         "mean_score": mean,
-        "std_error": spread / np.sqrt(len(scores)),
+        "std_error": _standard_error(scores),
         "fold_score": scores,
         "scoring": judge.scoring,
     }
     if not judge.refit:
         raise NotWanted(results)
-    best = np.flatnonzero(mean == np.max(mean))
-    return max((alphas[j] for j in best), default=alphas[0]), results
+    equals = np.flatnonzero(mean == mean.max())
+    best = min(equals, key=lambda j: _from_default(alphas[j]))
+    usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
+    ahead = scores[:, [best]] - scores[:, [usual]]
+    is_sure = ahead.mean() > _SURE * _standard_error(ahead)[0]
+    return alphas[best if is_sure else usual], results
+
+
+def _standard_error(scores: np.ndarray) -> np.ndarray:
+    """Return the standard error of the mean over splits, 0 where there is one."""
+    if len(scores) < 2:
+        return np.zeros(scores.shape[1])
+    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+
+
+def _from_default(alpha: float) -> tuple[float, float]:
+    """Return how far an alpha is from the default, the larger of two first."""
+    steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
+    return round(float(steps), 9), -alpha
 
 
 def fold_predictions(
