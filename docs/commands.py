@@ -37,9 +37,15 @@ STEPS: list[Step] = [
     ("", "", ["head -4 train.csv", "skout --version"]),
     (
         "Fit",
-        "Name the column to predict and what it holds; the other numbers are the inputs.",
+        "Name the column to predict and what it holds; the other numbers are the inputs. Kernels "
+        "and their widths, penalties, forests, boosting and averages of them are compared on rows "
+        "that are held out ({py:class}`skout.Tuned`), and the best is fitted on all rows. That "
+        "takes a minute, or the `--budget`: seconds, or a number of fits. The score on held-out "
+        "rows, its standard error and what simple models reach stay in the file. Ctrl-C ends the "
+        "search, and the best so far is saved; the same `--seed` makes the same choice.",
         [
-            "skout fit train.csv --target tags --output label_sets -o tours.skout",
+            'skout fit train.csv --target tags --output label_sets --budget "10 fits" '
+            "-o tours.skout",
             "skout inspect tours.skout",
         ],
     ),
@@ -77,8 +83,9 @@ STEPS: list[Step] = [
     ),
     (
         "Choose",
-        "Options name kernels, sketches and penalties; of several penalties the best in "
-        "cross-validation is taken. `--config` reads the same names from a TOML file.",
+        "Options name kernels, sketches and penalties of a kernel ridge; where one is given, "
+        "nothing else is tuned. Of several penalties the best in cross-validation is taken. "
+        "`--config` reads the same names from a TOML file.",
         [
             "skout fit train.csv --target tags --output label_sets --input-kernel gaussian:0.5 "
             "--alpha 1e-4 --alpha 1e-2 -o chosen.skout",
@@ -86,9 +93,10 @@ STEPS: list[Step] = [
     ),
     (
         "Numbers",
-        "Columns of numbers are targets too, one or several.",
+        "Columns of numbers are targets too, one or several. `--no-tune` fits a kernel ridge with "
+        "default settings, in one pass over a table of any size.",
         [
-            "skout fit train.csv --target minutes --drop tags -o minutes.skout",
+            "skout fit train.csv --target minutes --drop tags --no-tune -o minutes.skout",
             "skout evaluate minutes.skout test.csv",
         ],
     ),

@@ -77,6 +77,15 @@ KINDS = {
 }
 
 
+METRICS = {
+    "label_sets": "example_f1",
+    "rankings": "kendall_tau",
+    "strings": "ngram_similarity",
+    "smiles": "kernel",
+    "numbers": "r2",
+}
+
+
 def _dense(rows):
     return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
 
@@ -98,6 +107,7 @@ def test_every_kind_is_that_of_python(name, table, call):
     found = said["validation"]
     assert found["summary"] == expected.summary()
     assert_allclose(found["score"], expected.score_, rtol=1e-12)
+    assert found["metric"] == METRICS[kind]
     assert_allclose(found["standard_error"], expected.score_error_, rtol=1e-12)
     assert found["baselines"] == pytest.approx(expected.baselines_)
     assert [one["map"] for one in found["chosen"]] == [

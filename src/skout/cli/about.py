@@ -244,10 +244,9 @@ def _show_description(found: dict[str, Any]) -> None:
             add(branch, inner)
 
     about = found["about"]
-    lines = {"format": found["version"], "size": _size(found["bytes"]), **about}
     said = _inside(about, "metadata", "command_line", "validation", "summary")
-    if isinstance(said, str):
-        lines["score"] = said
+    score = {"score": said} if isinstance(said, str) else {}
+    lines = {"format": found["version"], "size": _size(found["bytes"]), **score, **about}
     tree = Tree(Text("parts"), hide_root=True)
     add(tree, found["parts"])
     console = Console(soft_wrap=True)

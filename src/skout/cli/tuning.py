@@ -1,9 +1,11 @@
 """`skout fit` without settings: a model that is chosen by validation, and what is said of it."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from .. import Tuned
+from ..predictors.tuning.kinds import KINDS
 from .progress import is_terminal
 from .settings import Settings, check_budget
 
@@ -52,6 +54,7 @@ def validation(model: Tuned) -> dict[str, Any]:
     """Return the score of a tuned model, its standard error, and baselines, as JSON has them."""
     return {
         "summary": model.summary(),
+        "metric": KINDS[model.kind_]().metric_name,
         "score": _number(model.score_),
         "standard_error": _number(model.score_error_),
         "baselines": {name: _number(score) for name, score in model.baselines_.items()},
@@ -74,11 +77,14 @@ def _is_plain(value: Any) -> bool:
 
 def for_people(found: dict[str, Any]) -> dict[str, Any]:
     """Return what `skout fit` did, in few words."""
-    shown = {name: value for name, value in found.items() if name != "validation"}
-    if "validation" in found:
-        chosen = found["validation"]["chosen"]
-        shown["chosen"] = [f"{_named(one)} ({one['weight']:.2g})" for one in chosen]
-        shown["validation"] = found["validation"]["summary"]
+    if "validation" not in found:
+        return found
+    shown = {name: found[name] for name in found if name not in ("standardize", "validation")}
+    weights: Counter[str] = Counter()
+    for one in found["validation"]["chosen"]:
+        weights[_named(one)] += one["weight"]
+    shown["chosen"] = [f"{name} {weight:.0%}" for name, weight in weights.most_common()]
+    shown["validation"] = found["validation"]["summary"]
     return shown
 
 
