@@ -293,7 +293,8 @@ CONFORMANCE_DATA = {
 }
 
 
-VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors]
+# a kernel that learns from outputs is none before, see test_metric.py
+VECTORS = [name for name in KERNELS if as_kernel(name).takes_vectors and name != "learnt"]
 GRAPHS = [
     ([(0, 1), (1, 2)], ["C", "C", "O"], [1, 2]),
     ([(0, 1), (1, 2), (2, 0)], ["C", "C", "O"], [1, 1, 1]),
@@ -309,7 +310,7 @@ OBJECTS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in KERNELS if name not in VECTORS])
+@pytest.mark.parametrize("name", [n for n in KERNELS if not as_kernel(n).takes_vectors])
 def test_registered_kernels_of_objects_conform(name):
     kernel = as_kernel(name)
     if name == "ngram":

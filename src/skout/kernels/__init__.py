@@ -18,6 +18,7 @@ from .bits import F1, GaussianTanimoto, Tanimoto
 from .combine import Mapped, align
 from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
+from .metric import Learnt, Mahalanobis
 from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
@@ -34,8 +35,10 @@ __all__ = [
     "Kendall",
     "Kernel",
     "Laplacian",
+    "Learnt",
     "Lehmer",
     "Linear",
+    "Mahalanobis",
     "Mapped",
     "Matern",
     "NGram",
@@ -72,6 +75,7 @@ KERNELS.update(
         "laplacian": Laplacian,
         "matern": Matern,
         "cosine": Cosine,
+        "learnt": Learnt,
         "tanimoto": Tanimoto,
         "gaussian_tanimoto": GaussianTanimoto,
         "f1": F1,

@@ -105,6 +105,8 @@ class Kernel(ABC, PartsByName):
     #: What it compares: "objects", "vectors", "sets", "rankings", "strings", "graphs" or
     #: "spectra". Predictions are measured accordingly, see `skout.metrics.scoring`.
     compares: str = "objects"
+    #: It learns from outputs before it is used, see `Learnt`.
+    learns: bool = False
     #: Names of the parameters that are kernels themselves.
     parts: tuple[str, ...] = ()
 

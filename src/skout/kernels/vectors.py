@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import RightOperand, float_dtype, n_rows
 from .._numerics.inputs import check_squares
-from .._numerics.namespace import cast, namespace, ones, sqrt
+from .._numerics.namespace import cast, empty, namespace, ones, sqrt
 from .._numerics.validation import check_choice, check_matrix, check_number
 from .base import Block, Kernel
 from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
@@ -122,6 +124,8 @@ class _Distance(WithGamma, VectorKernel):
     """A kernel of the distance alone: k(x, x) = 1."""
 
     runs_on_device = True
+    #: whether its distance adds up features, so that a rotation changes its nature
+    adds_features = False
 
     @property
     def normalized(self) -> bool:
@@ -132,7 +136,56 @@ class _Distance(WithGamma, VectorKernel):
         return ones(n_rows(A), A)
 
 
-class Gaussian(_Distance):
+class _Radial(_Distance):
+    """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
+
+    @abstractmethod
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
+
+    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
+
+        Parameters
+        ----------
+        B : array, tensor or CSR matrix of shape (m, d)
+        coef : array or tensor of shape (m, q)
+
+        Returns
+        -------
+        gradients : callable
+            From rows A, (b, d), to an array of shape (b, q, d).
+        """
+        # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
+        slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
+        if sparse.issparse(B):
+            return self._sparse_gradients(slopes, B, coef)
+        centre = B.mean(axis=0)
+        right = empty((m, q, d + 1), B, np.float64)
+        right[:, :, :d] = coef[:, :, None] * cast(B - centre, np.float64)[:, None, :]
+        right[:, :, d] = coef
+        right = cast(right.reshape(m, q * (d + 1)), float_dtype(B))
+
+        def of_block(A: Any) -> Any:
+            sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
+            return sums[:, :, d:] * (A - centre)[:, None, :] - sums[:, :, :d]
+
+        return of_block
+
+    @staticmethod
+    def _sparse_gradients(slopes: Any, B: Any, coef: np.ndarray) -> Callable[[Any], Any]:
+        right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
+
+        def of_block(A: Any) -> np.ndarray:
+            S = slopes(A)
+            sums, dense = S @ coef, A.toarray()
+            parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
+            return np.stack(parts, axis=1)
+
+        return of_block
+
+
+class Gaussian(_Radial):
     """k(x, x') = exp(-gamma ||x - x'||^2).
 
     Parameters
@@ -170,6 +223,10 @@ class Gaussian(_Distance):
 
         return block
 
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        block = self.against(B)
+        return lambda A: -2.0 * self._width() * block(A)
+
 
 class Laplacian(_Distance):
     """k(x, x') = exp(-gamma ||x - x'||_1).
@@ -188,6 +245,7 @@ class Laplacian(_Distance):
     """
 
     unit = "manhattan"
+    adds_features = True
 
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
@@ -204,8 +262,38 @@ class Laplacian(_Distance):
 
         return block
 
+    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
 
-class Matern(_Distance):
+        Parameters
+        ----------
+        B : array, tensor or CSR matrix of shape (m, d)
+        coef : array or tensor of shape (m, q)
+
+        Returns
+        -------
+        gradients : callable
+            From rows A, (b, d), to an array of shape (b, q, d).
+        """
+        # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
+        block, gamma, dense = self.against(B), self._width(), _dense(B)
+        coef = cast(coef, float_dtype(B))
+
+        def of_block(A: Any) -> Any:
+            xp, K, A = namespace(A), block(A), _dense(A)
+            G = empty((len(A), coef.shape[1], A.shape[1]), A, float_dtype(A))
+            for i in range(A.shape[1]):
+                G[:, :, i] = -gamma * (xp.sign(A[:, i, None] - dense[:, i]) * K) @ coef
+            return G
+
+        return of_block
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+class Matern(_Radial):
     """Matern kernel of the Euclidean distance r, with u = sqrt(2 nu) gamma r.
 
     exp(-u) for nu = 0.5, (1 + u) exp(-u) for 1.5, (1 + u + u^2/3) exp(-u) for 2.5. gamma is one
@@ -252,6 +340,20 @@ class Matern(_Distance):
                 U += 1.0 + U * U / 3.0
             U *= decay
             return U
+
+        return block
+
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        # k'(r)/r = -2 nu gamma^2 exp(-u) times 1/u, 1 and (1 + u)/3
+        squared, factor = self._distances(B), -2.0 * self.nu * self._width() ** 2
+
+        def block(A: Any) -> Any:
+            xp = namespace(A)
+            U = xp.sqrt(xp.clip(squared(A), 0.0, None))
+            S = factor * xp.exp(-U)
+            if self.nu == 0.5:
+                return xp.where(U > 0.0, S / xp.where(U > 0.0, U, 1.0), 0.0)
+            return S if self.nu == 1.5 else S * (1.0 + U) / 3.0
 
         return block
 

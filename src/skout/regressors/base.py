@@ -25,7 +25,8 @@ from .._numerics.validation import (
 )
 from ..basis import KernelBasis
 from ..basis.features import Projection
-from ..kernels import as_kernel
+from ..basis.passes import Sample
+from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
 from ..rows import (
     Memory,
@@ -41,6 +42,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
+from .learning import learnt_kernel
 from .splits import least_loss, splits_of
 
 __all__ = ["KernelMachineBase"]
@@ -124,7 +126,8 @@ class KernelMachineBase(PartsByName):
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
         rows = on_device(rows, self.device)
-        self._fit_basis(rows, weights)
+        kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
+        self._fit_basis(kernel, rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else square_root(task_matrix)
@@ -151,14 +154,13 @@ class KernelMachineBase(PartsByName):
         if solution.gap <= self.tol < predicted.gap:
             self._warn_of_rounding(predicted)
 
-    def _fit_basis(self, rows: Source, weights: np.ndarray | None) -> None:
+    def _fit_basis(self, kernel: Kernel, rows: Source, weights: np.ndarray | None) -> None:
         """Fit the basis on the rows of positive weight, as if there were no others."""
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng = check_rng(self.random_state)
-        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights)
+        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
+        basis._fit_rows(kernel, rows, check_rng(self.random_state), weights)
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
 

@@ -27,7 +27,7 @@ from .._numerics.validation import (
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
-from ..kernels import as_kernel
+from ..kernels import Kernel, as_kernel
 from ..rows import (
     Blocks,
     Memory,
@@ -47,6 +47,7 @@ from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
 from .exact import exact_errors, exact_ridge
+from .learning import learnt_kernel
 from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, splits_of
 
 __all__ = ["KernelRidge"]
@@ -208,7 +209,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         if self.sketch is None:
             return self._fit_exact(sample, splits, alphas)
         with large_matrices_on(sample.rows.device):
-            self._fit_basis(*self._pool(landmarks, sample), remember=landmarks is None)
+            kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
+            self._fit_basis(kernel, *pool, remember=landmarks is None)
             self._n_outputs = sample.targets.shape[1]
             groups, parts = groups_of_splits(splits, n)
             sample = self._prepared(sample, groups, len(parts))
@@ -285,7 +287,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            self._fit_basis(*self._pool(landmarks, sample))
+            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
             self._n_outputs = sample.targets.shape[1]
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
@@ -395,10 +397,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(self, rows: Source, weights: Any = None, *, remember: bool = False) -> None:
-        basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng = check_rng(self.random_state)
-        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember=remember)
+    def _fit_basis(
+        self, kernel: Kernel, rows: Source, weights: Any = None, *, remember: bool = False
+    ) -> None:
+        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
+        basis._fit_rows(kernel, rows, check_rng(self.random_state), weights, remember=remember)
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
@@ -472,9 +475,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         rows = sample.rows.here()
         first, inverse = unique(rows)
         self.landmarks_ = take(rows, first)
-        self.kernel_ = as_kernel(self.kernel).resolve(
-            rows, check_rng(self.random_state), sample.weights
-        )
+        rng = check_rng(self.random_state)
+        self.kernel_ = learnt_kernel(self, sample).resolve(rows, rng, sample.weights)
         K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
         check_definite(K)
         everything = np.arange(len(inverse))

@@ -3,6 +3,7 @@
 from .boosting import BoostedTrees
 from .estimator import Tuned
 from .inputs import ColumnScaler
+from .learnt import LearntRidge
 from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
 from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, StandardTargets
 
@@ -15,6 +16,7 @@ __all__ = [
     "ColumnScaler",
     "LabelFeatures",
     "LeafForest",
+    "LearntRidge",
     "PrincipalOutputs",
     "SetDecoder",
     "StandardTargets",

@@ -48,6 +48,14 @@ def _ridge_fit(settings: Settings, profile: Profile, n: int) -> float:
     return flops / _FLOPS + n * m * per_value
 
 
+def _learnt_fit(settings: Settings, profile: Profile, n: int) -> float:
+    m, d, p = min(n, settings["landmarks"]), profile.columns, min(profile.p, 16)
+    rounds = 4 * (5 if n < 3000 else 1)
+    flops = 2.0 * n * m * (d + m) + 2.0 * n * m * d * p + 6 * m**3 + d**3
+    each = 6e-3 + flops / _FLOPS + n * m * _KERNEL
+    return rounds * each + _ridge_fit(settings, profile, n)
+
+
 def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
     share = settings["max_features"]
     features = np.sqrt(profile.columns) if share == "sqrt" else share * profile.columns
@@ -75,6 +83,7 @@ def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
 
 _FITS = {
     "kernel ridge": _ridge_fit,
+    "learnt ridge": _learnt_fit,
     "extra trees": _forest_fit,
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
@@ -101,6 +110,10 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         m = min(n, settings.get("sketch") or n)
         used = min(n + held, 1.25 * n * k)
         seconds = _ridge_fit(settings, profile, int(used))
+        seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+    elif settings["map"] == "learnt ridge":
+        cells, m = 2 * len(ALPHAS), min(n, settings.get("sketch") or n)
+        seconds = k * _learnt_fit(settings, profile, n)
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
     elif settings["map"] == "neighbours":
         cells = 20

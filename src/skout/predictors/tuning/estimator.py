@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._estimators import all_at_once
 from ..._numerics.arrays import n_rows, take, unique
+from ..._numerics.inputs import named
 from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
@@ -171,7 +172,9 @@ class Tuned(BaseEstimator):
     def _checked(self, X: Any, Y: Any) -> tuple[Kind, Any, Any]:
         name = guess_kind(Y) if self.kind is None else self.kind
         kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
-        rows, Y = checked_inputs(X), kind.checked(Y)
+        rows = checked_inputs(X)
+        with named("Y"):
+            Y = kind.checked(Y)
         if n_rows(rows) != n_rows(Y):
             raise ValueError(
                 f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}."
@@ -189,7 +192,7 @@ class Tuned(BaseEstimator):
         """Run all trials, and return them with the best ones to average."""
         n = n_rows(X)
         basis = kind.basis(Y, seed)
-        T = np.asarray(basis.fit_transform(Y), dtype=np.float64)
+        T = np.asarray(basis.fit_transform(Y))
         folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
         sample = Sample(X, T, folds, seed, self.n_jobs)
         profile = profile_of(X, folds.n_train, T.shape[1], kernels_of_objects(X))

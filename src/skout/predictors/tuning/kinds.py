@@ -36,6 +36,8 @@ _THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
 # Items that the best ranking is found for exactly.
 _MOST_ITEMS = 11
 _OUTPUT_LANDMARKS = 1000
+# Numbers that the coordinates of label sets may have, where there are fewer labels than that.
+_MOST_NUMBERS = 1e8
 
 
 class Kind:
@@ -142,7 +144,8 @@ class LabelSets(Kind):
         return Y if sparse.issparse(Y) else np.asarray(Y)
 
     def basis(self, Y: Any, seed: int) -> Any:
-        return LabelFeatures()
+        n, n_labels = Y.shape
+        return LabelFeatures(int(np.clip(_MOST_NUMBERS / n, n_labels, LabelFeatures().max_columns)))
 
     def decoders(self) -> list[Settings]:
         thresholds = [{"decoder": "threshold", "threshold": float(t)} for t in _THRESHOLDS]

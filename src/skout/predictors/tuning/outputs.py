@@ -27,6 +27,7 @@ _MOST_COLUMNS = 2500
 # What the features may miss of 2 / (s + t), relative to its trace.
 _MISSED = 1e-4
 _BLOCK_NUMBERS = 2**23
+_LARGE = 2**25  # coordinates are float32 from then on
 
 
 class _Coordinates(TransformerMixin, PartsByName):
@@ -136,7 +137,8 @@ class LabelFeatures(_Coordinates):
         sizes = np.diff(labels.indptr)
         phi = self.sizes_[np.minimum(sizes, len(self.sizes_) - 1)]  # (n, r)
         dense = labels.toarray()
-        Z = np.zeros((len(dense), self.rank_))
+        dtype = np.float64 if len(dense) * self.rank_ < _LARGE else np.float32
+        Z = np.zeros((len(dense), self.rank_), dtype=dtype)
         for r in range(phi.shape[1]):
             Z[:, r * self.n_labels_ : (r + 1) * self.n_labels_] = dense * phi[:, r, None]
         if self.has_empty_:

@@ -35,7 +35,9 @@ _PLANNED, _LAST, _AVERAGES = 0.7, 0.25, 0.1
 _BRAKE = 1.5
 # Rows and landmarks of the first round of many rows, and landmarks of the others.
 _FIRST_ROWS, _FIRST_LANDMARKS = 2000, 400
-_LANDMARKS = (700, 1400)
+_LANDMARKS = (700, 1400, 2200)
+# Settings that are promoted from few rows to all, besides the best of each map.
+_PROMOTED = 6
 # Rows up to which kernel ridge is exact.
 _EXACT = 1200
 _WIDTH_ROWS = 1000
@@ -178,7 +180,7 @@ class Search:
         settings = dict(settings)
         rows = self.n if full else min(self.n, _FIRST_ROWS)
         settings["rows"] = None if full else rows
-        if settings["map"] == "kernel ridge":
+        if settings["map"] in ("kernel ridge", "learnt ridge"):
             exact = rows <= (_EXACT if full else _FIRST_LANDMARKS)
             most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)] if full else _FIRST_LANDMARKS
             settings["sketch"] = None if exact else most
@@ -187,17 +189,19 @@ class Search:
         return settings
 
     def _promoted(self, todo: list[Settings]) -> list[Settings]:
-        """Return settings in the order of their scores on few rows, the best of each map first."""
+        """Return the best settings on few rows, and the best of each map, in that order."""
         known = {self._key(self._bare(one.settings)): one.merit for one in self.trials}
         ranked = sorted(
             (one for one in todo if self._key(one) in known),
             key=lambda one: -known[self._key(one)],
         )
-        first, rest, met = [], [], set()
-        for one in ranked:
-            (rest if family(one) in met else first).append(one)
+        met: set[str] = set()
+        chosen = []
+        for place, one in enumerate(ranked):
+            if place < _PROMOTED or family(one) not in met:
+                chosen.append(one)
             met.add(family(one))
-        return first + rest
+        return chosen
 
     @staticmethod
     def _bare(settings: Settings) -> Settings:
@@ -236,10 +240,11 @@ class Search:
 
     def _untried(self, leader: Trial) -> Settings | None:
         bare = self._bare(leader.settings)
-        step = 0 if (leader.settings.get("sketch") or 0) <= _LANDMARKS[0] else 1
+        size = leader.settings.get("sketch")
+        step = _LANDMARKS.index(size) if size in _LANDMARKS else 0
         candidates = [self._sized(one, step=step) for one in neighbours(bare, self.profile)]
-        if leader.settings.get("sketch") is not None:
-            candidates.insert(2, self._sized(bare, step=1))
+        if size is not None and step + 1 < len(_LANDMARKS):
+            candidates.insert(2, self._sized(bare, step=step + 1))
         for one in candidates:
             if self._key(one) not in self._seen and self._has_room(one):
                 return one

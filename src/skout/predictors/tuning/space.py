@@ -99,6 +99,11 @@ def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settin
     return found if kernel == "linear" else {**found, "width": width}
 
 
+def _learnt(kernel: str, profile: Profile, scaling: str = "standard") -> Settings:
+    landmarks = 300 if profile.n <= 3000 else 500
+    return {"map": "learnt ridge", "scaling": scaling, "kernel": kernel, "landmarks": landmarks}
+
+
 def _trees(kind: str, max_features: float | str, leaf: int, n_estimators: int = 100) -> Settings:
     return {
         "map": kind,
@@ -132,7 +137,11 @@ def baseline_forest(profile: Profile) -> Settings | None:
 
 def _placed(settings: Settings, profile: Profile) -> Settings:
     """Let maps that take dense rows have them."""
-    needs_dense = profile.is_sparse and settings["map"] not in ("kernel ridge", "neighbours")
+    needs_dense = profile.is_sparse and settings["map"] not in (
+        "kernel ridge",
+        "learnt ridge",
+        "neighbours",
+    )
     return {**settings, "scaling": "dense"} if needs_dense else settings
 
 
@@ -161,19 +170,22 @@ def portfolio(profile: Profile) -> list[Settings]:
             _trees("extra trees", 0.5, 1),
             _ridge("laplacian", 1.0),
             _boosting(0.1, 15, profile),
+            _learnt("matern", profile),
             _ridge("gaussian", 0.2),
             _trees("extra trees", "sqrt", 1),
             _ridge("gaussian", 1.0, "quantile"),
             {"map": "neighbours", "scaling": "standard"},
+            _trees("extra trees", 0.5, 10),
             _trees("extra trees", 1.0, 3),
             _ridge("linear"),
             _ridge("matern", 1.0),
             _boosting(0.05, 31, profile, max_features=0.5),
+            _learnt("laplacian", profile),
             _ridge("laplacian", 0.3, "quantile"),
             _ridge("gaussian", 4.0),
             _trees("random forest", 0.5, 3),
         ]
-    allowed = {"kernel ridge", "neighbours"}
+    allowed = {"kernel ridge", "neighbours", "learnt ridge"}
     if profile.grows_trees:
         allowed |= {"extra trees", "random forest"}
     if boosts:
@@ -199,6 +211,15 @@ def _ridge_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
             yield {**settings, "kernel": kernel, "width": settings.get("width", 1.0)}
     scalings = ("unit", "tfidf", "none") if profile.is_sparse else ("quantile", "standard", "none")
     for scaling in scalings:
+        if scaling != settings["scaling"]:
+            yield {**settings, "scaling": scaling}
+
+
+def _learnt_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    for kernel in ("matern", "gaussian", "laplacian"):
+        if kernel != settings["kernel"]:
+            yield {**settings, "kernel": kernel}
+    for scaling in ("quantile", "standard"):
         if scaling != settings["scaling"]:
             yield {**settings, "scaling": scaling}
 
@@ -242,6 +263,7 @@ def _neighbour_changes(settings: Settings, profile: Profile) -> Iterator[Setting
 
 _CHANGES = {
     "kernel ridge": _ridge_changes,
+    "learnt ridge": _learnt_changes,
     "forest": _forest_changes,
     "boosting": _boosting_changes,
     "neighbours": _neighbour_changes,

@@ -1,0 +1,228 @@
+"""Kernels of vectors in another metric: given, or learnt from the outputs at fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._numerics.arrays import float_dtype
+from .._numerics.namespace import cast, constant
+from .._numerics.validation import check_choice, check_number
+from ..rows import Reduction, Survey
+from .base import Block, Kernel, _Wrapper
+
+__all__ = ["Learnt", "Mahalanobis"]
+
+
+class _OfVectors(_Wrapper):
+    """A wrapper of a kernel on vectors."""
+
+    def encode(self, objects: Any) -> Any:
+        kernel = self._part("kernel")
+        if not hasattr(kernel, "gradients"):
+            raise TypeError(
+                f"{type(self).__name__} changes the metric of vectors: its kernel must be "
+                f"Gaussian, Matern or Laplacian, or have `gradients`. Got {kernel!r} instead."
+            )
+        return kernel.encode(objects)
+
+    @property
+    def normalized(self) -> bool:
+        return self._part("kernel").normalized
+
+
+class Mahalanobis(_OfVectors):
+    """k(x, x') = kernel(W x, W x'): distances are those of the metric M = W'W.
+
+    Parameters
+    ----------
+    kernel : Gaussian, Matern, Laplacian or their names, default "gaussian"
+        Words such as gamma="median" are resolved on the rows W x.
+    scale : array of shape (d,) or (p, d), optional
+        W, of which a vector is the diagonal; default the identity. CSR rows stay sparse with a
+        diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian, Mahalanobis
+    >>> kernel = Mahalanobis(Gaussian(1.0), scale=np.array([1.0, 0.0]))  # the second is ignored
+    >>> kernel(np.array([[1.0, 5.0]]), np.array([[1.0, 7.0], [2.0, 5.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    def __init__(self, kernel: Any = "gaussian", scale: Any = None) -> None:
+        self.kernel = kernel
+        self.scale = scale
+
+    def transform(self, A: Any) -> Any:
+        """Return the rows W x.
+
+        Parameters
+        ----------
+        A : array, tensor or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        rows : of shape (n, p)
+        """
+        if self.scale is None:
+            return A
+        W = self._checked(A.shape[1])
+        if sparse.issparse(A):
+            W = W.astype(float_dtype(A), copy=False)
+            return (A @ sparse.diags_array(W)).tocsr() if W.ndim == 1 else A @ W.T
+        W = cast(constant(W, A), float_dtype(A))
+        return A * W if W.ndim == 1 else A @ W.T
+
+    def _checked(self, d: int) -> np.ndarray:
+        W = np.asarray(self.scale)
+        if W.ndim not in (1, 2) or W.dtype.kind not in "fiu" or W.shape[-1] != d:
+            raise ValueError(
+                f"scale must have shape ({d},) or (p, {d}), one column a feature. "
+                f"Got {W.dtype} of shape {W.shape}."
+            )
+        return W
+
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        found = self._part("kernel").surveyed(_TransformedSurvey(survey, self), rng, weights)
+        return lambda: Mahalanobis(found(), self.scale)
+
+    def against(self, B: Any) -> Block:
+        base = self._part("kernel").against(self.transform(B))
+        return lambda A, out=None: base(self.transform(A), out)
+
+    def diag(self, A: Any) -> Any:
+        return self._part("kernel").diag(self.transform(A))
+
+    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+        """Return A -> gradients of f(x) = sum_j coef_j k(x, b_j) with respect to W x.
+
+        Those with respect to x are these times W; see `Gaussian.gradients`.
+        """
+        base = self._part("kernel").gradients(self.transform(B), coef)
+        return lambda A: base(self.transform(A))
+
+
+class _TransformedSurvey(Survey):
+    """Questions about the rows W x."""
+
+    def __init__(self, whole: Survey, kernel: Mahalanobis) -> None:
+        self.source, self.whole, self.kernel = whole.source, whole, kernel
+
+    def take(self, index: np.ndarray) -> Callable[[], Any]:
+        answer = self.whole.take(index)
+        return lambda: self.kernel.transform(answer())
+
+    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
+        return self.whole.reduce(_OfTransformed(reduction, self.kernel), *beside)
+
+
+class _OfTransformed(Reduction):
+    """A sum over the rows W x."""
+
+    def __init__(self, base: Reduction, kernel: Mahalanobis) -> None:
+        self.base, self.kernel, self.width = base, kernel, base.width
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        return self.base(self.kernel.transform(rows), *beside)
+
+    def combine(self, total: Any, part: Any) -> Any:
+        return self.base.combine(total, part)
+
+    def finish(self, total: Any) -> Any:
+        return self.base.finish(total)
+
+    def on(self, place: Any) -> Reduction | None:
+        there = self.base.on(place)
+        return None if there is None else _OfTransformed(there, self.kernel)
+
+
+class Learnt(_OfVectors):
+    """A kernel whose metric is learnt at fit: directions along which outputs change count more.
+
+    Recursive feature machines (Radhakrishnan et al., Science 2024) with landmarks. A round fits
+    sketched ridge f in the metric M so far, starting with the identity; the next M is the average
+    gradient outer product,
+
+        M = mean_i sum_outputs grad f(x_i) grad f(x_i)',       k(x, x') = kernel(M^1/2 x, M^1/2 x').
+
+    A round is two passes over blocks of rows in constant memory, wherever they lie. Rows that are
+    held out from the learning choose how many rounds are taken; it may be none. `KernelRidge` and
+    the kernel machines, so `iokr` and `sisokr` too, learn it from their targets, by squared loss
+    and with their alpha, of which a sequence is best; `kernel_` is then a `Mahalanobis`.
+
+    Parameters
+    ----------
+    kernel : Gaussian, Matern, Laplacian or their names, default "matern"
+        Words such as gamma="scale" are resolved in each metric anew. A Laplacian, which adds up
+        features, takes a diagonal.
+    rounds : int, default 3
+        The most rounds.
+    diagonal : bool, optional
+        Learn a weight for each feature, not a matrix. None is for the data to choose: a diagonal
+        for CSR rows, for more than 1,000 features and for a Laplacian, else a matrix.
+    landmarks : int, default 1000
+        Landmarks of the rounds. The estimator's own sketch is for its own fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelRidge
+    >>> from skout.kernels import Learnt
+    >>> X = np.random.default_rng(0).standard_normal((600, 10))
+    >>> y = np.sin(3.0 * X[:, 0])  # nine features say nothing
+    >>> plain, learnt = KernelRidge("matern", alpha=1e-5), KernelRidge(Learnt(), alpha=1e-5)
+    >>> bool(plain.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.6)
+    False
+    >>> bool(learnt.fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.9)
+    True
+    """
+
+    #: it is learnt from outputs, see `skout.regressors.learning`
+    learns = True
+
+    def __init__(
+        self,
+        kernel: Any = "matern",
+        rounds: int = 3,
+        diagonal: bool | None = None,
+        landmarks: int = 1000,
+    ) -> None:
+        self.kernel = kernel
+        self.rounds = rounds
+        self.diagonal = diagonal
+        self.landmarks = landmarks
+
+    def check(self) -> None:
+        """Raise if a parameter is none of what it may be."""
+        check_number(self.rounds, "rounds", low=1, integer=True)
+        check_number(self.landmarks, "landmarks", low=2, integer=True)
+        check_choice(self.diagonal, "diagonal", (None, True, False))
+
+    def in_metric(self, scale: Any) -> Mahalanobis:
+        """Return the kernel in the metric of a matrix W, None for the identity."""
+        return Mahalanobis(self._part("kernel"), scale)
+
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        raise ValueError(_UNLEARNT)
+
+    def against(self, B: Any) -> Block:
+        raise ValueError(_UNLEARNT)
+
+    def diag(self, A: Any) -> Any:
+        return self._part("kernel").diag(A)
+
+
+_UNLEARNT = (
+    "Learnt has no metric yet: it is learnt from outputs. Give it as the kernel of KernelRidge, a "
+    "kernel machine, iokr or sisokr, not within a sum or as the kernel of a KernelBasis. After fit "
+    "their kernel_ is the kernel in the metric learnt."
+)
