@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import threading
@@ -14,7 +15,8 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.linalg import triangle_gram
-from ..rows import Memory, Reduction, Source
+from .._numerics.namespace import cast
+from ..rows import Memory, Reduction, Source, to_host
 from ..solvers.moments import Moments
 from .features import LandmarkFeatures
 from .whitening import Whitening
@@ -29,8 +31,6 @@ _FEW_LANDMARKS = 0.1
 _SUM_COST = 150
 # A sample whose features take so many bytes is cut into at least two blocks, for two threads.
 _LARGE_BYTES = 2**24
-# Columns of a tile of Z'Z on a card; only tiles on and above the diagonal are computed.
-_TILE = 256
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,9 @@ class KnownRows:
 
 
 class BlockMoments(Reduction):
-    """The moments of (prepare(features(rows)), targets), one `Moments` a group of rows.
+    """The moments of (whitening(features(rows)), targets), one `Moments` a group of rows.
+
+    Blocks are arrays, or tensors on a card, where sums stay until the end, in float64.
 
     Parameters
     ----------
@@ -170,6 +172,7 @@ class BlockMoments(Reduction):
         known: KnownRows | None = None,
     ) -> None:
         self.features, self.whitening, self.known = features, whitening, known
+        self.prepare: Callable[[Any], Any] | None = None  # the whitening of tensors
         self.p, self.dtype = whitening.p, np.dtype(whitening.plan.dtype)
         self.n_groups, self.origin = sample.n_groups, sample.origin
         self.n_outputs = sample.targets.shape[1]
@@ -197,7 +200,11 @@ class BlockMoments(Reduction):
         return math.ceil(n / 2) if n * self.width * 8 >= _LARGE_BYTES else None
 
     def on(self, place: Any) -> Reduction:
-        return CardMoments(self, place)
+        there = copy.copy(self)
+        there.features = self.features.on(place.device, place.dtype)
+        there.prepare = self.whitening.on(place)
+        there.origin = None if self.origin is None else place.moved(self.origin, np.float64)
+        return there
 
     @functools.cached_property
     def _scratch(self) -> threading.local:
@@ -210,12 +217,13 @@ class BlockMoments(Reduction):
     def __call__(
         self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any
     ) -> list[Moments | None]:
-        T = targets.astype(np.float64)
+        T = cast(targets, np.float64)
         if self.origin is not None:
             T = T - self.origin
         if groups is None:
             return [self._moments(rows, T, weights, place)]
         parts: list[Moments | None] = [None] * self.n_groups
+        groups = to_host(groups)
         for group in np.unique(groups):
             own = as_slice(np.flatnonzero(groups == group))
             w, at = (None if column is None else column[own] for column in (weights, place))
@@ -223,6 +231,8 @@ class BlockMoments(Reduction):
         return parts
 
     def _moments(self, rows: Any, T: Any, weights: Any, place: Any) -> Moments:
+        if self.prepare is not None:
+            return Moments.of_block(self.prepare(self.features(rows)), T, weights)
         wide = self._coordinates(rows, place)
         room = wide if self.wide > self.p else None
         return Moments.of_block(wide[:, : self.p], T, weights, room)
@@ -234,12 +244,13 @@ class BlockMoments(Reduction):
         return [self._sum(old, new) for old, new in zip(total, part, strict=True)]
 
     def _sum(self, old: Moments | None, new: Moments | None) -> Moments | None:
-        if old is None and new is not None and new.zz.dtype != np.float64:
-            old = Moments.zeros(self.p, self.n_outputs)
         if old is None or new is None:
-            return new if old is None else old
+            return old if new is None else new.in_double()
         old.add(new)
         return old
+
+    def finish(self, total: list[Moments | None]) -> list[Moments | None]:
+        return [None if part is None else part.here() for part in total]
 
     def _coordinates(self, rows: Any, place: np.ndarray | None) -> np.ndarray:
         """Return this thread's buffer, which begins with the coordinates of some rows."""
@@ -276,82 +287,3 @@ def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
     if getattr(store, "buffer", None) is None or len(store.buffer) < b:
         store.buffer = np.empty((b, m), dtype=dtype)
     return store.buffer[:b]
-
-
-class CardMoments(Reduction):
-    """The same on a card: blocks are tensors, and sums stay there, in float64, until the end."""
-
-    def __init__(self, base: BlockMoments, place: Any) -> None:
-        self.base, self.place = base, place
-        self.width = base.width
-        self.features = base.features.on(place.device, place.dtype)
-        self.prepare = base.whitening.on(place)
-        self.origin = 0.0 if base.origin is None else place.moved(base.origin, np.float64)
-
-    def __call__(self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any) -> list[Any]:
-        import torch
-
-        Z, T = self.prepare(self.features(rows)), targets.to(torch.float64) - self.origin
-        if weights is None:
-            root = torch.ones((len(T), 1), dtype=torch.float64, device=Z.device)
-        else:
-            root = weights.sqrt()[:, None]
-            Z, T = Z * root.to(Z.dtype), T * root
-        right = torch.cat([T, root], dim=1)
-        parts: list[Any] = [None] * self.base.n_groups
-        if groups is None:
-            return [(Z, right)]
-        for group in torch.unique(groups).tolist():
-            own = groups == group
-            parts[group] = Z[own], right[own]
-        return parts
-
-    def combine(self, total: list[Any] | None, part: list[Any]) -> list[Any]:
-        if total is None:
-            shape = self.base.p, self.base.n_outputs
-            total = [_Sums(*shape, self.place.device) for _ in range(self.base.n_groups)]
-        for sums, block in zip(total, part, strict=True):
-            if block is not None:
-                sums.add(*block)
-        return total
-
-    def finish(self, total: list[Any]) -> list[Moments]:
-        return [sums.moments() for sums in total]
-
-
-class _Sums:
-    """Running sums on the card."""
-
-    def __init__(self, p: int, d: int, device: Any) -> None:
-        import torch
-
-        self.zz = torch.zeros((p, p), dtype=torch.float64, device=device)
-        self.cross = torch.zeros((p, d + 1), dtype=torch.float64, device=device)
-        self.right = torch.zeros((d + 1, d + 1), dtype=torch.float64, device=device)
-        self.tiles = [(i, min(p, i + _TILE)) for i in range(0, p, _TILE)]
-
-    def add(self, Z: Any, right: Any) -> None:
-        """Add a block; `right`, [T, 1] times the roots of weights, is float64."""
-        import torch
-
-        self.cross += Z.T @ right.to(Z.dtype)
-        self.right += right.T @ right
-        for a, b in self.tiles:  # Z'Z is symmetric
-            if Z.dtype == torch.float64:
-                self.zz[a:b, a:].addmm_(Z[:, a:b].T, Z[:, a:])
-            else:
-                self.zz[a:b, a:] += Z[:, a:b].T @ Z[:, a:]
-
-    def moments(self) -> Moments:
-        """Return the sums on the host."""
-        upper = self.zz.triu()
-        zz = (upper + upper.triu(1).T).cpu().numpy()
-        cross, right = self.cross.cpu().numpy(), self.right.cpu().numpy()
-        return Moments(
-            float(right[-1, -1]),
-            zz,
-            np.ascontiguousarray(cross[:, :-1]),
-            right.diagonal()[:-1].copy(),
-            np.ascontiguousarray(cross[:, -1]),
-            right[:-1, -1].copy(),
-        )

@@ -9,6 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
+from .._numerics.namespace import (
+    cast,
+    contiguous,
+    gram,
+    is_tensor,
+    namespace,
+    ones,
+    sqrt,
+    tall_product,
+)
+from ..rows import to_host
 
 __all__ = ["Moments", "sum_moments"]
 
@@ -47,45 +58,38 @@ class Moments:
         return cls(0.0, np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p), np.zeros(d))
 
     @classmethod
-    def of_block(
-        cls,
-        Z: np.ndarray,
-        T: np.ndarray,
-        weights: np.ndarray | None,
-        wide: np.ndarray | None = None,
-        zz: np.ndarray | None = None,
-    ) -> Moments:
-        """Return the moments of one block.
+    def of_block(cls, Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Moments:
+        """Return the moments of one block, in arrays or tensors as Z is.
 
         Parameters
         ----------
-        Z : ndarray of shape (b, p)
+        Z : array of shape (b, p)
             Scaled in place when there are weights.
-        T : ndarray or CSR matrix of shape (b, d)
+        T : array or CSR matrix of shape (b, d)
             In float64.
-        weights : ndarray of shape (b,), optional
+        weights : array of shape (b,), optional
         wide : ndarray of shape (b, p + d + 1), optional
             An array that begins with Z: its other columns take T, and all products are one.
         zz : ndarray of shape (p, p), optional
             Z'Z, where it is known.
         """
-        p, root = Z.shape[1], np.ones(len(Z)) if weights is None else np.sqrt(weights)
+        p, root = Z.shape[1], ones(len(Z), Z) if weights is None else sqrt(weights)
         if weights is not None:
-            Z *= root[:, None].astype(Z.dtype)
+            Z *= cast(root[:, None], Z.dtype)
         if sparse.issparse(T):
             return cls._of_sparse(Z, sparse.diags_array(root) @ T, root, zz)
         T = T * root[:, None]
-        right = np.column_stack([T, root])
+        right = namespace(T).concatenate([T, root[:, None]], 1)
         if wide is None:
-            zz = Z.T @ Z if zz is None else zz
-            cross = (right.astype(Z.dtype, copy=False).T @ Z).T
+            zz = gram(Z) if zz is None else zz
+            cross = tall_product(cast(right, Z.dtype), Z).T
         else:
             wide[:, p:] = right
-            products = wide.T @ wide  # NumPy sees the symmetry and does half the work
+            products = gram(wide)
             zz, cross = products[:p, :p], products[:p, p:]
-        cross = cross.astype(np.float64)
-        squares = np.einsum("ij,ij->j", T, T)
-        return cls(float(root @ root), zz, cross[:, :-1], squares, cross[:, -1], T.T @ root)
+        cross = cast(cross, np.float64)
+        weight = root @ root if is_tensor(Z) else float(root @ root)  # the host does not wait
+        return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root)
 
     @classmethod
     def _of_sparse(cls, Z: np.ndarray, T: Any, root: np.ndarray, zz: np.ndarray | None) -> Moments:
@@ -100,6 +104,18 @@ class Moments:
         for name in ("zz", "zt", "tt", "z_sum", "t_sum"):
             total = getattr(self, name)
             total += getattr(other, name)
+
+    def in_double(self) -> Moments:
+        """Return the moments with Z'Z in float64."""
+        return replace(self, zz=cast(self.zz, np.float64))
+
+    def here(self) -> Moments:
+        """Return the moments in arrays; those of tensors on a card are copied."""
+        if not is_tensor(self.zz):
+            return self
+        names = ("zz", "zt", "tt", "z_sum", "t_sum")
+        arrays = {name: to_host(contiguous(getattr(self, name))) for name in names}
+        return replace(self, weight=float(self.weight), **arrays)
 
     def __add__(self, other: Moments) -> Moments:
         return self._combine(other, 1.0)
