@@ -6,7 +6,7 @@ from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skout import KernelClassifier, KernelMachine, KernelRidge, iokr, sisokr
+from skout import KernelBasis, KernelClassifier, KernelMachine, KernelRidge, iokr, sisokr
 from skout.kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern
 from skout.regressors.learning import GradientProducts, _few_outputs
 from skout.rows import Blocks, Memory
@@ -152,8 +152,8 @@ def test_what_it_cannot_do_is_said():
         KernelRidge(Learnt() + Linear()).fit(X, y)
     with pytest.raises(ValueError, match="Learnt has no metric yet"):
         Learnt()(X)
-    for wrong in (Learnt(rounds=0), Learnt(landmarks=1), Learnt(diagonal="yes")):
-        with pytest.raises((ValueError, TypeError), match=r"rounds|landmarks|diagonal"):
+    for wrong in (Learnt(rounds=0), Learnt(landmarks=1), Learnt(width=0), Learnt(diagonal="yes")):
+        with pytest.raises((ValueError, TypeError), match=r"rounds|landmarks|diagonal|width"):
             KernelRidge(wrong).fit(X, y)
 
 
@@ -171,7 +171,7 @@ def metric_by_loops(X, y, kernel, landmarks, alpha):
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_a_round_is_that_of_the_formula(diagonal):
     X, y = steep(80, d=4)
-    model = KernelRidge(Learnt(Gaussian(0.2), rounds=1, diagonal=diagonal), alpha=1e-3)
+    model = KernelRidge(Learnt(Gaussian(0.2), rounds=1, diagonal=diagonal, width=1.0), alpha=1e-3)
     W = model.fit(X, y).kernel_.scale
     M = metric_by_loops(X, y[:, None], Gaussian(0.2), X, 1e-3)
     if diagonal:
@@ -186,7 +186,7 @@ def test_it_finds_the_features_that_matter(kernel, sketch):
     X, y = steep()
     plain, learnt = (
         KernelRidge(k, sketch, alpha=ALPHAS, random_state=0).fit(X[:500], y[:500])
-        for k in (kernel, Learnt(kernel, landmarks=200))
+        for k in (kernel, Learnt(kernel, landmarks=200, width=1.0))
     )
     scores = [1.0 - model.score(X[500:], y[500:]) for model in (plain, learnt)]
     assert scores[1] < 0.5 * scores[0]
@@ -195,13 +195,44 @@ def test_it_finds_the_features_that_matter(kernel, sketch):
     assert weights[:2].sum() > 0.9 * weights.sum()
 
 
-def test_nothing_is_learnt_where_it_does_not_help():
+def test_no_round_is_taken_where_none_helps():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 5)), rng.standard_normal(200)
-    model = KernelRidge(Learnt(Gaussian(1e-3), diagonal=True), alpha=1e3).fit(X, y)
-    assert model.kernel_.scale is None or model.score(X, y) < 0.1
-    constant = KernelRidge(Learnt(), alpha=1e-3).fit(X, np.zeros(200))
+    model = KernelRidge(Learnt(), alpha=1e-6, random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
+    assert model.metric_results_["round"] > 0
+    noise = KernelRidge(Learnt(width=2.0), alpha=1e-4, random_state=0).fit(X, y)
+    assert noise.metric_results_["round"] == np.argmin(noise.metric_results_["mean_loss"][:, 0])
+    assert noise.metric_results_["mean_loss"].shape == (4, 1)
+    constant = KernelRidge(Learnt(width=2.0), alpha=1e-3).fit(X, np.zeros(200))
     assert_allclose(constant.predict(X), 0.0, atol=1e-12)
+    assert constant.kernel_.scale == 0.5  # the metric of the rows, twice as wide
+    assert not hasattr(model.set_params(kernel="matern").fit(X, y), "metric_results_")
+
+
+def test_held_out_losses_are_those_of_a_fit_on_the_others():
+    X, y = steep(3200, d=3)  # enough rows for a single split
+    kernel = Learnt(Gaussian(0.2), rounds=1, landmarks=40, width=1.0)
+    model = KernelRidge(kernel, SubSample(40), alpha=ALPHAS, random_state=0).fit(X, y)
+    seed = int(np.random.default_rng(0).integers(2**32))
+    held = np.random.default_rng(seed).permutation(3200) % 5 == 0
+    landmarks = KernelBasis(Gaussian(0.2), SubSample(40), random_state=seed).fit(X).landmarks_
+    K, penalty = Gaussian(0.2)(X, landmarks), Gaussian(0.2)(landmarks)
+    losses = []
+    for alpha in ALPHAS:
+        A = K[~held].T @ K[~held] + (~held).sum() * alpha * penalty
+        coef = np.linalg.solve(A, K[~held].T @ y[~held])
+        losses.append(np.mean((K[held] @ coef - y[held]) ** 2))
+    assert_allclose(model.metric_results_["mean_loss"][0], losses, rtol=1e-4)
+
+
+def test_wide_kernels_are_the_base_of_rows_divided():
+    A, W = np.random.default_rng(0).standard_normal((30, 3)), np.array([1.0, 3.0, 0.1])
+    rng = np.random.default_rng
+    for scale, rows in ((None, A), (W, A * W), (np.diag(W), A * W)):
+        wide = Mahalanobis(Matern("median"), scale, width=5.0).resolve(A, rng(0))
+        base = Matern("median").resolve(rows, rng(0))
+        assert_allclose(wide(A), base(rows / 5.0), atol=1e-12)
+        assert_allclose(wide.resolve(A, rng(0))(A), wide(A))  # once is enough
 
 
 def test_sparse_rows_learn_the_diagonal_of_dense_ones():
@@ -239,7 +270,7 @@ def test_all_sources_learn_the_same(tmp_path):
         return KernelRidge(kernel, SubSample(60), alpha=ALPHAS, random_state=0).fit(X, y)
 
     truth = fitted(X, y)
-    assert truth.kernel_.scale is not None
+    assert truth.kernel_.scale.shape == (6, 6)
     for name, rows, targets in sources(X, y, tmp_path):
         model = fitted(rows, targets)
         if name != "blocks":  # whose landmarks are those of a sample
@@ -294,7 +325,7 @@ def test_kernel_machines_learn_it_too():
     machine = KernelMachine(
         Learnt(landmarks=100), SubSample(100), loss="huber", alpha=1e-4, random_state=0
     )
-    assert machine.fit(X, y).kernel_.scale is not None
+    assert machine.fit(X, y).kernel_.scale.shape == (6, 6)
     labels = np.where(y > 0, "up", "down")
     classifier = KernelClassifier(Learnt(landmarks=100), SubSample(100), alpha=1e-4, random_state=0)
     plain = KernelClassifier("matern", SubSample(100), alpha=1e-4, random_state=0)

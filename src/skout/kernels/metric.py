@@ -41,9 +41,11 @@ class Mahalanobis(_OfVectors):
     ----------
     kernel : Gaussian, Matern, Laplacian or their names, default "gaussian"
         Words such as gamma="median" are resolved on the rows W x.
-    scale : array of shape (d,) or (p, d), optional
+    scale : float or array of shape (d,) or (p, d), optional
         W, of which a vector is the diagonal; default the identity. CSR rows stay sparse with a
         diagonal.
+    width : float, default 1.0
+        Rows W x are divided by it after gamma is resolved.
 
     Examples
     --------
@@ -54,9 +56,10 @@ class Mahalanobis(_OfVectors):
     array([[1.    , 0.3679]])
     """
 
-    def __init__(self, kernel: Any = "gaussian", scale: Any = None) -> None:
+    def __init__(self, kernel: Any = "gaussian", scale: Any = None, width: float = 1.0) -> None:
         self.kernel = kernel
         self.scale = scale
+        self.width = width
 
     def transform(self, A: Any) -> Any:
         """Return the rows W x.
@@ -80,6 +83,7 @@ class Mahalanobis(_OfVectors):
 
     def _checked(self, d: int) -> np.ndarray:
         W = np.asarray(self.scale)
+        W = np.full(d, W) if W.ndim == 0 else W
         if W.ndim not in (1, 2) or W.dtype.kind not in "fiu" or W.shape[-1] != d:
             raise ValueError(
                 f"scale must have shape ({d},) or (p, {d}), one column a feature. "
@@ -91,7 +95,14 @@ class Mahalanobis(_OfVectors):
         self, survey: Survey, rng: np.random.Generator, weights: Any = None
     ) -> Callable[[], Kernel]:
         found = self._part("kernel").surveyed(_TransformedSurvey(survey, self), rng, weights)
-        return lambda: Mahalanobis(found(), self.scale)
+        return lambda: self._narrowed(found())
+
+    def _narrowed(self, kernel: Kernel) -> Mahalanobis:
+        """Return the kernel of W x / width."""
+        if self.width == 1.0:
+            return Mahalanobis(kernel, self.scale)
+        W = 1.0 if self.scale is None else np.asarray(self.scale)
+        return Mahalanobis(kernel, W / self.width)
 
     def against(self, B: Any) -> Block:
         base = self._part("kernel").against(self.transform(B))
@@ -155,7 +166,9 @@ class Learnt(_OfVectors):
     A round is two passes over blocks of rows in constant memory, wherever they lie. Rows that are
     held out from the learning choose how many rounds are taken; it may be none. `KernelRidge` and
     the kernel machines, so `iokr` and `sisokr` too, learn it from their targets, by squared loss
-    and with their alpha, of which a sequence is best; `kernel_` is then a `Mahalanobis`.
+    and with their alpha, of which a sequence is best. Their `kernel_` is then a `Mahalanobis`, and
+    `metric_results_` has "mean_loss" of held-out rows, shape (rounds + 1, n_alphas), the "alpha" of
+    its columns, and the "round" that was taken with its "best_alpha".
 
     Parameters
     ----------
@@ -169,6 +182,9 @@ class Learnt(_OfVectors):
         for CSR rows, for more than 1,000 features and for a Laplacian, else a matrix.
     landmarks : int, default 1000
         Landmarks of the rounds. The estimator's own sketch is for its own fit.
+    width : float, default 4.0
+        The kernel is so many times wider than its gamma says. Wide kernels, with a small alpha,
+        learn better metrics.
 
     Examples
     --------
@@ -193,21 +209,24 @@ class Learnt(_OfVectors):
         rounds: int = 3,
         diagonal: bool | None = None,
         landmarks: int = 1000,
+        width: float = 4.0,
     ) -> None:
         self.kernel = kernel
         self.rounds = rounds
         self.diagonal = diagonal
         self.landmarks = landmarks
+        self.width = width
 
     def check(self) -> None:
         """Raise if a parameter is none of what it may be."""
         check_number(self.rounds, "rounds", low=1, integer=True)
         check_number(self.landmarks, "landmarks", low=2, integer=True)
+        check_number(self.width, "width", strict=True)
         check_choice(self.diagonal, "diagonal", (None, True, False))
 
     def in_metric(self, scale: Any) -> Mahalanobis:
         """Return the kernel in the metric of a matrix W, None for the identity."""
-        return Mahalanobis(self._part("kernel"), scale)
+        return Mahalanobis(self._part("kernel"), scale, self.width)
 
     def surveyed(
         self, survey: Survey, rng: np.random.Generator, weights: Any = None

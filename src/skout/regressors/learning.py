@@ -26,7 +26,7 @@ __all__ = ["GradientProducts", "learnt_kernel"]
 
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
-_GROUPS, _ENOUGH = 5, 8000
+_GROUPS, _ENOUGH = 5, 3000
 # Gradients of so many outputs are taken one by one; of more, the first _LEADING directions of the
 # predictions, and _MIXED random mixtures of the rest.
 _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
@@ -50,8 +50,10 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     Returns
     -------
     kernel : Kernel
-        Words such as gamma="scale" are still to be resolved.
+        Words such as gamma="scale" are still to be resolved. What was held out says why: the model
+        gets `metric_results_`.
     """
+    model.__dict__.pop("metric_results_", None)
     kernel = as_kernel(model.kernel)
     if not kernel.learns:
         return kernel
@@ -62,7 +64,8 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
         sample = replace(sample, origin=origin)
     alphas, intercept = check_alphas(model.alpha), model.fit_intercept
     learning = _Learning(kernel, sample, alphas, intercept, seed, model.n_jobs, model.verbose)
-    return learning.chosen()
+    kernel, model.metric_results_ = learning.chosen()
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -84,20 +87,25 @@ class _Learning:
     n_jobs: int | None
     verbose: bool
 
-    def chosen(self) -> Mahalanobis:
-        """Hold out rows, and return the kernel in the metric of the round that serves them best."""
+    def chosen(self) -> tuple[Mahalanobis, dict[str, Any]]:
+        """Hold out rows, and return the kernel in the metric of the round that serves them best.
+
+        Also returns the table of held-out losses.
+        """
         n = len(self.sample.rows)
         n_splits = min(_GROUPS, max(1, math.ceil(_ENOUGH / n)))
         groups = np.random.default_rng(self.seed).permutation(n) % _GROUPS
         bar = tqdm(range(n_splits), desc="metric", disable=not self.verbose)
         tries = [self._rounds(groups == held, self.kernel.rounds) for held in bar]
         losses = np.mean([[r.losses for r in rounds] for rounds in tries], axis=0)
-        best = int(losses.min(axis=1).argmin())
+        best, which = np.unravel_index(losses.argmin(), losses.shape)
+        results = {"alpha": np.array(self.alphas), "mean_loss": losses, "round": int(best)}
+        results["best_alpha"] = self.alphas[int(which)]
         if n_splits == 1 or best == 0:
-            return self.kernel.in_metric(tries[0][best].scale)
+            return self.kernel.in_metric(tries[0][best].scale), results
         # few rows: learn again from all of them, with the alphas that served best
         alphas = [self.alphas[k] for k in losses.argmin(axis=1)]
-        return self.kernel.in_metric(self._rounds(None, best, alphas)[-1].scale)
+        return self.kernel.in_metric(self._rounds(None, int(best), alphas)[-1].scale), results
 
     def _rounds(
         self, held: np.ndarray | None, n_rounds: int, alphas: list[float] | None = None
@@ -110,7 +118,7 @@ class _Learning:
             found = self._fitted(basis, held, penalties)
             rounds.append(replace(found, scale=scale))
             if number < n_rounds:
-                scale = self._metric(basis, found.coef, held)
+                scale = self._metric(basis, scale, found.coef, held)
         return rounds
 
     def _basis(self, scale: np.ndarray | None) -> KernelBasis:
@@ -137,12 +145,14 @@ class _Learning:
             None, losses, basis._on_features(_few_outputs(coef, moments[0].zz, self.seed))
         )
 
-    def _metric(self, basis: KernelBasis, coef: np.ndarray, held: np.ndarray | None) -> np.ndarray:
-        """Return W with W'W = M, the average gradient outer product; the trace of M is d."""
+    def _metric(
+        self, basis: KernelBasis, W: np.ndarray | None, coef: np.ndarray, held: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the next W, with W'W = M, the average gradient outer product; its trace is d."""
         kernel, rows = basis.kernel_, self.sample.rows
         products = GradientProducts(kernel, basis.landmarks_, coef, diagonal=self._is_diagonal)
         S = rows.reduce(products, self.sample.weights, held, n_jobs=self.n_jobs)
-        d, W = rows.shape[1], kernel.scale
+        d = rows.shape[1]
         if self._is_diagonal:
             M = S if W is None else S * W**2
             return np.sqrt(M * (d / M.sum())) if M.sum() > 0.0 else np.ones(d)
