@@ -292,6 +292,7 @@ def test_predictions_of_a_row_never_saw_it():
     for settings in (
         {"map": "kernel ridge", "kernel": "gaussian", "gamma": 1.0, "scaling": "none"},
         {"map": "neighbours", "scaling": "none"},
+        {"map": "learnt ridge", "kernel": "matern", "scaling": "none", "landmarks": 20},
         {"map": "extra trees", "n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
     ):
         folds = make_folds(40, 0)
@@ -525,6 +526,23 @@ def test_averages_have_weights_for_each_output():
     F = Averaged(members, [[1.0, 0.0], [0.0, 1.0]]).fit(X, T).predict(X)
     np.testing.assert_allclose(F[:, 0], T[:, 0], atol=1e-5)
     np.testing.assert_allclose(F[:, 1], T[:, 1].mean(), atol=1e-5)
+
+
+def test_learnt_ridge_is_built_as_it_was_tried_and_is_saved(tmp_path):
+    X = inputs(40)
+    T = np.sin(X[:, :2])
+    settings = {"map": "learnt ridge", "kernel": "gaussian", "landmarks": 20, "scaling": "none"}
+    folds = make_folds(40, 0, cv=2)
+    for more, F in predictions(settings, Sample(X, T, folds, 0)):
+        if more == {"alpha": 1e-3, "centre": True}:
+            train, held = folds.splits[0]
+            model = build({**settings, **more}, 0).fit(X[train], T[train])
+            np.testing.assert_allclose(F[folds.spans[0]], model.predict(X[held]), atol=1e-4)
+            skout.save(model[-1], tmp_path / "model.skout")
+            again = skout.load(tmp_path / "model.skout")
+            np.testing.assert_array_equal(again.predict(X), model[-1].predict(X))
+            return
+    raise AssertionError("no such alpha")
 
 
 @pytest.mark.parametrize("method", ["standard", "quantile", "unit", "tfidf", "none", "dense"])
