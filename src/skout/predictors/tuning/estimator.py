@@ -195,7 +195,8 @@ class Tuned(BaseEstimator):
         T = np.asarray(basis.fit_transform(Y))
         folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
         sample = Sample(X, T, folds, seed, self.n_jobs)
-        profile = profile_of(X, folds.n_train, T.shape[1], kernels_of_objects(X))
+        kernels = kernels_of_objects(X)
+        profile = profile_of(X, folds.n_train, T.shape[1], kernels, kind.is_binary)
         judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
         decoders = kind.decoders()
         checkpoint = None

@@ -220,7 +220,7 @@ class Search:
     @staticmethod
     def _bare(settings: Settings) -> Settings:
         """Return settings without what a trial adds."""
-        added = ("rows", "sketch", "gamma", "alpha", "centre", "n_neighbors", "weights")
+        added = ("rows", "sketch", "gamma", "alpha", "centre", "n_neighbors", "weights", "C")
         found = {key: value for key, value in settings.items() if key not in added}
         if "n_estimators" in found:
             found["n_estimators"] = 100
