@@ -577,9 +577,9 @@ finally:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
 def test_memory_does_not_grow_with_the_table(tmp_path):
-    """300,000 rows of 40 columns are 96 MB as numbers, and 700 MB as Python's strings."""
+    """200,000 rows of 40 columns are 64 MB as numbers, and 470 MB as Python's strings."""
     table, model = tmp_path / "big.csv", tmp_path / "model.skout"
-    block = np.random.default_rng(0).uniform(-1, 1, (3000, 40)).round(2)
+    block = np.random.default_rng(0).uniform(-1, 1, (2000, 40)).round(2)
     text = "\n".join(",".join(map(str, row)) for row in block.tolist()) + "\n"
     with open(table, "w") as file:
         file.write(",".join(f"x{j}" for j in range(39)) + ",y\n")

@@ -611,7 +611,7 @@ def test_hard_cases_converge(name, kind):
             Y = np.where(Y > 0, 1.0, -1.0)
             if fit_intercept and np.any(np.ptp(Y, axis=0) == 0.0):
                 continue  # one class: see below
-        for alpha in ALPHAS:
+        for alpha in (1e-9, 1e-5, 1e2):  # what lies between is easier
             case = Instance(Z, Y, kind[0], alpha, dict(kind[1]), fit_intercept=fit_intercept)
             solution = solve_convex(problem(case), tol=1e-6, max_iter=200)
             if not solution.gap <= 1e-6:

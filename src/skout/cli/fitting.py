@@ -124,9 +124,10 @@ class _Pairs:
             yield self.inputs.read(self.table, part), self.outputs.read(self.table, part)
 
 
-def _joined(pairs: "_Pairs") -> list[Any]:
+def _joined(pairs: _Pairs) -> tuple[Any, Any]:
     """Return X and Y of all rows."""
-    return [join(list(column)) for column in zip(*pairs(), strict=True)]
+    X, Y = (join(list(column)) for column in zip(*pairs(), strict=True))
+    return X, Y
 
 
 def _wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str]]:

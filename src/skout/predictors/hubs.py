@@ -65,12 +65,12 @@ def without_hubs(
     >>> from sklearn.datasets import load_digits
     >>> from skout import sisokr, without_hubs
     >>> from skout.metrics import mean_reciprocal_rank
-    >>> images = load_digits(n_class=5).data / 16.0
+    >>> images = load_digits(n_class=4).data[:450] / 16.0
     >>> upper, lower = images[:, :32], images[:, 32:]
-    >>> model = sisokr("gaussian", "gaussian", random_state=0).fit(upper[:700], lower[:700])
-    >>> fair = without_hubs(model, upper[:700], lower[:700], lower, random_state=0)
+    >>> model = sisokr("gaussian", "gaussian", random_state=0).fit(upper[:300], lower[:300])
+    >>> fair = without_hubs(model, upper[:300], lower[:300], lower, random_state=0)
     >>> for pool in (lower, fair):
-    ...     ranks = model.truth_ranks(upper[700:], lower[700:], pool)
+    ...     ranks = model.truth_ranks(upper[300:], lower[300:], pool)
     ...     print(f"{mean_reciprocal_rank(ranks):.1f}")
     0.1
     0.2
