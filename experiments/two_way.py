@@ -3,7 +3,7 @@
     python experiments/massbank.py prepare            candidates and fingerprints; once
     python experiments/two_way.py choose [--quick]    widths and penalties, on validation molecules:
     python experiments/two_way.py choose_forward      of each way; records
-    python experiments/two_way.py spectra [--quick]   MassBank, draws of all sketches; record
+    python experiments/two_way.py spectra [--seeds]   MassBank, draws of all sketches; record
     python experiments/two_way.py others [--quick]    label sets and digits; record
     python experiments/two_way.py table               the records, as markdown
 
@@ -11,8 +11,8 @@ MassBank as in `massbank.py`: the split by molecules, candidates of the formula,
 molecules. At most six training spectra a molecule. Backward: from spectra to molecules, SISOKR with
 1,500 / 800 landmarks; forward: from molecules, all of which are landmarks (3,066 differ), to
 spectra with 1,500. Kernels, widths and penalties are chosen on validation molecules, each way for
-itself; the weight and the normalisation by `TwoWay` on folds of the training molecules, in the
-first draw.
+itself, in one draw; then weight and normalisation in each draw, from scores of both ways by the
+code of `TwoWay`.
 
 Label sets: official splits, candidates are the training sets, example F1. Digits: the lower half of
 an image from the upper one, among all lower halves, mean reciprocal rank; splits and draws.
@@ -21,6 +21,8 @@ an image from the upper one, among all lower halves, mean reciprocal rank; split
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import dataclass
 from typing import Any
 
 import massbank
@@ -34,7 +36,7 @@ from common import (
     read_record,
     write_record,
 )
-from massbank import M_X, M_Y, Problem, input_kernel, judge, ranks_of
+from massbank import CACHE, M_X, M_Y, Problem, input_kernel, judge, ranks_of
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
@@ -43,12 +45,13 @@ from skout.decoding import CandidateDecoder
 from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
 from skout.predictors.joint import JointBasis, JointRegressor
+from skout.predictors.weighing import NORMALISATIONS, Option, judged
 from skout.sketches import SubSample
 
 MOST, N_DRAWS, CV = 6, 5, 3
 GAMMAS, ALPHAS = (0.25, 0.5), (1e-5, 1e-4, 1e-3)
 FORWARD_GAMMAS, FORWARD_ALPHAS = (0.1,), (3e-5, 1e-4, 3e-4)
-LABELS = ("emotions", "yeast", "bibtex")
+LABELS, N_OTHERS = ("emotions", "yeast"), 3
 
 
 # Spectra ---------------------------------------------------------------------------------------
@@ -64,12 +67,11 @@ def few(problem: Problem, rows: np.ndarray, most: int) -> np.ndarray:
     return np.sort(rows[order[place < most]])
 
 
-def parts(quick: bool) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the data, and training, validation and test spectra."""
-    problem = Problem()
-    train = few(problem, problem.train, 1 if quick else MOST)
-    val = few(problem, problem.val, 1 if quick else MOST)
-    return problem, train, val, problem.test[:300] if quick else problem.test
+def parts_of(problem: Problem, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return training, validation and test spectra."""
+    most = 1 if quick else MOST
+    train, val = few(problem, problem.train, most), few(problem, problem.val, most)
+    return train, val, problem.test[:300] if quick else problem.test
 
 
 def pair(problem: Problem, rows: np.ndarray) -> tuple[Any, Any]:
@@ -95,16 +97,24 @@ def ridge(gamma: float, alpha: float) -> KernelRidge:
     return KernelRidge(GaussianTanimoto(gamma), alpha=alpha)
 
 
-class Alone:
-    """Ranks by fitted parts, with a weight."""
+@dataclass
+class Fitted:
+    """Both ways fitted: f and z backward, g and z_x forward."""
 
-    def __init__(self, f: Any, zx: Any, z: Any, g: Any, weight: float, cosine: bool) -> None:
-        self.regressor = JointRegressor(f, zx, weight, cosine)
-        self.basis = JointBasis(z, g, zx.rank_, weight, cosine)
+    f: Any
+    zx: Any
+    z: Any
+    g: Any
 
-    def truth_ranks(self, X: Any, Y: Any, candidates: Any) -> np.ndarray:
-        decoder = CandidateDecoder().fit(self.basis, Y[:1])
-        return decoder.truth_ranks(self.regressor.predict(X), Y, candidates)
+    def parts(self, weight: float, cosine: bool) -> tuple[Any, Any, Any]:
+        basis = JointBasis(self.z, self.g, self.zx.rank_, weight, cosine)
+        some = self.z.landmarks_[:1]
+        regressor = JointRegressor(self.f, self.zx, weight, cosine)
+        return regressor, basis, CandidateDecoder().fit(basis, some)
+
+    def ranks(self, X: Any, Y: Any, sets: Any, weight: float, cosine: bool) -> np.ndarray:
+        regressor, _, decoder = self.parts(weight, cosine)
+        return decoder.truth_ranks(regressor.predict(X), Y, sets)
 
 
 def mrr(problem: Problem, predictor: Any, val: np.ndarray) -> float:
@@ -113,7 +123,8 @@ def mrr(problem: Problem, predictor: Any, val: np.ndarray) -> float:
 
 def choose(quick: bool) -> None:
     """Choose width and penalty of the backward way by the MRR on validation molecules."""
-    problem, train, val, _ = parts(quick)
+    problem = Problem()
+    train, val, _ = parts_of(problem, quick)
     X, Y = pair(problem, train)
     found = []
     cells = [(gamma, alpha) for gamma in GAMMAS for alpha in ALPHAS]
@@ -126,7 +137,8 @@ def choose(quick: bool) -> None:
 
 def choose_forward(quick: bool) -> None:
     """Choose kernel, width and penalty of the forward way alone, by cosines, in the same way."""
-    problem, train, val, _ = parts(quick)
+    problem = Problem()
+    train, val, _ = parts_of(problem, quick)
     X, Y = pair(problem, train)
     outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
     found = []
@@ -136,59 +148,62 @@ def choose_forward(quick: bool) -> None:
         for gamma in FORWARD_GAMMAS:
             for alpha in FORWARD_ALPHAS:
                 g = ridge(gamma, alpha).fit(Y, Z)
-                alone = Alone(None, basis, outputs, g, np.inf, True)
-                found.append((mrr(problem, alone, val), kernel, gamma, alpha))
+                fitted = Fitted(None, basis, outputs, g)
+                ranks = fitted.ranks(*pair(problem, val), problem.sets(val), np.inf, True)
+                found.append((judge(problem, ranks, val)["MRR"], kernel, gamma, alpha))
                 tqdm.write(f"{found[-1]}")
     if not quick:
         chosen = max(found)[1:]
         write_record("two_way_forward", {"chosen (kernel, gamma, alpha)": chosen}, found)
 
 
-def models(seed: int) -> tuple[StructuredPredictor, StructuredPredictor]:
-    """Return both ways as they were chosen."""
+def fitted(problem: Problem, train: np.ndarray, seed: int) -> Fitted:
+    """Return both ways as they were chosen, with new draws of all landmarks."""
     gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
     settings = read_record("two_way_forward")["settings"]
     kernel, *rest = settings["chosen (kernel, gamma, alpha)"]
-    forward = StructuredPredictor(ridge(*rest), inputs(kernel, seed))
-    return backward(gamma, alpha, seed), forward
-
-
-def spectra(quick: bool) -> None:
-    problem, train, _, test = parts(quick)
     X, Y = pair(problem, train)
-    chooser = TwoWay(*models(0), cv=CV, random_state=0)
+    back, zx = backward(gamma, alpha, seed).fit(X, Y), inputs(kernel, seed)
+    g = ridge(*rest).fit(Y, zx.fit_transform(X))
+    return Fitted(back.regressor_, zx, back.output_basis_, g)
+
+
+def draw(problem: Problem, seed: int, quick: bool) -> dict[str, Any]:
+    """Return the results of a draw; weight and normalisation are chosen on validation molecules."""
+    train, val, test = parts_of(problem, quick)
     with clock() as fit:
-        chooser.fit(X, Y, problem.keys[train], problem.sets(train))
-    weight, normalisation = chooser.weight_, chooser.normalisation_
-    print(weight, normalisation, fit.seconds, flush=True)
-    settings = {"n": len(train), "n_test": len(test), "most spectra a molecule": MOST}
-    settings |= {"m_x": M_X, "m_y": M_Y, "cv": CV, "moses": problem.moses}
-    settings |= {"weight": weight, "normalisation": normalisation, "folds": chooser.cv_results_}
-    settings |= {"fit seconds with the choice": fit.seconds}
-    alone = np.isinf(chooser.cv_results_["weight"])
-    names, scores = (chooser.cv_results_[name][alone] for name in ("normalisation", "score"))
-    by_cosine = names[scores.argmax()] == "cosine"
-    rows = []
-    for seed in range(2 if quick else N_DRAWS):
-        model = chooser
-        if seed > 0:
-            model = TwoWay(*models(seed), weight, normalisation=normalisation).fit(X, Y)
-        f, zx = model.regressor_.regressor, model.regressor_.inputs
-        z, g = model.output_basis_.outputs, model.output_basis_.regressor
-        ways = {
-            "backward": Alone(f, zx, z, g, 0.0, False),
-            "forward": Alone(f, zx, z, g, np.inf, by_cosine),
-            "both": model,
-        }
-        row: dict[str, Any] = {"seed": seed}
-        for name, way in ways.items():
-            with clock() as spent:
-                ranks = ranks_of(problem, way, problem.spectra[test], test)
-            row[name] = judge(problem, ranks, test) | {"seconds": spent.seconds}
-        rows.append(row)
+        ways = fitted(problem, train, seed)
+    held = *pair(problem, val), problem.sets(val)
+    options, values = judged(ways.parts(1.0, False), *held, NORMALISATIONS)
+    both = options[int(np.argmax(values))]
+    alone = [(v, o) for v, o in zip(values, options, strict=True) if np.isinf(o.weight)]
+    tried = {"backward": Option(0.0, "distance"), "forward": max(alone)[1], "both": both}
+    row: dict[str, Any] = {"seed": seed, "fit seconds": fit.seconds}
+    for name, option in tried.items():
+        with clock() as spent:
+            cosine = option.normalisation == "cosine"
+            given = *pair(problem, test), problem.sets(test)
+            ranks = ways.ranks(*given, option.weight, cosine)
+        row[name] = judge(problem, ranks, test) | {"seconds": spent.seconds}
+        row[name] |= {"weight": option.weight, "normalisation": option.normalisation}
+    return row | {"n": len(train), "n_test": len(test)}
+
+
+def spectra(quick: bool, seeds: list[int]) -> None:
+    """Write one file for each draw, and a record of those that are there."""
+    problem = Problem()
+    for seed in [0] if quick else seeds:
+        row = draw(problem, seed, quick)
         print(row, flush=True)
-        if not quick:  # after each draw: a run that is stopped leaves what it has
-            write_record("two_way_spectra", settings | {"n_draws": len(rows)}, rows)
+        if not quick:  # a run that is stopped leaves what it has
+            (CACHE / f"two_way_{seed}.json").write_text(json.dumps(row))
+            collect(problem.moses)
+
+
+def collect(moses: bool) -> None:
+    settings = {"most spectra a molecule": MOST, "m_x": M_X, "m_y": M_Y, "moses": moses}
+    rows = [json.loads(file.read_text()) for file in sorted(CACHE.glob("two_way_*.json"))]
+    write_record("two_way_spectra", settings | {"n_draws": len(rows)}, rows)
 
 
 # Label sets and digits -------------------------------------------------------------------------
@@ -209,10 +224,9 @@ def three(model: TwoWay, X: Any, Y: Any, quality: Any) -> dict[str, Any]:
 
 def label_sets(name: str, seed: int) -> dict[str, Any]:
     X, Y, X_test, Y_test = load_labels(name)
-    if name != "bibtex":
-        scale = Scaler(X.toarray())
-        X, X_test = scale(X.toarray()), scale(X_test.toarray())
-    m = min(600, len(Y))
+    scale = Scaler(X.toarray())
+    X, X_test = scale(X.toarray()), scale(X_test.toarray())
+    m = min(600, len(Y) // 2)
     model = sisokr(
         Gaussian("median"), F1(), input_sketch=SubSample(m), output_sketch=SubSample(m),
         alpha=tuple(10.0 ** np.arange(-6.0, -0.9)), random_state=seed,
@@ -245,8 +259,8 @@ def digits(seed: int) -> dict[str, Any]:
 
 def others(quick: bool) -> None:
     rows = []
-    for name in ("digits", *LABELS)[: 2 if quick else None]:
-        for seed in range(1 if quick else N_DRAWS):
+    for seed in range(1 if quick else N_OTHERS):
+        for name in ("digits", *LABELS)[: 2 if quick else None]:
             found = digits(seed) if name == "digits" else label_sets(name, seed)
             row = {"data": name, "seed": seed, "weight": found["weight"]}
             ways = ("backward", "forward", "both")
@@ -257,8 +271,8 @@ def others(quick: bool) -> None:
             se = found[best].std(ddof=1) / np.sqrt(len(gap))
             rows.append(row | {"se of the best single way": float(se)})
             print(rows[-1], flush=True)
-    if not quick:
-        write_record("two_way_others", {"cv": CV, "n_draws": N_DRAWS}, rows)
+        if not quick:  # after each draw: a run that is stopped leaves what it has
+            write_record("two_way_others", {"cv": CV, "n_draws": seed + 1}, rows)
 
 
 # Tables ----------------------------------------------------------------------------------------
@@ -280,12 +294,15 @@ def table() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    jobs = {f.__name__: f for f in (choose, choose_forward, spectra, others)}
-    parser.add_argument("part", choices=(*jobs, "table"))
+    jobs = {f.__name__: f for f in (choose, choose_forward, others)}
+    parser.add_argument("part", choices=(*jobs, "spectra", "table"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(N_DRAWS)))
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
     options = parser.parse_args()
     if options.part == "table":
         table()
+    elif options.part == "spectra":
+        spectra(options.quick, options.seeds)
     else:
         jobs[options.part](options.quick)
 

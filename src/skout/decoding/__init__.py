@@ -5,6 +5,7 @@ from typing import Any
 from sklearn.base import clone
 
 from .._numerics.validation import resolve
+from .any_loss import LossDecoder
 from .base import Decoder
 from .candidates import CandidateDecoder
 from .ensembles import EmbeddedPools
@@ -27,6 +28,7 @@ __all__ = [
     "FaissIndex",
     "LabelSetDecoder",
     "LocalSearchDecoder",
+    "LossDecoder",
     "RankingDecoder",
     "StringDecoder",
     "as_decoder",

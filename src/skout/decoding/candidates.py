@@ -31,6 +31,7 @@ from .pools import (
     as_sets,
     check_found,
     check_made_by,
+    check_one_for_each,
     check_sets,
     new_map,
     taken,
@@ -147,9 +148,8 @@ class CandidateDecoder(Decoder):
         self._kinds = kinds(rows)
         first, _ = unique(rows)
         self.pool_ = take(Y, first)
-        self.embedding_ = self._embedding(
-            Memory(take(rows, first)), None if coordinates is None else coordinates[first]
-        )
+        known = None if coordinates is None else coordinates[first]
+        self.embedding_ = self._embedding(Memory(take(rows, first)), lambda: self.pool_, known)
         everything = np.arange(len(first))
         self._training = self._indexed(
             EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
@@ -243,8 +243,8 @@ class CandidateDecoder(Decoder):
         inverse = np.full(n_rows(pool), -1, dtype=np.intp)
         inverse[used] = number
         distinct = rows if len(first) == len(rows) else rows.subset(first)
-        embedding = self._embedding(distinct, path=path)
         position = np.arange(n_rows(pool))[used][first]
+        embedding = self._embedding(distinct, lambda: taken(pool, position), path=path)
         return EmbeddedPool(objects, position, inverse, embedding, self._name)
 
     def _encoded(self, objects: Any, name: str = "candidates") -> Source:
@@ -258,18 +258,23 @@ class CandidateDecoder(Decoder):
         check_kinds(kinds(rows.like), self._kinds)
         return rows
 
-    def _embedding(
-        self, rows: Source, coordinates: np.ndarray | None = None, path: Any = None
-    ) -> np.ndarray:
+    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
-        shape = (len(rows), self.basis_.rank_ + 1)
+        shape = (len(rows), self._width)
         if path is None:
-            return self._fill(np.empty(shape), rows, coordinates)
+            return self._fill(np.empty(shape), rows, *known)
         with replacing(path) as part:  # an earlier pool may still read a file of that name
-            self._fill(new_map(part, shape), rows, coordinates)
+            self._fill(new_map(part, shape), rows, *known)
         return open_memmap(path, "r")
 
-    def _fill(self, out: np.ndarray, rows: Source, coordinates: np.ndarray | None) -> np.ndarray:
+    @property
+    def _width(self) -> int:
+        return self.basis_.rank_ + 1
+
+    def _fill(
+        self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
         p = self.basis_.rank_
         if coordinates is None:
             self.basis_._coordinates(rows, out=out[:, :p])
@@ -440,11 +445,7 @@ class CandidateDecoder(Decoder):
         queries : ndarray of shape (n, p + 1), or p + 2 if candidates have prices
             [2 f, 1] for each row, or [2 f, -||f||, 1].
         """
-        if pool.is_per_query and len(pool) != len(F):
-            raise ValueError(
-                "candidates must have one set for each row. "
-                f"Got {len(pool)} sets for {len(F)} rows instead."
-            )
+        check_one_for_each(pool, len(F))
         columns = [2.0 * F, np.ones(len(F))]
         if pool.embedding.shape[1] == self.basis_.rank_ + 2:
             columns.insert(1, -np.linalg.norm(F, axis=1))

@@ -20,6 +20,7 @@ __all__ = [
     "as_sets",
     "check_found",
     "check_made_by",
+    "check_one_for_each",
     "check_sets",
     "in_own_set",
     "new_map",
@@ -181,6 +182,14 @@ def check_made_by(pool: EmbeddedPool, name: str) -> None:
             "candidates were embedded by another model, or before this one was fitted again, "
             "so that their coordinates mean something else. Embed them with this model: "
             "model.embed(pool.objects)."
+        )
+
+
+def check_one_for_each(pool: EmbeddedPool, n: int) -> None:
+    """Raise where there are sets, and not one for each of n rows."""
+    if pool.is_per_query and len(pool) != n:
+        raise ValueError(
+            f"candidates must have one set for each row. Got {len(pool)} sets for {n} rows instead."
         )
 
 

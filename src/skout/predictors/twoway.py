@@ -163,7 +163,7 @@ class TwoWay(StructuredPredictor):
     def _check(self) -> None:
         """Check the parameters."""
         weight = self.weight
-        if weight != "cv" and not (isinstance(weight, Real) and weight >= 0.0):
+        if weight != "cv" and not (isinstance(weight, Real) and float(weight) >= 0.0):
             raise ValueError(f'weight must be "cv" or a number >= 0. Got {weight!r} instead.')
         if self.normalisation is not None:
             check_choice(self.normalisation, "normalisation", NORMALISATIONS)

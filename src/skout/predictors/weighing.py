@@ -24,7 +24,7 @@ from ..metrics.scoring import score_objects
 from ..rows import Source, source
 from .joint import JointBasis, JointRegressor
 
-__all__ = ["NORMALISATIONS", "Ways", "best_option", "choose_weight"]
+__all__ = ["NORMALISATIONS", "Ways", "best_option", "choose_weight", "judged"]
 
 NORMALISATIONS = ("distance", "cosine")
 
@@ -177,11 +177,10 @@ def choose_weight(
     for train, test in folds_of(cv, len(rows), groups, rng):
         train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
         found = ways.of(train, n).fitted(inputs.take(train), outputs.take(train))
-        regressor, basis, decoder = found.joint(1.0, False)
-        pool = decoder.embed(_held_out(candidates, test, scoring, outputs)).distinct()
-        scores = _Scores(pool, basis, regressor.predict(inputs.take(test)))
-        options = options or _options(scores, normalisations)
-        table.append(_judged(scores, options, scoring, decoder, outputs.take(test)))
+        own = _held_out(candidates, test, scoring, outputs)
+        held = inputs.take(test), outputs.take(test), own
+        options, values = judged(found.joint(1.0, False), *held, options or normalisations, scoring)
+        table.append(values)
         counts.append(len(test))
     return {
         "weight": np.array([one.weight for one in options]),
@@ -189,6 +188,28 @@ def choose_weight(
         "score": np.average(table, axis=0, weights=counts),
         "fold_score": np.array(table),
     }
+
+
+def judged(
+    parts: tuple[Any, Any, Any], X: Any, Y: Any, candidates: Any, options: Any, scoring: Any = None
+) -> tuple[list[Option], np.ndarray]:
+    """Return what was tried, and how good it is, on average over rows that were held out.
+
+    Parameters
+    ----------
+    parts : regressor, basis and decoder
+        Of both ways with weight 1, by distance.
+    X, Y : rows and objects, n of each
+    candidates : objects, CandidateSets or list of lists, optional
+    options : list of Option, or tuple of normalisations
+        Of these, weights are tried that fit the scores.
+    scoring : None, str or callable
+    """
+    regressor, basis, decoder = parts
+    pool = decoder.embed(candidates).distinct()
+    scores = _Scores(pool, basis, regressor.predict(X))
+    options = _options(scores, options) if isinstance(options, tuple) else options
+    return options, _judged(scores, options, scoring, decoder, Y)
 
 
 def best_option(results: dict[str, np.ndarray]) -> int:
