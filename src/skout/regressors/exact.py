@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
+from tqdm.auto import tqdm
 
+from .._numerics.arrays import take, unique
+from .._numerics.linalg import check_definite
+from .._numerics.validation import check_rng
+from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
+from ..kernels import as_kernel
 from ..solvers import dual_ridge
 
-__all__ = ["exact_errors", "exact_ridge"]
+__all__ = ["exact_errors", "exact_ridge", "fit_exact"]
+
+
+def fit_exact(
+    model: Any,
+    sample: Sample,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    alphas: list[float],
+) -> Any:
+    """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
+    rows = sample.rows.here()
+    first, inverse = unique(rows)
+    model.landmarks_ = take(rows, first)
+    rng = check_rng(model.random_state)
+    model.kernel_ = as_kernel(model.kernel).resolve(rows, rng, sample.weights)
+    K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
+    check_definite(K)
+    if splits:
+        folds = tqdm(splits, desc="folds", disable=not model.verbose)
+        intercept = model.fit_intercept
+        errors = [exact_errors(K, inverse, sample, f, alphas, intercept) for f in folds]
+        model._choose(alphas, errors)
+    else:
+        model.alpha_ = alphas[0]
+    everything = np.arange(len(inverse))
+    model._matrix, model.intercept_ = exact_ridge(
+        K, inverse, sample, everything, model.alpha_, model.fit_intercept, overwrite=True
+    )
+    model.solver_report_ = {"solver": "direct"}
+    model._prepare()
+    return model
 
 
 def exact_ridge(

@@ -11,11 +11,10 @@ from numpy.linalg import LinAlgError
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from .._estimators import PartsByName, all_at_once
-from .._numerics.arrays import astype, row_keys, take, unique
-from .._numerics.linalg import check_definite, large_matrices_on
+from .._numerics.arrays import astype, row_keys
+from .._numerics.linalg import large_matrices_on
 from .._numerics.threads import map_blocks
 from .._numerics.validation import (
     check_alphas,
@@ -25,7 +24,7 @@ from .._numerics.validation import (
     check_total_weight,
 )
 from ..basis import KernelBasis
-from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import as_kernel
 from ..rows import (
@@ -46,7 +45,8 @@ from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths
 from ..solvers.moments import Moments, sum_moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
-from .exact import exact_errors, exact_ridge
+from .choice import Choice, check_has_moments, check_solver, fit_without_moments
+from .exact import fit_exact
 from .splits import TEST, TRAIN, check_some, groups_of_splits, least_loss, splits_of
 
 __all__ = ["KernelRidge"]
@@ -85,6 +85,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
+    solver : "auto", "direct" or "cg", default "auto"
+        "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
+        pass for each step of preconditioned conjugate gradients, n m operations, and says in
+        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale.
+    tol : float, default 1e-3
+        Relative residual at which "cg" stops.
+    max_iter : int, default 200
+        Most steps of "cg"; a ConvergenceWarning says when they were too few.
     random_state : None, int or Generator
         Seed of the sketch and of the folds.
     n_jobs : int, optional
@@ -117,6 +125,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     cv_results_ : dict
         "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
         sequence; the loss is here the mean squared error over rows and outputs.
+    solver_report_ : dict
+        "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
+        "relative_residual", "objective", what the objective may still gain ("objective_gap", an
+        estimate, and "objective_bound"), "preconditioner" and "memory_bytes".
     n_features_in_ : int
 
     Examples
@@ -149,6 +161,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         alpha: Any = 1e-3,
         cv: Any = 5,
         fit_intercept: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 200,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -160,6 +175,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self.alpha = alpha
         self.cv = cv
         self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -192,6 +210,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
+        check_solver(self, X)
         self._check_landmarks(landmarks)
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
@@ -206,16 +225,21 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self._reset()
         splits = self._splits(sample) if len(alphas) > 1 else []
         if self.sketch is None:
-            return self._fit_exact(sample, splits, alphas)
+            return fit_exact(self, sample, splits, alphas)
         with large_matrices_on(sample.rows.device):
-            self._fit_basis(*self._pool(landmarks, sample), remember=landmarks is None)
+            choice = Choice(self.solver, sample, len(alphas))
+            pool = self._pool(landmarks, sample)
+            self._fit_basis(*pool, remember=landmarks is None, lazily=choice)
             self._n_outputs = sample.targets.shape[1]
             groups, parts = groups_of_splits(splits, n)
             sample = self._prepared(sample, groups, len(parts))
             if checkpoint is not None:
                 landmark_keys = row_keys(self.landmarks_)
-                checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
+                parts_of = () if choice.later else (self.basis_.components_,)
+                checkpoint.add_facts(landmarks=digest(*parts_of, landmark_keys))
                 checkpoint.add_sample(sample)
+            if fit_without_moments(self, sample, splits, alphas, choice, checkpoint):
+                return self
             moments = self.basis_._moments(
                 sample,
                 min(alphas),
@@ -273,6 +297,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        check_has_moments(self)
         self._add(X, y, sample_weight, landmarks)
         return self._solve_added(alphas)
 
@@ -362,7 +387,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in ("basis_", "coef_", "cv_results_", "_projection"):
+        for name in ("basis_", "coef_", "cv_results_", "_projection", "solver_report_"):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = None
         self._n_seen = 0
@@ -395,10 +420,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             self._origin = some.mean(axis=0, dtype=np.float64)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
-    def _fit_basis(self, rows: Source, weights: Any = None, *, remember: bool = False) -> None:
+    def _fit_basis(
+        self, rows: Source, weights: Any = None, *, remember: bool = False, lazily: Any = None
+    ) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
-        basis._fit_rows(as_kernel(self.kernel), rows, rng, weights, remember=remember)
+        kernel = as_kernel(self.kernel)
+        basis._fit_rows(kernel, rows, rng, weights, remember=remember, lazily=lazily)
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
@@ -438,6 +466,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         else:
             self.alpha_ = alphas[0]
         self._matrix, self.intercept_ = self._ridge(total)
+        self.solver_report_ = {"solver": "direct"} | getattr(self, "solver_report_", {})
         if self._origin is not None:
             self.intercept_ += self._origin
         self._prepare()
@@ -464,30 +493,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             self.alpha_ = max(alphas)
             return
         self.alpha_, self.cv_results_ = least_loss(alphas, np.array(errors))
-
-    def _fit_exact(
-        self, sample: Sample, splits: list[tuple[np.ndarray, np.ndarray]], alphas: list[float]
-    ) -> KernelRidge:
-        """Solve on the distinct rows; equal rows add their weights and average their targets."""
-        rows = sample.rows.here()
-        first, inverse = unique(rows)
-        self.landmarks_ = take(rows, first)
-        self.kernel_ = as_kernel(self.kernel).resolve(
-            rows, check_rng(self.random_state), sample.weights
-        )
-        K = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs).full()
-        check_definite(K)
-        everything = np.arange(len(inverse))
-        if splits:
-            folds = tqdm(splits, desc="folds", disable=not self.verbose)
-            errors = [
-                exact_errors(K, inverse, sample, f, alphas, self.fit_intercept) for f in folds
-            ]
-            self._choose(alphas, errors)
-        else:
-            self.alpha_ = alphas[0]
-        self._matrix, self.intercept_ = exact_ridge(
-            K, inverse, sample, everything, self.alpha_, self.fit_intercept, overwrite=True
-        )
-        self._prepare()
-        return self

@@ -1,0 +1,94 @@
+"""Which solver a kernel ridge fit takes, and fits that need no moments on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._numerics.validation import check_choice, check_number
+from ..basis.passes import Sample
+from ..rows import reads_once
+from ..solvers.cost import cheaper, sketched_costs
+from .iterative import LandmarkSystem, solved, warn_unless_converged
+
+__all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
+
+_SOLVERS = ("auto", "direct", "cg")
+
+
+def check_solver(model: Any, X: Any) -> None:
+    """Check the parameters of the solver, and that the rows can be read as often as it needs."""
+    check_choice(model.solver, "solver", _SOLVERS)
+    check_number(model.tol, "tol", strict=True)
+    check_number(model.max_iter, "max_iter", low=1, integer=True)
+    if model.solver == "cg" and reads_once(X):
+        raise ValueError(
+            'solver="cg" passes over the rows many times, and these blocks can be read only once: '
+            'give a function that makes them anew, or use solver="direct".'
+        )
+
+
+def check_has_moments(model: Any) -> None:
+    """Raise where rows cannot be added to a model, since it was not solved by sums."""
+    solver = getattr(model, "solver_report_", {}).get("solver", "direct")
+    if solver == "cg" or model.solver == "cg":
+        raise ValueError(
+            "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
+            'make: give solver="direct", and fit anew.'
+        )
+
+
+class Choice:
+    """The choice of a solver, once the number of landmarks is known.
+
+    Parameters
+    ----------
+    solver : "auto", "direct" or "cg"
+    sample : Sample
+    n_alphas : int
+    """
+
+    def __init__(self, solver: str, sample: Sample, n_alphas: int) -> None:
+        self.wanted, self.n_alphas = solver, n_alphas
+        self.rows, self.q = sample.rows, sample.targets.shape[1]
+        self.cg = self.later = False
+        self.costs: dict[str, float] = {}
+
+    def __call__(self, m: int) -> bool:
+        """Choose, and return whether the components of the basis may wait."""
+        n, d = len(self.rows), int(np.prod(self.rows.tail) or 1)
+        on_card = self.rows.device is not None
+        self.costs = sketched_costs(n, m, d, self.q, on_card)
+        self.cg = self.wanted == "cg"
+        if self.wanted == "auto" and self.n_alphas == 1 and self.rows.rereadable:
+            self.cg = cheaper(self.costs, m) == "cg"
+        self.later = self.cg
+        return self.later
+
+
+def fit_without_moments(
+    model: Any,
+    sample: Sample,
+    splits: list[Any],
+    alphas: list[float],
+    choice: Choice,
+    checkpoint: Any,
+) -> bool:
+    """Fit by conjugate gradients, if that was chosen; return whether the model is fitted."""
+    model.solver_report_ = {"solver": "direct", "costs": choice.costs}
+    if not choice.cg:
+        return False
+    model.alpha_ = alphas[0]
+    system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
+    found = solved(system, alphas, tol=model.tol, max_iter=model.max_iter)
+    model._matrix, model.intercept_, report = found
+    if model._origin is not None:
+        model.intercept_ += model._origin
+    model.solver_report_ = report | {"costs": choice.costs}
+    warn_unless_converged(report, model.max_iter)
+    model._base = None
+    model._prepare()
+    if checkpoint is not None:
+        checkpoint.remove()
+    return True
