@@ -13,7 +13,7 @@ from scipy.linalg import blas, lapack, solve_triangular
 
 from .namespace import is_tensor, namespace, times
 
-__all__ = ["Triangle", "add_gram", "cholesky", "gram_of_triangle"]
+__all__ = ["Triangle", "add_gram", "cholesky", "gram_of_triangle", "inverse_corner"]
 
 # Columns that a tensor is factorised by at a time.
 _BLOCK = 1024
@@ -98,6 +98,13 @@ def _cholesky_there(A: Any) -> Triangle | None:
         A[b:, some] = A[b:, some] @ inverse.T
         corners.append(inverse)
     return Triangle(A, corners)
+
+
+def inverse_corner(L: Any, size: int) -> Any:
+    """Return the inverse of the first `size` rows and columns of a lower triangle, a tensor."""
+    torch, corner = namespace(L), L[:size, :size]
+    one = torch.eye(size, dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(corner, one, upper=False)
 
 
 def add_gram(out: Any, F: Any) -> None:

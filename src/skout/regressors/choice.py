@@ -10,6 +10,7 @@ from .._numerics.validation import check_choice, check_number
 from ..basis.passes import Sample
 from ..rows import reads_once
 from ..solvers.cost import cheaper, sketched_costs
+from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 
 __all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
@@ -31,11 +32,12 @@ def check_solver(model: Any, X: Any) -> None:
 
 def check_has_moments(model: Any) -> None:
     """Raise where rows cannot be added to a model, since it was not solved by sums."""
-    solver = getattr(model, "solver_report_", {}).get("solver", "direct")
-    if solver == "cg" or model.solver == "cg":
+    fitted_without = hasattr(model, "basis_") and model._base is None and model._folds is None
+    if fitted_without or model.solver == "cg":
         raise ValueError(
             "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
-            'make: give solver="direct", and fit anew.'
+            f"make, nor a fit with {oncard.LEAST} landmarks or more on a card: give "
+            'solver="direct", and begin with partial_fit.'
         )
 
 
@@ -52,7 +54,7 @@ class Choice:
     def __init__(self, solver: str, sample: Sample, n_alphas: int) -> None:
         self.wanted, self.n_alphas = solver, n_alphas
         self.rows, self.q = sample.rows, sample.targets.shape[1]
-        self.cg = self.later = False
+        self.cg = self.later = self.on_card = False
         self.costs: dict[str, float] = {}
 
     def __call__(self, m: int) -> bool:
@@ -63,7 +65,9 @@ class Choice:
         self.cg = self.wanted == "cg"
         if self.wanted == "auto" and self.n_alphas == 1 and self.rows.rereadable:
             self.cg = cheaper(self.costs, m) == "cg"
-        self.later = self.cg
+        # on a card the factors stay there, if there are enough of them to be worth it
+        self.on_card = on_card and m >= oncard.LEAST and self.n_alphas == 1
+        self.later = self.cg or self.on_card
         return self.later
 
 
@@ -75,20 +79,36 @@ def fit_without_moments(
     choice: Choice,
     checkpoint: Any,
 ) -> bool:
-    """Fit by conjugate gradients, if that was chosen; return whether the model is fitted."""
+    """Fit by conjugate gradients or on a card, as was chosen; return whether the model is fitted."""
     model.solver_report_ = {"solver": "direct", "costs": choice.costs}
-    if not choice.cg:
+    if not choice.later:
         return False
-    model.alpha_ = alphas[0]
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
-    found = solved(system, alphas, tol=model.tol, max_iter=model.max_iter)
+    if choice.cg:
+        found = solved(system, alphas, tol=model.tol, max_iter=model.max_iter)
+        warn_unless_converged(found[2], model.max_iter)
+    else:
+        answer = oncard.direct_on_card(system, alphas[0])
+        if answer is None:
+            _factorise_here(model)
+            return False
+        found = answer
+    model.alpha_ = alphas[-1]
     model._matrix, model.intercept_, report = found
     if model._origin is not None:
         model.intercept_ += model._origin
     model.solver_report_ = report | {"costs": choice.costs}
-    warn_unless_converged(report, model.max_iter)
     model._base = None
     model._prepare()
     if checkpoint is not None:
         checkpoint.remove()
     return True
+
+
+def _factorise_here(model: Any) -> None:
+    """Let the basis keep the landmarks that are independent."""
+    basis = model.basis_
+    gram, rounding = basis._sketched()
+    basis._factorise(gram, None, rounding, None)
+    basis.__dict__.pop("_features", None)
+    model.landmarks_ = basis.landmarks_

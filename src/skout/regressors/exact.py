@@ -8,13 +8,18 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import take, unique
+from .._numerics.arrays import astype, n_rows, take, unique
 from .._numerics.linalg import check_definite
 from .._numerics.validation import check_rng
-from ..basis.features import KernelMatrix
+from ..basis.features import KernelMatrix, LandmarkFeatures, project
 from ..basis.passes import Sample
 from ..kernels import as_kernel
+from ..rows import Memory
 from ..solvers import dual_ridge
+from ..solvers.cost import cheaper, exact_costs
+from .exact_cg import exact_by_cg
+from .iterative import warn_unless_converged
+from .memory import room_for
 
 __all__ = ["exact_errors", "exact_ridge", "fit_exact"]
 
@@ -31,6 +36,17 @@ def fit_exact(
     model.landmarks_ = take(rows, first)
     rng = check_rng(model.random_state)
     model.kernel_ = as_kernel(model.kernel).resolve(rows, rng, sample.weights)
+    device = sample.rows.device
+    costs = exact_costs(
+        len(first), int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1], device is not None
+    )
+    model.solver_report_ = {"solver": "direct", "costs": costs}
+    solver = model.solver
+    if solver == "auto":
+        solver = "cg" if device is not None else cheaper(costs, len(first), exact=True)
+    if solver == "cg":
+        _fit_by_cg(model, sample, inverse, splits, alphas)
+        return model
     K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
     check_definite(K)
     if splits:
@@ -44,9 +60,66 @@ def fit_exact(
     model._matrix, model.intercept_ = exact_ridge(
         K, inverse, sample, everything, model.alpha_, model.fit_intercept, overwrite=True
     )
-    model.solver_report_ = {"solver": "direct"}
     model._prepare()
     return model
+
+
+def _fit_by_cg(
+    model: Any, sample: Sample, inverse: np.ndarray, splits: list[Any], alphas: list[float]
+) -> None:
+    """Fit without the kernel matrix."""
+    room = room_for(sample.rows, 0)
+    settings = {"tol": model.tol, "max_iter": model.max_iter, "n_jobs": model.n_jobs}
+
+    def fit(some: np.ndarray, path: list[float], each: Any = None) -> Any:
+        used, total, means = _pooled(inverse, sample, some)
+        rows = take(model.landmarks_, used)
+        found = exact_by_cg(
+            model.kernel_, rows, means, total, path, model.fit_intercept, room, each=each, **settings
+        )
+        return used, found
+
+    if splits:
+        model._choose(alphas, [_fold_errors(model, sample, f, alphas, fit) for f in splits])
+    else:
+        model.alpha_ = alphas[0]
+    used, (coef, intercept, report) = fit(np.arange(len(inverse)), [model.alpha_])
+    model._matrix = np.zeros((n_rows(model.landmarks_), coef.shape[1]))
+    model._matrix[used], model.intercept_ = coef, intercept
+    model.solver_report_ |= report
+    warn_unless_converged(model.solver_report_, model.max_iter)
+    model._prepare()
+
+
+def _fold_errors(model: Any, sample: Sample, fold: Any, alphas: list[float], fit: Any) -> list:
+    """Return the error on the held-out rows for each alpha, the largest of which is solved first."""
+    train, test = fold
+    order = np.argsort(alphas)[::-1]
+    found: list[Any] = []
+    everything = np.arange(len(sample.rows))
+    used, _ = fit(everything[train], [alphas[i] for i in order], lambda *one: found.append(one))
+    held_out, truth = sample.rows.take(everything[test]), sample.targets.take(everything[test])
+    w = None if sample.weights is None else sample.weights[test]
+    features = LandmarkFeatures(model.kernel_, astype(take(model.landmarks_, used), np.float64))
+    coef = np.hstack([c for c, _ in found])
+    fitted = project(features, Memory(held_out), coef, n_jobs=model.n_jobs, dtype=np.float64)
+    errors = np.empty(len(alphas))
+    for number, predicted, (_, b) in zip(order, np.hsplit(fitted, len(found)), found, strict=True):
+        squared = (truth - predicted - b) ** 2
+        errors[number] = np.average(squared.mean(axis=1), weights=w)
+    return list(errors)
+
+
+def _pooled(
+    inverse: np.ndarray, sample: Sample, some: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct rows that have weight, their weights and the means of their targets."""
+    w = np.ones(len(inverse)) if sample.weights is None else sample.weights
+    total = np.bincount(inverse[some], w[some], minlength=int(inverse.max()) + 1)
+    used = np.flatnonzero(total)
+    sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(total), len(w)))
+    means = sums[used] @ sample.targets.here()
+    return used, total[used], means / total[used, None]
 
 
 def exact_ridge(
@@ -81,20 +154,16 @@ def exact_ridge(
     intercept : ndarray of shape (d,)
     """
     some = np.arange(len(inverse))[some]
-    w = np.ones(len(inverse)) if sample.weights is None else sample.weights
-    total = np.bincount(inverse[some], w[some], minlength=len(K))
-    used = np.flatnonzero(total)
-    sums = sparse.csr_matrix((w[some], (inverse[some], some)), shape=(len(K), len(w)))
-    means = sums[used] @ sample.targets.here()
-    means /= total[used, None]
+    used, total, means = _pooled(inverse, sample, some)
     if len(used) < len(K):
         K, overwrite = K[np.ix_(used, used)], True
     solution, intercept = dual_ridge(
-        K, means, total[used], alpha, fit_intercept, overwrite=overwrite
+        K, means, total, alpha, fit_intercept, overwrite=overwrite
     )
-    if len(used) == len(total):
+    m = int(inverse.max()) + 1
+    if len(used) == m:
         return solution, intercept
-    coef = np.zeros((len(total), means.shape[1]))
+    coef = np.zeros((m, means.shape[1]))
     coef[used] = solution
     return coef, intercept
 

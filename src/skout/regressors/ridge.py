@@ -400,17 +400,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         targets = encoded_targets(y, rows)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        on_host = self.device in (None, "cpu") and rows.device is None
-        if self.sketch is None and not on_host:
+        if self.sketch is None and self.solver == "direct" and self._goes_to_card(rows):
             raise ValueError(
-                f"device={self.device!r} needs a sketch, such as SubSample(1000): the exact model "
-                "is solved on the CPU. Leave out device=, and move tensors to the host."
+                f'device={self.device!r} and solver="direct" need a sketch, such as '
+                "SubSample(1000): the exact model is solved on the CPU, or by solver="
+                '"cg". Leave out device=, and move tensors to the host.'
             )
         rows, targets = on_device(rows, self.device), columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            rows, targets = Memory(rows.here()), Memory(targets.here(), "y")
+            held = Memory(rows.here())
+            rows = held if rows.device is None else on_device(held, str(rows.device))
+            targets = Memory(targets.here(), "y")
         return Sample(rows, targets, weights)
+
+    def _goes_to_card(self, rows: Source) -> bool:
+        return self.device not in (None, "cpu") or rows.device is not None
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add the groups and, if an intercept can make up for it, the origin of the targets."""

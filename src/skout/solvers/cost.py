@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["cheaper", "cheapest_preconditioner", "exact_costs", "sketched_costs"]
+__all__ = ["cheaper", "cheapest_preconditioner", "exact_costs", "sketch_rank", "sketched_costs"]
 
 # Passes of conjugate gradients until the default tolerance: about so many were seen.
 _PASSES = 20
@@ -34,15 +34,15 @@ def exact_costs(n: int, d: int, q: int, on_card: bool = False) -> dict[str, floa
     cg      passes n^2 ((2 d + v) / 2 + 2 q) + preconditioner, n r^2 of a sketch of r rows
     """
     value = 0.5 * (2.0 * d + _VALUE[on_card])
-    rank = sketch_rank(n)
+    rank = sketch_rank(n, on_card)
     direct = n * n * value + n**3 / 3.0
     cg = 2 * _PASSES * n * n * (value + 2.0 * q) + 3.0 * n * rank**2
     return {"direct": direct, "cg": cg}
 
 
-def sketch_rank(n: int) -> int:
+def sketch_rank(n: int, on_card: bool = False) -> int:
     """Return the rows of the sketch that preconditions n rows: the more, the fewer passes."""
-    return int(min(n, 20000, max(500, 10 * n**0.5)))
+    return int(min(n, 20000, max(500, (15 if on_card else 10) * n**0.5)))
 
 
 def cheapest_preconditioner(
