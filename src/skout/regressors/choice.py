@@ -79,7 +79,7 @@ def fit_without_moments(
     choice: Choice,
     checkpoint: Any,
 ) -> bool:
-    """Fit by conjugate gradients or on a card, as was chosen; return whether the model is fitted."""
+    """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
     model.solver_report_ = {"solver": "direct", "costs": choice.costs}
     if not choice.later:
         return False

@@ -74,10 +74,8 @@ def _fit_by_cg(
     def fit(some: np.ndarray, path: list[float], each: Any = None) -> Any:
         used, total, means = _pooled(inverse, sample, some)
         rows = take(model.landmarks_, used)
-        found = exact_by_cg(
-            model.kernel_, rows, means, total, path, model.fit_intercept, room, each=each, **settings
-        )
-        return used, found
+        data = model.kernel_, rows, means, total, path, model.fit_intercept
+        return used, exact_by_cg(*data, room, each=each, **settings)
 
     if splits:
         model._choose(alphas, [_fold_errors(model, sample, f, alphas, fit) for f in splits])
@@ -92,7 +90,7 @@ def _fit_by_cg(
 
 
 def _fold_errors(model: Any, sample: Sample, fold: Any, alphas: list[float], fit: Any) -> list:
-    """Return the error on the held-out rows for each alpha, the largest of which is solved first."""
+    """Return the errors on the held-out rows; the largest alpha is solved first."""
     train, test = fold
     order = np.argsort(alphas)[::-1]
     found: list[Any] = []
@@ -157,9 +155,7 @@ def exact_ridge(
     used, total, means = _pooled(inverse, sample, some)
     if len(used) < len(K):
         K, overwrite = K[np.ix_(used, used)], True
-    solution, intercept = dual_ridge(
-        K, means, total, alpha, fit_intercept, overwrite=overwrite
-    )
+    solution, intercept = dual_ridge(K, means, total, alpha, fit_intercept, overwrite=overwrite)
     m = int(inverse.max()) + 1
     if len(used) == m:
         return solution, intercept

@@ -41,8 +41,8 @@ __all__ = ["LandmarkSystem", "solved", "warn_unless_converged"]
 
 # Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
 _SKETCH = 4000
-# Rows whose features are computed at a time.
-_CHUNK = 8192
+# Rows whose features are computed at a time, and their numbers.
+_CHUNK_ROWS, _CHUNK_NUMBERS = 8192, 2**28
 # Of the rows that make a preconditioner: which they are does not change the solution.
 _SEED = 0
 
@@ -68,6 +68,7 @@ class LandmarkSystem:
         self.fit_intercept = fit_intercept
         self.room: Room = room_for(self.rows, self.m)
         self.store = Store(0)
+        self._chunk = max(256, min(_CHUNK_ROWS, _CHUNK_NUMBERS // self.m))
         self._copies: dict[Any, LandmarkFeatures] = {}
 
     def moments(self) -> Moments:
@@ -121,8 +122,7 @@ class LandmarkSystem:
         landmarks, W = self.basis.landmarks_, self.basis.weights_
         there = self._there(dtype)
         out = self.room.empty((n_rows(landmarks), width), dtype)
-        for start in range(0, len(out), _CHUNK):
-            some = slice(start, start + _CHUNK)
+        for some in row_slices(len(out), self._chunk):
             out[some] = function(there(self.room.moved(take(landmarks, some), dtype)))
         return out if W is None else self.room.mixed(W, out)
 
@@ -161,7 +161,7 @@ class LandmarkSystem:
         total = max(float(w.sum()), 1e-12)
         out *= total * alpha
         mean, features = 0.0, self._there(np.float64)
-        for some in row_slices(size, _CHUNK):
+        for some in row_slices(size, self._chunk):
             part = features(self.room.moved(astype(source.take(chosen[some]), np.float64), None))
             part = cast(part, np.float64) * self.room.moved(np.sqrt(w[some])[:, None], None)
             mean = mean + self.room.moved(np.sqrt(w[some]), None) @ part
@@ -175,16 +175,18 @@ class LandmarkSystem:
         """Return the sum of r'K^-1 r over columns, None where K has no room."""
         if self.room.factors < 2:
             return None
+        self.store.kept.clear()  # its memory is needed
         half = definite_factor(self.gram).solve(r)
         return float((half * half).sum())
 
     def _sketched(self, alpha: float, rows: int) -> Sketched:
         """Return a preconditioner by a second sketch, of landmarks in equal steps."""
         chosen = np.unique(np.linspace(0, self.m - 1, min(self.m, _SKETCH)).astype(int))
-        K = self._mixed(lambda part: part[:, chosen], len(chosen), np.float64)  # (m, r)
-        L = definite_factor(lambda: 1.0 * K[chosen])
+        index = self.room.moved(chosen, None)
+        K = self._mixed(lambda part: part[:, index], len(chosen), np.float64)  # (m, r)
+        L = definite_factor(lambda: 1.0 * K[index])
         Z = L.solve(K.T).T
-        total = self.m * float((K[chosen, np.arange(len(chosen))]).mean())
+        total = self.m * float(K[index].diagonal().mean())
         left = max(total - float((Z * Z).sum()), 0.0) / self.m
         delta = 0.5 * rows * alpha + left + 1e-7 * total / self.m
         return Sketched(cast(Z, np.float32), Z.T @ Z, delta, 2, rows / self.n)

@@ -409,9 +409,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         rows, targets = on_device(rows, self.device), columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            held = Memory(rows.here())
-            rows = held if rows.device is None else on_device(held, str(rows.device))
-            targets = Memory(targets.here(), "y")
+            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
         return Sample(rows, targets, weights)
 
     def _goes_to_card(self, rows: Source) -> bool:

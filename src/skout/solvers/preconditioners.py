@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.factors import Triangle, cholesky, gram_of_triangle
-from .._numerics.namespace import cast, namespace, times
+from .._numerics.namespace import cast, is_tensor, namespace, times
 
 __all__ = ["OneFactor", "SampledRows", "Sketched", "TwoFactors", "definite_factor"]
 
@@ -46,8 +46,8 @@ def definite_factor(
 
 
 def _add_diagonal(A: Any, value: float) -> None:
-    index = np.arange(len(A))
-    A[index, index] += value
+    diagonal = A.diagonal() if is_tensor(A) else np.einsum("ii->i", A)  # views
+    diagonal += value
 
 
 class TwoFactors:
@@ -146,4 +146,3 @@ class Sketched:
         for _ in range(self.power):
             r = self._inverse(r)
         return self.scale * r
-
