@@ -248,14 +248,16 @@ class StructuredPredictor(ObjectPredictor):
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
 
 
-def _regressor(kernel: Any, sketch: Any, loss: Any, checkpoint: Any, **params: Any) -> Any:
+def _regressor(
+    kernel: Any, sketch: Any, loss: Any, checkpoint: Any, solver: str, **params: Any
+) -> Any:
     """Return ridge regression, or for another loss the machine with the loss that it induces."""
     kernel, sketch = as_kernel(kernel), as_sketch(sketch)
     kind = resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)
     if kind is Squared:
-        return KernelRidge(kernel, sketch, checkpoint=checkpoint, **params)
-    if checkpoint is not None:
-        raise ValueError(f'checkpoint needs loss="squared". Got loss={loss!r}: leave it out.')
+        return KernelRidge(kernel, sketch, checkpoint=checkpoint, solver=solver, **params)
+    if name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
+        raise ValueError(f'{name} needs loss="squared". Got loss={loss!r}: leave it out.')
     return InducedMachine(kernel, sketch, loss=loss, **params)
 
 
@@ -278,6 +280,7 @@ def iokr(
     loss: Any = "squared",
     cv: Any = 5,
     fit_intercept: bool = False,
+    solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -309,7 +312,7 @@ def iokr(
     device : str, optional
         "cuda" fits, embeds and searches on a card; both sides then need a sketch. None is where
         the data are.
-    verbose, checkpoint
+    solver, verbose, checkpoint
         See `KernelRidge`.
 
     Returns
@@ -332,6 +335,7 @@ def iokr(
         input_sketch,
         loss,
         checkpoint,
+        solver,
         alpha=alpha,
         cv=cv,
         fit_intercept=fit_intercept,
@@ -355,6 +359,7 @@ def sisokr(
     loss: Any = "squared",
     cv: Any = 5,
     fit_intercept: bool = False,
+    solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -374,7 +379,7 @@ def sisokr(
     alpha : float or sequence of floats, default (1e-5, 1e-4, 1e-3, 1e-2)
         Of a sequence the best in cross-validation. One number is quicker: 1e-3 suits a few noisy
         columns, 1e-5 the many columns of text.
-    loss, cv, fit_intercept, decoder, random_state, n_jobs, verbose, device, checkpoint
+    loss, cv, fit_intercept, solver, decoder, random_state, n_jobs, verbose, device, checkpoint
         As in `iokr`.
 
     Returns
@@ -399,6 +404,7 @@ def sisokr(
         loss=loss,
         cv=cv,
         fit_intercept=fit_intercept,
+        solver=solver,
         decoder=decoder,
         random_state=random_state,
         n_jobs=n_jobs,

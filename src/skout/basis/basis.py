@@ -240,11 +240,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _factorise(
         self, gram: np.ndarray, features: Any, rounding: float, place: np.ndarray | None
     ) -> None:
-        """Find the components, and keep the landmarks that they need.
-
-        `features` are those of the landmarks and `place` says which rows these are, if they are to
-        be remembered for `_moments`.
-        """
+        """Find the components and keep the landmarks that they need; remember the rows `place`."""
         noise = pivot_noise(gram, rounding, self._single)
         if self.whiten == "eigh":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
@@ -252,11 +248,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             self._spectrum = spectrum[: self.rank]
         else:
             L, kept = pivoted_cholesky(gram, noise)
-            self.landmarks_, W = keep(self.landmarks_, self.weights_, kept)
-            self.weights_ = W
+            self.landmarks_, self.weights_ = keep(self.landmarks_, self.weights_, kept)
             self.components_ = triangular_inverse(L)
             if place is not None and features is not None and not self._single:
-                order = kept if W is None else kept[:0]  # without W, rows of L belong to landmarks
+                # without W, rows of L belong to landmarks
+                order = kept if self.weights_ is None else kept[:0]
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
                 self._known = KnownRows(place, features, number, L, kept, gram)

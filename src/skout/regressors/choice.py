@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._numerics.validation import check_choice, check_number
+from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..rows import reads_once
 from ..solvers.cost import cheaper, sketched_costs
@@ -84,8 +86,14 @@ def fit_without_moments(
     if not choice.later:
         return False
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
+    model.alpha_ = alphas[0]
+    if choice.cg and splits:
+        order = sorted(alphas, reverse=True)  # each starts from the one before
+        errors = [_fold_errors(model, sample, fold, order) for fold in splits]
+        model._choose(order, errors)
     if choice.cg:
-        found = solved(system, alphas, tol=model.tol, max_iter=model.max_iter)
+        settings = {"tol": model.tol, "max_iter": model.max_iter, "checkpoint": checkpoint}
+        found = solved(system, [model.alpha_], **settings)
         warn_unless_converged(found[2], model.max_iter)
     else:
         answer = oncard.direct_on_card(system, alphas[0])
@@ -93,7 +101,6 @@ def fit_without_moments(
             _factorise_here(model)
             return False
         found = answer
-    model.alpha_ = alphas[-1]
     model._matrix, model.intercept_, report = found
     if model._origin is not None:
         model.intercept_ += model._origin
@@ -103,6 +110,28 @@ def fit_without_moments(
     if checkpoint is not None:
         checkpoint.remove()
     return True
+
+
+def _fold_errors(model: Any, sample: Sample, fold: Any, alphas: list[float]) -> list[float]:
+    """Return the mean squared error on the held-out rows of a fold, for each alpha."""
+    train, test = (np.arange(len(sample.rows))[part] for part in fold)
+    part = replace(sample.take(train), groups=None, n_groups=1)
+    system = LandmarkSystem(model.basis_, part, model.fit_intercept, model.n_jobs)
+    path: list[tuple[np.ndarray, np.ndarray]] = []
+    solved(
+        system, alphas, tol=model.tol, max_iter=model.max_iter, each=lambda *one: path.append(one)
+    )
+    held_out = sample.take(test)
+    coef = np.hstack([c for c, _ in path])
+    offset = np.hstack([b for _, b in path])
+    projection = Projection(model.basis_._features, coef, offset, np.float64)
+    fitted = held_out.rows.collect(projection, (coef.shape[1],), np.float64, model.n_jobs)
+    truth = held_out.targets.here()
+    truth = truth if sample.origin is None else truth - sample.origin
+    return [
+        float(np.average(((truth - one) ** 2).mean(axis=1), weights=held_out.weights))
+        for one in np.hsplit(np.asarray(fitted), len(path))
+    ]
 
 
 def _factorise_here(model: Any) -> None:

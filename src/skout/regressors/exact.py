@@ -17,9 +17,9 @@ from ..kernels import as_kernel
 from ..rows import Memory
 from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs
-from .exact_cg import exact_by_cg
+from .exact_cg import exact_by_cg, exact_on_card
 from .iterative import warn_unless_converged
-from .memory import room_for
+from .memory import Room, room_for
 
 __all__ = ["exact_errors", "exact_ridge", "fit_exact"]
 
@@ -41,11 +41,12 @@ def fit_exact(
         len(first), int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1], device is not None
     )
     model.solver_report_ = {"solver": "direct", "costs": costs}
-    solver = model.solver
-    if solver == "auto":
-        solver = "cg" if device is not None else cheaper(costs, len(first), exact=True)
-    if solver == "cg":
-        _fit_by_cg(model, sample, inverse, splits, alphas)
+    solver = cheaper(costs, len(first), exact=True) if model.solver == "auto" else model.solver
+    room = room_for(sample.rows, 0)
+    if solver == "direct" and device is not None:
+        room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
+    if solver == "cg" or device is not None:
+        _fit_without_matrix(model, sample, inverse, splits, alphas, room, solver)
         return model
     K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
     check_definite(K)
@@ -64,17 +65,24 @@ def fit_exact(
     return model
 
 
-def _fit_by_cg(
-    model: Any, sample: Sample, inverse: np.ndarray, splits: list[Any], alphas: list[float]
+def _fit_without_matrix(
+    model: Any,
+    sample: Sample,
+    inverse: np.ndarray,
+    splits: list[Any],
+    alphas: list[float],
+    room: Room,
+    solver: str,
 ) -> None:
-    """Fit without the kernel matrix."""
-    room = room_for(sample.rows, 0)
+    """Fit without a kernel matrix on the host."""
     settings = {"tol": model.tol, "max_iter": model.max_iter, "n_jobs": model.n_jobs}
 
     def fit(some: np.ndarray, path: list[float], each: Any = None) -> Any:
         used, total, means = _pooled(inverse, sample, some)
         rows = take(model.landmarks_, used)
         data = model.kernel_, rows, means, total, path, model.fit_intercept
+        if solver == "direct":
+            return used, exact_on_card(*data, room, each)
         return used, exact_by_cg(*data, room, each=each, **settings)
 
     if splits:

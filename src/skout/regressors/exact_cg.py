@@ -26,11 +26,13 @@ from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
 from .memory import Room
 
-__all__ = ["exact_by_cg"]
+__all__ = ["exact_by_cg", "exact_on_card"]
 
 # Rows and columns of a tile of K, here and on a card.
 _TILE, _CARD_TILE = 1024, 16384
 _SEED = 0
+# What is added to a diagonal where rounding hides that a system is positive definite.
+_EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
 
 
 class _Tiles:
@@ -39,6 +41,7 @@ class _Tiles:
     def __init__(self, kernel: Any, rows: Any, room: Room, n_jobs: int | None) -> None:
         self.room, self.n_jobs, self.n = room, n_jobs, n_rows(rows)
         self.parts = list(row_slices(self.n, _CARD_TILE if room.on_card else _TILE))
+        _check_runs_there(kernel, rows, room)
         self.kernel, self.rows = kernel, rows
         self.store = Store(0)
         self._ready: dict[Any, Any] = {}
@@ -168,6 +171,45 @@ def exact_by_cg(
     return *found, report
 
 
+def exact_on_card(
+    kernel: Any,
+    rows: Any,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    alphas: list[float],
+    fit_intercept: bool,
+    room: Room,
+    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Fit distinct rows by a factor of P C K C P + n alpha I, which lies on a card."""
+    n = float(weights.sum())
+    C, T = (room.moved(a, np.float64) for a in (np.sqrt(weights)[:, None], targets))
+    unit = C / np.sqrt(n)
+    _check_runs_there(kernel, rows, room)
+    there = room.moved(astype(rows, np.float64), np.float64)
+    features = LandmarkFeatures(kernel, there)
+
+    def system() -> Any:
+        A = cast(features(there), np.float64).mul_(C).mul_(C.T)
+        if fit_intercept:
+            A -= unit * (unit.T @ A)
+            A -= (A @ unit) * unit.T
+        return A
+
+    b = C * T - unit * (unit.T @ (C * T)) if fit_intercept else C * T
+    for alpha in alphas:
+        factor = definite_factor(system, n * alpha, _EXACT_LIFTS)
+        c = C * factor.solve_transposed(factor.solve(b))
+        intercept = 0.0 * T[0]
+        if fit_intercept:
+            c = c - C * unit * (unit.T @ (c / C))
+            intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
+        found = _here(c), _here(intercept)
+        if each is not None:
+            each(*found)
+    return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
+
+
 def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:
     """Return what is known about u with residual r: the duality gap is |r|^2 / 2n.
 
@@ -182,6 +224,12 @@ def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, A
         "relative_residual": float(run.residual), "tolerance": tol, "exact_passes": run.checks,
         "objective": objective, "objective_gap": bound, "objective_bound": bound,
     }  # fmt: skip
+
+
+def _check_runs_there(kernel: Any, rows: Any, room: Room) -> None:
+    """Raise where a kernel does not run on the card."""
+    if room.on_card:
+        LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(room.device, np.float64)
 
 
 def _here(array: Any) -> np.ndarray:

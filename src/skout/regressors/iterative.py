@@ -25,7 +25,7 @@ from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures
 from ..basis.passes import Sample
 from ..basis.products import FeatureProducts, RightSide, Store
-from ..solvers.cg import Run, refined
+from ..solvers.cg import Run, State, refined
 from ..solvers.cost import cheapest_preconditioner
 from ..solvers.moments import Moments
 from ..solvers.preconditioners import (
@@ -199,31 +199,56 @@ def solved(
     tol: float,
     max_iter: int,
     checkpoint: Any = None,
+    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return coefficients of the features, the intercept and the report, for the last alpha.
 
-    Each alpha starts from the solution of the one before it.
+    Each alpha starts from the solution of the one before it, and `each` is given every solution.
     """
-    found = system.moments()
-    now = {"alpha": alphas[0]}
-    M = system.preconditioner(alphas[0])
-    system.store.room = system.room.kept()
-    b = system.right_side(found)
-    products = [system.product(lambda: now["alpha"], single=s) for s in (True, False)]
-    start, total = None, 0
+    found, M = system.moments(), None
+    b, start, total, now = system.right_side(found), None, 0, [0.0]
+    products = [system.product(lambda: now[0], single=single) for single in (True, False)]
     for alpha in alphas:
-        if alpha != now["alpha"]:
-            M, now["alpha"] = None, alpha
-            M = system.preconditioner(alpha)
-        run = refined(products, b, M, tol=tol, max_iter=max_iter, start=start)
+        now[0], M = alpha, None  # its memory is needed
+        M = system.preconditioner(alpha)
+        run = refined(
+            products, b, M, tol=tol, max_iter=max_iter, start=start,
+            told=None if checkpoint is None else functools.partial(_keep, checkpoint),
+            resumed=None if checkpoint is None else _resumed(checkpoint, b),
+        )  # fmt: skip
         start, total = run.x, total + run.steps
+        c = _here(run.x)
+        intercept = np.zeros(c.shape[1])
+        if system.fit_intercept:
+            intercept = (found.t_sum - _here(system.z_sum) @ c) / system.n
+        if each is not None:
+            each(c, intercept)
     centred = found.tt - system.fit_intercept * found.t_sum**2 / system.n
     report = _report(system, run, M, alphas[-1], b, centred, tol) | {"iterations": total}
-    c, z_sum = _here(run.x), _here(system.z_sum)
-    intercept = np.zeros(c.shape[1])
-    if system.fit_intercept:
-        intercept = (found.t_sum - z_sum @ c) / system.n
     return c, intercept, report
+
+
+_RUN = ("x", "r", "residual", "steps", "checks", "precision", "stuck")
+_STATE = ("x", "r", "p", "squared", "steps")
+
+
+def _keep(checkpoint: Any, run: Run, state: State) -> None:
+    """Store where the solver is."""
+    parts = {f"run_{name}": _here(getattr(run, name)) for name in _RUN}
+    checkpoint.keep(**parts, **{f"state_{name}": _here(getattr(state, name)) for name in _STATE})
+
+
+def _resumed(checkpoint: Any, like: Any) -> tuple[Run, State] | None:
+    """Return what `_keep` stored in an earlier fit, if there is something."""
+    stored = checkpoint.kept()
+    if stored is None:
+        return None
+    run = {name: stored[f"run_{name}"] for name in _RUN}
+    state = {name: stored[f"state_{name}"] for name in _STATE}
+    for parts in (run, state):
+        for name, value in parts.items():
+            parts[name] = constant(value, like) if value.ndim else value.item()
+    return Run(**run), State(**state)
 
 
 def _here(array: Any) -> np.ndarray:

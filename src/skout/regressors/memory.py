@@ -51,6 +51,14 @@ class Room:
     def on_card(self) -> bool:
         return self.device is not None
 
+    def require(self, needed: float, what: str, remedy: str) -> None:
+        """Raise where a card has too little memory for something, before the work begins."""
+        if needed + self.work > _ALL * self.free:
+            raise MemoryError(
+                f"{what} would take {needed / _GB:.1f} GiB on {self.device}, which has "
+                f"{self.free / _GB:.1f} GiB free. Use {remedy}."
+            )
+
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
         if not self.on_card:

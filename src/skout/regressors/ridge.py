@@ -236,7 +236,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
             if checkpoint is not None:
                 landmark_keys = row_keys(self.landmarks_)
                 parts_of = () if choice.later else (self.basis_.components_,)
-                checkpoint.add_facts(landmarks=digest(*parts_of, landmark_keys))
+                solver = "cg" if choice.cg else "direct"
+                checkpoint.add_facts(solver=solver, landmarks=digest(*parts_of, landmark_keys))
                 checkpoint.add_sample(sample)
             if fit_without_moments(self, sample, splits, alphas, choice, checkpoint):
                 return self
@@ -400,20 +401,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         targets = encoded_targets(y, rows)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        if self.sketch is None and self.solver == "direct" and self._goes_to_card(rows):
-            raise ValueError(
-                f'device={self.device!r} and solver="direct" need a sketch, such as '
-                "SubSample(1000): the exact model is solved on the CPU, or by solver="
-                '"cg". Leave out device=, and move tensors to the host.'
-            )
         rows, targets = on_device(rows, self.device), columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
         return Sample(rows, targets, weights)
-
-    def _goes_to_card(self, rows: Source) -> bool:
-        return self.device not in (None, "cpu") or rows.device is not None
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add the groups and, if an intercept can make up for it, the origin of the targets."""
