@@ -13,6 +13,8 @@ _VALUE = {False: 100.0, True: 250.0}
 _MARGIN = 1.5
 # Below these sizes the direct solver is used in any case, with landmarks and without.
 _LEAST_LANDMARKS, _LEAST_ROWS = 2500, 8000
+# Least rows of the sketch that preconditions an exact fit.
+_LEAST_SKETCH = 500
 
 
 def sketched_costs(n: int, m: int, d: int, q: int, on_card: bool = False) -> dict[str, float]:
@@ -42,7 +44,7 @@ def exact_costs(n: int, d: int, q: int, on_card: bool = False) -> dict[str, floa
 
 def sketch_rank(n: int, on_card: bool = False) -> int:
     """Return the rows of the sketch that preconditions n rows: the more, the fewer passes."""
-    return int(min(n, 20000, max(500, (15 if on_card else 10) * n**0.5)))
+    return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_card else 10) * n**0.5)))
 
 
 def cheapest_preconditioner(
