@@ -29,7 +29,7 @@ from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpa
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Residual, project
-from .landmarks import keep, late_components, merge_copies, pivot_noise
+from .landmarks import distinct, keep, late_components, merge_copies, pivot_noise
 from .passes import BlockMoments, KnownRows, Sample
 from .whitening import Plan, Whitening, accuracy_plan
 
@@ -216,6 +216,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             self.kernel_, landmarks, W, place = found[:4]
             later = lazily is not None and lazily(n_rows(landmarks if W is None else W))
             if later:
+                landmarks = distinct(landmarks) if W is None else landmarks
                 break
             sketched = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
             if W is None or sketched[0].any():
@@ -227,10 +228,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._known: KnownRows | None = None
         self._spectrum: np.ndarray | None = None
         self.landmarks_, self.weights_ = landmarks, W
-        if later:
-            for name in (*_LAZY, "_padded"):
-                self.__dict__.pop(name, None)
-        else:
+        if not later:
             place = place if remember and rows.has_shortcuts else None
             self._factorise(*sketched, place)
         # now: scikit-learn wants that `transform` adds no attribute

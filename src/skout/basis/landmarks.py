@@ -11,7 +11,7 @@ from .._numerics.arrays import n_rows, take, unique
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
 
-__all__ = ["keep", "late_components", "merge_copies", "pivot_noise"]
+__all__ = ["distinct", "keep", "late_components", "merge_copies", "pivot_noise"]
 
 # Pivots up to this many times the rounding of kernel values count as zero: copies have such.
 _COPIES = 8.0
@@ -54,6 +54,12 @@ def merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
     ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
     copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
     return take(landmarks, first), (weights @ copies).tocsr(), inverse
+
+
+def distinct(landmarks: Any) -> Any:
+    """Return the landmarks without copies."""
+    first, _ = unique(landmarks)
+    return landmarks if len(first) == n_rows(landmarks) else take(landmarks, first)
 
 
 def keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:

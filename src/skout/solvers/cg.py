@@ -18,6 +18,8 @@ __all__ = ["Run", "State", "conjugate_gradients", "refined"]
 Product = Callable[[Any], Any]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
 _GAIN = 1e-2
+# It also ends after so many steps in which the residual did not fall to this share.
+_PATIENCE, _PROGRESS = 20, 0.9
 # A round that gains less than this hands over to the next precision.
 _LEAST_GAIN = 0.5
 
@@ -144,12 +146,16 @@ def refined(
         if run.precision < len(products) - 1:
             goal = max(goal, _GAIN * run.residual)
         steps = conjugate_gradients(products[run.precision], precondition, state)
+        best, since = np.inf, 0
         for state in steps:
             run.steps = before + state.steps
             if told is not None:
                 told(run, state)
-            left = _norms(state.r, state.r) if plain else _root(state.squared)
-            if _worst(left, scale) <= goal or run.steps >= max_iter:
+            left = _worst(_norms(state.r, state.r) if plain else _root(state.squared), scale)
+            best, since = (left, 0) if left < _PROGRESS * best else (best, since + 1)
+            # in low precision, rounding may hide what is left to gain
+            lost = since >= _PATIENCE and run.precision < len(products) - 1
+            if left <= goal or lost or run.steps >= max_iter:
                 break
         run, state = _corrected(run, state, products, b, measure), None
     return run
