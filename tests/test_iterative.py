@@ -19,7 +19,7 @@ from skout.regressors import exact_cg, memory, oncard
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.cg import State, conjugate_gradients, refined
-from skout.solvers.cost import cheaper, cheapest_preconditioner, exact_costs, sketched_costs
+from skout.solvers.cost import cheaper, exact_costs, preconditioner_costs, sketched_costs
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -179,8 +179,8 @@ def test_every_preconditioner_leads_to_the_same_model(n_factors, kind, device, m
 
     monkeypatch.setattr(memory.Room, "__init__", small)
     if kind is not None and n_factors == 2:
-        target = "skout.regressors.iterative.cheapest_preconditioner"
-        monkeypatch.setattr(target, lambda *args: (kind, 0))
+        target = "skout.regressors.iterative.preconditioner_costs"
+        monkeypatch.setattr(target, lambda *args, **options: {kind: 0.0})
     found = ridge(tol=1e-7, device=device).fit(X, Y)
     expected = ridge(solver="direct").fit(X, Y).predict(NEW)
     assert_allclose(found.predict(NEW), expected, atol=1e-5)
@@ -358,7 +358,7 @@ def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, m
 @pytest.mark.usefixtures("card")
 def test_landmarks_that_depend_go_to_the_host(monkeypatch):
     monkeypatch.setattr(oncard, "LEAST", 10)
-    twice, y = np.vstack([X[:30], X[:30]]), np.vstack([Y[:30], Y[:30]])
+    twice, y = np.vstack([X[:30], X[:30] + 1e-12]), np.vstack([Y[:30], Y[:30]])
     options = {"sketch": SubSample(60), "alpha": 1e-3, "solver": "direct"}
     here, there = ridge(**options).fit(twice, y), ridge(device="cuda", **options).fit(twice, y)
     assert len(there.landmarks_) == 30
@@ -429,22 +429,29 @@ def test_alphas_of_an_exact_fit():
 
 def test_the_cheaper_solver_is_chosen():
     assert cheaper(sketched_costs(10**6, 20000, 20, 1, True), 20000) == "cg"
-    assert cheaper(sketched_costs(10**6, 5000, 20, 1, True), 5000) == "direct"
+    assert cheaper(sketched_costs(10**6, 3000, 20, 1, True), 3000) == "direct"
     assert cheaper(sketched_costs(10**5, 10000, 20, 1), 10000) == "cg"
     assert cheaper(sketched_costs(10**6, 1000, 20, 1), 1000) == "direct"
+    assert cheaper(sketched_costs(10**4, 4000, 20, 3000), 4000) == "direct"  # many outputs
     assert cheaper(exact_costs(10**5, 20, 1), 10**5, exact=True) == "cg"
+    assert cheaper(exact_costs(20000, 20, 1), 20000, exact=True) == "cg"
     assert cheaper(exact_costs(2000, 20, 1), 2000, exact=True) == "direct"
 
 
+def cheapest(*sizes, **options):
+    costs = preconditioner_costs(*sizes, **options)
+    return min(costs, key=lambda name: costs[name])
+
+
 def test_the_cheapest_preconditioner():
-    assert cheapest_preconditioner(10**6, 5000, 20, 1, 2, True) == ("sampled", 20000)
-    assert cheapest_preconditioner(10**5, 10000, 20, 1, 2, False)[0] == "one"
-    assert cheapest_preconditioner(10**6, 10**5, 20, 1, 1, True) == ("one", 0)
-    assert cheapest_preconditioner(10**6, 10**5, 20, 1, 0, True) == ("sketch", 0)
+    assert cheapest(10**6, 5000, 20, 1, True, factors=2, kept=True) == "sampled 4"
+    assert cheapest(10**5, 10000, 20, 1, False, factors=2, kept=True) == "one"
+    assert cheapest(10**6, 10**5, 20, 1, True, factors=1, kept=False) == "one"
+    assert cheapest(10**6, 10**5, 20, 1, True, factors=0, kept=False) == "sketch"
 
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
     monkeypatch.setattr("skout.solvers.cost._LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.cost._PASSES", 0)
+    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"

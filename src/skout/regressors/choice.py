@@ -14,6 +14,7 @@ from ..rows import reads_once
 from ..solvers.cost import cheaper, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
+from .memory import room_for
 
 __all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
 
@@ -61,9 +62,8 @@ class Choice:
 
     def __call__(self, m: int) -> bool:
         """Choose, and return whether the components of the basis may wait."""
-        n, d = len(self.rows), int(np.prod(self.rows.tail) or 1)
         on_card = self.rows.device is not None
-        self.costs = sketched_costs(n, m, d, self.q, on_card)
+        self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
         self.cg = self.wanted == "cg"
         if self.wanted == "auto" and self.n_alphas == 1 and self.rows.rereadable:
             self.cg = cheaper(self.costs, m) == "cg"

@@ -26,7 +26,7 @@ from ..basis.features import KernelMatrix, LandmarkFeatures
 from ..basis.passes import Sample
 from ..basis.products import FeatureProducts, RightSide, Store
 from ..solvers.cg import Run, State, refined
-from ..solvers.cost import cheapest_preconditioner
+from ..solvers.cost import preconditioner_costs
 from ..solvers.moments import Moments
 from ..solvers.preconditioners import (
     OneFactor,
@@ -136,16 +136,15 @@ class LandmarkSystem:
 
     def preconditioner(self, alpha: float) -> Any:
         """Return M^-1: the kind that makes the whole cheapest, of those that memory allows."""
-        q, d = self.sample.targets.shape[1], int(np.prod(self.rows.tail) or 1)
-        kind, sampled = cheapest_preconditioner(
-            len(self.rows), self.m, d, q, self.room.factors, self.room.on_card
-        )
+        costs = self.room.costs(self.rows, self.sample.targets.shape[1], preconditioner_costs)
+        self.kind = min(costs, key=lambda name: costs[name])
         n, rows = self.n, self.basis._n_effective
-        if kind == "sampled":
-            return SampledRows(lambda: self._of_sample(alpha, sampled))
-        if kind == "two":
+        if self.kind.startswith("sampled"):
+            size = int(self.kind.split()[1]) * self.m
+            return SampledRows(lambda: self._of_sample(alpha, size))
+        if self.kind == "two":
             return TwoFactors(self.gram, alpha, n, rows)
-        if kind == "one":
+        if self.kind == "one":
             return OneFactor(lambda: self.gram(np.float32), alpha, n, rows)
         return self._sketched(alpha, rows)
 
@@ -172,8 +171,8 @@ class LandmarkSystem:
         return out
 
     def squared_norm(self, r: Any) -> float | None:
-        """Return the sum of r'K^-1 r over columns, None where K has no room."""
-        if self.room.factors < 2:
+        """Return the sum of r'K^-1 r over columns, None where that would take too long."""
+        if self.kind in ("one", "sketch"):
             return None
         self.store.kept.clear()  # its memory is needed
         half = definite_factor(self.gram).solve(r)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import sparse
 from .._numerics.arrays import to_device
 from .._numerics.inputs import total_memory
 from .._numerics.namespace import tensor, torch_dtype
-from ..rows import Source, limits
+from ..rows import Limits, Source, limits
 
 __all__ = ["Room", "room_for"]
 
@@ -62,8 +63,15 @@ class Room:
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
         if not self.on_card:
-            return limits().coordinates_bytes
+            given = limits().coordinates_bytes
+            return given if given != Limits().coordinates_bytes else max(given, int(self.free))
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
+
+    def costs(self, rows: Source, q: int, function: Callable[..., Any]) -> Any:
+        """Return what a function of `solvers.cost` says of a fit here."""
+        n, d = len(rows), int(np.prod(rows.tail) or 1)
+        kept = 4.0 * n * self.m <= self.kept()
+        return function(n, self.m, d, q, self.on_card, factors=self.factors, kept=kept)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return a new array there."""
