@@ -216,12 +216,10 @@ SOURCES = {
     "tensor on a card": on_card,
     'device="cuda"': lambda folder, X, y, weights: (X, y, weights),
 }
-# The cells that mathematics forbids: an exact model keeps every row in one place, and conjugate
-# gradients read the rows many times.
+# The cells that mathematics forbids: an exact model keeps every row in one place.
 FORBIDDEN = {
     ("KernelRidge, exact", "dask array"): "give a sketch",
     ("KernelRidge, exact", "delayed blocks"): "give a sketch",
-    ("KernelRidge, cg", "Blocks, read once"): "can be read only once",
 }
 
 

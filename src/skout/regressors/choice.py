@@ -21,15 +21,15 @@ __all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
 _SOLVERS = ("auto", "direct", "cg")
 
 
-def check_solver(model: Any, X: Any) -> None:
+def check_solver(model: Any, X: Any, landmarks: Any) -> None:
     """Check the parameters of the solver, and that the rows can be read as often as it needs."""
     check_choice(model.solver, "solver", _SOLVERS)
     check_number(model.tol, "tol", strict=True)
     check_number(model.max_iter, "max_iter", low=1, integer=True)
-    if model.solver == "cg" and reads_once(X):
+    if model.solver == "cg" and landmarks is not None and reads_once(X):
         raise ValueError(
             'solver="cg" passes over the rows many times, and these blocks can be read only once: '
-            'give a function that makes them anew, or use solver="direct".'
+            'give a function that makes them anew, leave out landmarks, or use solver="direct".'
         )
 
 

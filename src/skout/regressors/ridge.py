@@ -210,7 +210,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        check_solver(self, X)
+        check_solver(self, X, landmarks)
         self._check_landmarks(landmarks)
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):

@@ -49,7 +49,8 @@ def memory_limits(
         Megabytes of the features of a block.
     coordinates_mb : float, default 2048
         Megabytes of the coordinates of all rows, which solvers that pass over them many times
-        hold; more than that is computed again in each pass.
+        hold; more than that is computed again in each pass. Where it is not given, conjugate
+        gradients may keep kernel values in a quarter of the machine's memory, see `KernelRidge`.
     device_mb : float, default 2048
         Megabytes of the features of a block on a card; a pass takes about three times that.
 

@@ -6,7 +6,7 @@ __all__ = ["cheaper", "exact_costs", "preconditioner_costs", "sketch_rank", "ske
 
 # What a kernel value costs besides its product, in operations of a float32 matrix product that the
 # machine could do meanwhile; and one that was kept. On a core an exponential and its traffic in
-# cache count, on a card traffic in memory: measured, see docs/scale.md.
+# cache count, on a card traffic in memory. Round numbers, see docs/scale.md.
 _VALUE = {False: 130.0, True: 400.0}
 _KEPT = {False: 50.0, True: 100.0}
 # Passes in double precision: the right side, and two checks of the residual.
