@@ -153,6 +153,7 @@ def page() -> None:
     text = text.replace("{COSTS}", "\n".join(table))
     text = text.replace("{CLUSTER}", cluster()).replace("{DISK}", disk_text())
     text = text.replace("{MACHINES}\n", kernel_machines())
+    text = text.replace("{LARGE}", large_m())
     (DOCS / "scale.md").write_text(text)
     draw()
 
@@ -203,6 +204,26 @@ def kernel_machines() -> str:
     n, m = rows[0]["n"], rows[0]["m"]
     head = f"{n:,} rows on the host, 20 columns, {m:,} landmarks, to a gap of 1e-4 or less:"
     return "\n".join([head, "", *lines, "", ""])
+
+
+def large_m() -> str:
+    """Return the table of many landmarks on a card, nothing before there is a record."""
+    if not (RECORDS / "large_m.json").exists():
+        return ""
+    found = [row for s in read("large_m")["sections"] for row in s["results"] if "seconds" in row]
+    lines = ["", "| rows | landmarks | solver | seconds | test error | of the rate of products |",
+             "|---:|---:|---|---:|---:|---:|"]  # fmt: skip
+    for row in found:
+        share = row.get("share_of_gemm", "")
+        share = max(share.values()) if isinstance(share, dict) else share
+        name = (
+            f"{row['what']}, {str(row['dtype']).split('.')[-1]}" if "dtype" in row else row["what"]
+        )
+        lines.append(
+            f"| {row['n']:,} | {row.get('m', 'all')} | {name} | {row['seconds']:.1f} | "
+            f"{row.get('test_mse', float('nan')):.3f} | {f'{share:.0%}' if share else ''} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def draw() -> None:
@@ -278,6 +299,43 @@ each.
 
 {CLUSTER}
 
+## Many landmarks, or none
+
+From a few thousand landmarks on, n m^2 need not be paid. `KernelRidge(solver=...)` has two ways;
+`solver_report_` says which was taken, and by which costs:
+
+- **"direct"** sums the moments in one pass and factorises them, $n m (2 d + v + m + 2 q) + 2 c\\,
+  m^3$ operations;
+- **"cg"** solves by preconditioned conjugate gradients, for all outputs at once. Each step is a
+  product with the kernel values of all rows, $3 n m (2 d + 1.5 v + 4 q) + \\text{setup} +
+  \\text{steps} \\cdot n m (k + 4 q)$ operations. It works in single precision, and checks the
+  residual in double: what it reports is true.
+
+In round numbers, v is what a kernel value costs beside its product, in operations of a float32 product (130 on
+a core, 400 on a card), k what one costs that was kept (50 and 100; 2 d + v where memory does not
+allow it), and c is 2 on a CPU, where double precision takes twice as long, and 1 on a card. The
+preconditioner is the one that makes the whole cheapest:
+
+| preconditioner | setup | steps to 1e-3 |
+|---|---|---:|
+| the direct system of 4 m or 2 m sampled rows | (4 + 1/3) c m^3 or (2 + 1/3) c m^3 | 12 or 20 |
+| two factors of the landmarks, as Falkon has | c m^3 | 30 |
+| one factor of the landmarks, single precision | m^3 / 3 | 35 |
+| a second sketch, where m x m numbers have no room | 2 m r^2 | 60 |
+
+`solver="auto"` takes "cg" where it promises to be 1.5 times cheaper; "direct" is used below 2,500
+landmarks in any case, and for a sequence of alphas, of which one pass serves all. Kernel values
+are kept in float32 as far as memory goes: a quarter of the machine's unless
+`memory_limits(coordinates_mb=...)` is set, on a card what is free. Without a sketch
+(`sketch=None`) the same holds of the n x n kernel matrix, in tiles on and below its diagonal, and
+the preconditioner is a sketch of 10 (on a card 15) sqrt(n) rows: n x n numbers are never formed.
+There "auto" takes "cg" from 8,000 rows on.
+
+A card works on the m^3 part too: kernel matrix, factors, moments and solution stay there. If it
+has too little memory, an error says so before the work begins.
+{LARGE}
+Coming from Falkon? See [the translation](falkon.md).
+
 ## Kernel machines
 
 A machine with another loss than the squared one is solved by Newton steps, of n m^2 operations
@@ -288,6 +346,7 @@ on the card, its certificate included. Besides coordinates it holds about 24 num
 and output there, and says so before it starts if they do not fit.
 
 {MACHINES}
+
 ## Choosing m
 
 m^2 is what costs. Try m = 500, 1,000, 2,000 on a hundred thousand rows and stop where the

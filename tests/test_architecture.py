@@ -72,6 +72,9 @@ FACTORISATIONS = {
     *("svds", "svdvals"),
 }
 
+# Float64 on the host, with care for rank; and large matrices in place, here or on a card.
+FACTORISERS = {"skout._numerics.linalg", "skout._numerics.factors"}
+
 # What can run code that a file or a user brings; a pickle may be written, to compare objects.
 RUNS_CODE = {
     *("pickle", "cloudpickle", "dill", "marshal", "shelve", "subprocess", "eval", "exec"),
@@ -261,10 +264,10 @@ def inverses(module: Module) -> list[str]:
 
 
 def stray_factorisations(module: Module) -> list[str]:
-    if module.name == "skout._numerics.linalg":
+    if module.name in FACTORISERS:
         return []
     return [
-        f"{module.name}:{line} uses {name}; only _numerics.linalg factorises"
+        f"{module.name}:{line} uses {name}; only _numerics.linalg and .factors factorise"
         for name, line in dotted_names(module)
         for *path, last in [name.split(".")]
         if ("linalg" in path and last in FACTORISATIONS) or "lapack" in (*path, last)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 import skout
 from skout import KernelBasis, KernelRidge, sisokr
@@ -465,10 +466,15 @@ def test_errors_name_the_device(problem):
 
 
 @pytest.mark.usefixtures("card")
-def test_exact_models_are_refused(problem):
-    X, Y, _ = problem
-    with pytest.raises(ValueError, match="device='cuda' needs a sketch"):
-        KernelRidge("gaussian", device="cuda").fit(X, Y)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_exact_models_on_a_card_are_those_of_the_host(problem, fit_intercept):
+    X, Y, w = problem
+    model = KernelRidge("gaussian", alpha=[1e-3, 1e-2], fit_intercept=fit_intercept, cv=3)
+    here = clone(model).set_params(random_state=0).fit(X, Y, sample_weight=w)
+    there = clone(model).set_params(random_state=0, device="cuda").fit(X, Y, sample_weight=w)
+    assert there.solver_report_["solver"] == "direct"
+    assert_allclose(there.cv_results_["mean_loss"], here.cv_results_["mean_loss"], rtol=1e-8)
+    assert_allclose(there.predict(X), here.predict(X), rtol=1e-7, atol=1e-9)
 
 
 class Broken(Memory):

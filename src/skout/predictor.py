@@ -240,14 +240,16 @@ class StructuredPredictor(DecodingPredictor):
         return decode(self.decoder_, F, candidates)
 
 
-def _regressor(kernel: Any, sketch: Any, loss: Any, checkpoint: Any, **params: Any) -> Any:
+def _regressor(
+    kernel: Any, sketch: Any, loss: Any, checkpoint: Any, solver: str, **params: Any
+) -> Any:
     """Return ridge regression, or for another loss the machine with the loss that it induces."""
     kernel, sketch = as_kernel(kernel), as_sketch(sketch)
     kind = resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)
     if kind is Squared:
-        return KernelRidge(kernel, sketch, checkpoint=checkpoint, **params)
-    if checkpoint is not None:
-        raise ValueError(f'checkpoint needs loss="squared". Got loss={loss!r}: leave it out.')
+        return KernelRidge(kernel, sketch, checkpoint=checkpoint, solver=solver, **params)
+    if name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
+        raise ValueError(f'{name} needs loss="squared". Got loss={loss!r}: leave it out.')
     return InducedMachine(kernel, sketch, loss=loss, **params)
 
 
@@ -271,6 +273,7 @@ def iokr(
     scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
+    solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -291,21 +294,18 @@ def iokr(
         "squared" is `KernelRidge`. Others are kernel-induced (5.15) and solved by
         `InducedMachine`: "huber" for instance bears wrong outputs.
     scoring : None, str or callable (Y, predictions) -> float, default None
-        What alpha is chosen by, see `StructuredPredictor`; None is the metric of the kind of
-        output: example F1 of label sets, Kendall's tau of rankings, and so on.
+        What alpha is chosen by, see `StructuredPredictor`.
     cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence.
     fit_intercept : bool, default False
-        Add an unpenalised constant: f then shrinks to the mean of the outputs, not to zero.
+        Add a constant: f then shrinks to the mean of the outputs, not to zero.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
         Seed of the inputs; that of the outputs is drawn from it.
     n_jobs : int, optional
-        Threads of both sides and, unless it is an object, of the decoder.
+        Threads of all parts but a decoder that is an object.
     device : str, optional
-        "cuda" fits, embeds and searches on a card; both sides then need a sketch. None is where
-        the data are.
-    verbose, checkpoint
+        "cuda" fits, embeds and searches on a card. None is where the data are.
+    solver, verbose, checkpoint
         See `KernelRidge`.
 
     Returns
@@ -328,6 +328,7 @@ def iokr(
         input_sketch,
         loss,
         checkpoint,
+        solver,
         alpha=alpha,
         cv=cv,
         fit_intercept=fit_intercept,
@@ -352,6 +353,7 @@ def sisokr(
     scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
+    solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -369,9 +371,9 @@ def sisokr(
     input_kernel, output_kernel : kernel, str or callable
     input_sketch, output_sketch : sketch, str or None
     alpha : float or sequence of floats, default (1e-5, 1e-4, 1e-3, 1e-2)
-        Of a sequence the best in cross-validation, by `scoring`. One number is quicker: 1e-3 suits
-        a few noisy columns, 1e-5 the many columns of text.
-    loss, scoring, cv, fit_intercept, decoder, random_state, n_jobs, verbose, device, checkpoint
+        One number is quicker: 1e-3 suits a few noisy columns, 1e-5 the many columns of text.
+    loss, scoring, cv, fit_intercept, solver, decoder, random_state, n_jobs, verbose, device,
+    checkpoint
         As in `iokr`.
 
     Returns
@@ -397,6 +399,7 @@ def sisokr(
         scoring=scoring,
         cv=cv,
         fit_intercept=fit_intercept,
+        solver=solver,
         decoder=decoder,
         random_state=random_state,
         n_jobs=n_jobs,

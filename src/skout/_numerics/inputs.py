@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-__all__ = ["check_memory", "check_squares", "named", "numbers_in"]
+__all__ = ["check_memory", "check_squares", "named", "numbers_in", "total_memory"]
 
 # Words that a message may have for what the caller calls by another name.
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
@@ -147,6 +147,11 @@ def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int 
             f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
             f"or container has {there / 2**30:,.0f} GiB in all. {advice}"
         )
+
+
+def total_memory() -> int:
+    """Return the bytes of memory of this machine or container, 0 where nothing says."""
+    return _total_memory()
 
 
 def _total_memory() -> int:

@@ -1,4 +1,4 @@
-"""The only module that factorises matrices. Everything here is float64."""
+"""The module that factorises matrices, in float64; `factors` does so in place, or on a card."""
 
 from __future__ import annotations
 

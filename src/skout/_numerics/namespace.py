@@ -33,6 +33,7 @@ __all__ = [
     "sqrt",
     "tall_product",
     "tensor",
+    "times",
     "torch_dtype",
     "unpack_bits",
     "zeros",
@@ -214,3 +215,8 @@ def tensor(array: Any, device: Any) -> Any:
         return array.to(device)
     array = array.toarray() if sparse.issparse(array) else np.ascontiguousarray(array)
     return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
+
+
+def times(A: Any, B: Any) -> Any:
+    """Return A B; for one column by a product with a vector, which is faster."""
+    return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,15 +29,16 @@ from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpa
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Residual, project
+from .landmarks import distinct, keep, late_components, merge_copies, pivot_noise
 from .passes import BlockMoments, KnownRows, Sample
 from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]
 
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
-_COPIES = 8.0
 # Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
 _DRAWS = 8
+# What a basis that was fitted lazily finds when it is asked for.
+_LAZY = ("components_", "rank_", "_n_features_out")
 # If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
 _MOST_DISTINCT = 0.8
 
@@ -92,6 +94,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+    _padded = False  # whether the components are no triangle, but zero where landmarks depend
 
     def __init__(
         self,
@@ -193,11 +196,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         weights: Any = None,
         *,
         remember: bool = False,
+        lazily: Callable[[int], bool] | None = None,
         also: Reduction | None = None,
     ) -> Any:
         """Fit on encoded rows; their weights count where the kernel's width is found.
 
-        With `remember`, the features of rows that are landmarks are kept for `_moments`. Returns
+        With `remember`, the features of rows that are landmarks are kept for `_moments`. Where
+        `lazily` says so of m, the components are only found when somebody asks for them. Returns
         the result of the reduction `also`, which the same pass makes.
         """
         if len(rows) == 0:
@@ -209,37 +214,63 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         for _ in range(_DRAWS):
             found = self._survey(kernel, rows, rng, weights, also)
             self.kernel_, landmarks, W, place = found[:4]
-            matrix = KernelMatrix(self.kernel_, landmarks, self.n_jobs)
-            gram, features, rounding = matrix.sketched(W)
-            if W is None or gram.any():
+            later = lazily is not None and lazily(n_rows(landmarks if W is None else W))
+            if later:
+                landmarks = distinct(landmarks) if W is None else landmarks
+                break
+            sketched = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
+            if W is None or sketched[0].any():
                 break
         answer = answer if also is None else found[4]
-        self._spectrum: np.ndarray | None = None
+        self._single = rows.precision == np.float32
+        # rows of K~ stand for this many rows of the data, see accuracy_plan
+        self._n_effective = n_rows(landmarks) if W is None else len(rows)
         self._known: KnownRows | None = None
-        # smaller pivots cannot be told from the rounding of float32 kernel values
-        single = rows.precision == np.float32
-        noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
-        noise = max(noise, _COPIES * rounding)
+        self._spectrum: np.ndarray | None = None
+        self.landmarks_, self.weights_ = landmarks, W
+        if not later:
+            place = place if remember and rows.has_shortcuts else None
+            self._factorise(*sketched, place)
+        # now: scikit-learn wants that `transform` adds no attribute
+        self._features = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+        return answer
+
+    def _factorise(
+        self, gram: np.ndarray, features: Any, rounding: float, place: np.ndarray | None
+    ) -> None:
+        """Find the components and keep the landmarks that they need; remember the rows `place`."""
+        noise = pivot_noise(gram, rounding, self._single)
         if self.whiten == "eigh":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
             self.components_ = C[: self.rank]
             self._spectrum = spectrum[: self.rank]
         else:
             L, kept = pivoted_cholesky(gram, noise)
-            landmarks, W = _keep(landmarks, W, kept)
+            self.landmarks_, self.weights_ = keep(self.landmarks_, self.weights_, kept)
             self.components_ = triangular_inverse(L)
-            if remember and features is not None and not single and rows.has_shortcuts:
-                order = kept if W is None else kept[:0]  # without W, rows of L belong to landmarks
+            if place is not None and features is not None and not self._single:
+                # without W, rows of L belong to landmarks
+                order = kept if self.weights_ is None else kept[:0]
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
                 self._known = KnownRows(place, features, number, L, kept, gram)
-        self.landmarks_, self.weights_ = landmarks, W
         self.rank_ = self._n_features_out = len(self.components_)
-        # rows of K~ stand for this many rows of the data, see accuracy_plan
-        self._n_effective = self.rank_ if W is None else len(rows)
-        # now: scikit-learn wants that `transform` adds no attribute
-        self._features = LandmarkFeatures(self.kernel_, landmarks, W)
-        return answer
+        if self.weights_ is None:
+            self._n_effective = self.rank_
+
+    def __getattr__(self, name: str) -> Any:
+        """Find the components where nobody needed them yet; the landmarks stay as they are."""
+        if name not in _LAZY or "landmarks_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.components_, self._padded = late_components(*self._sketched(), self._single)
+        self.rank_ = self._n_features_out = len(self.components_)
+        return self.__dict__[name]
+
+    def _sketched(self) -> tuple[np.ndarray, float]:
+        """Return K~, and the rounding of its values."""
+        matrix = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs)
+        gram, _, rounding = matrix.sketched(self.weights_)
+        return gram, rounding
 
     def _survey(
         self,
@@ -273,7 +304,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             landmarks = survey.take(draw.indices)
             survey.run()
             found = landmarks()
-        found, W, number = _merge_copies(found, draw.weights)
+        found, W, number = merge_copies(found, draw.weights)
         place = np.full(len(rows), -1)
         place[draw.indices] = number
         return resolved(), found, W, place, answer()
@@ -294,6 +325,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         check_is_fitted(self)
         if self._spectrum is not None:
             return self._spectrum
+        if self._padded:
+            return symmetric_eigenvalues(self._sketched()[0])[: self.rank_]
         L = triangular_inverse(self.components_)
         return symmetric_eigenvalues(L @ L.T)
 
@@ -356,7 +389,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         B : ndarray of shape (m, d)
         """
-        if self._spectrum is not None:
+        if self._spectrum is not None or self._padded:
             return self.components_.T @ coef
         return triangular_product(self.components_, coef, transposed=True)
 
@@ -364,6 +397,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Return coef with z(x) . coef = phi(x) . B, of which `_on_features` is the inverse."""
         if self._spectrum is not None:
             return self._spectrum[:, None] * (self.components_ @ B)
+        if self._padded:
+            return self.components_ @ (self._sketched()[0] @ B)
         return triangular_product(triangular_inverse(self.components_), B, transposed=True)
 
     def __sklearn_tags__(self) -> Any:
@@ -465,30 +500,3 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _mean_features(self) -> np.ndarray:
         """Return the mean of phi over the landmarks, if K~ is their kernel matrix."""
         return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
-
-
-def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
-    """Add up the columns of W that stand for equal landmarks, of which one is kept.
-
-    Returns landmarks, W and the number that each landmark has now.
-    """
-    everything = np.arange(n_rows(landmarks))
-    if weights is None or not sparse.issparse(weights):
-        return landmarks, weights, everything
-    first, inverse = unique(landmarks)
-    if len(first) == len(everything):
-        return landmarks, weights, everything
-    ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
-    copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
-    return take(landmarks, first), (weights @ copies).tocsr(), inverse
-
-
-def _keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:
-    """Keep some rows of R = W S, and only the landmarks that they touch."""
-    if weights is None:
-        return take(landmarks, rows), None
-    weights = weights[rows]
-    if not sparse.issparse(weights):
-        return landmarks, weights
-    used = np.unique(weights.indices)
-    return take(landmarks, used), weights[:, used].tocsr()

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._numerics.linalg import off_diagonal, partial_whitening, top_centred, top_eigenvalue
 
-__all__ = ["Plan", "Whitening", "accuracy_plan"]
+__all__ = ["Plan", "Whitening", "accuracy_plan", "allowed_square"]
 
 # Below this rank all features are whitened in each row; else the first so many may be.
 _SMALL_RANK = 256
@@ -54,9 +54,7 @@ def accuracy_plan(
     choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
     mu = C[-1, -1] ** -2.0  # the last pivot, squared
 
-    def largest_square(kind: Any, share: float, loss: float) -> float:
-        allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
-        return allowed / (float(np.finfo(kind).eps) * share)
+    largest_square = functools.partial(allowed_square, mu, shift)
 
     # float32 products err at random and average out; sums over blocks are float64 in any case
     kinds: list[tuple[Any, float]] = [(np.float64, largest_square(np.float64, 1.0, _DOUBLE_LOSS))]
@@ -69,6 +67,15 @@ def accuracy_plan(
             if squared(size, centre) <= limit:
                 return Plan(size, centre, np.dtype(kind))
     return Plan(p, False, np.dtype(np.float64))
+
+
+def allowed_square(mu: float, shift: float, kind: Any, share: float, loss: float) -> float:
+    """Return what lambda^2 may be for an estimated loss, see `accuracy_plan`.
+
+    `share` is that of the rounding of `kind` which does not average out.
+    """
+    allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
+    return allowed / (float(np.finfo(kind).eps) * share)
 
 
 def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:

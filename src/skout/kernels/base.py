@@ -99,7 +99,7 @@ class Kernel(ABC, PartsByName):
     #: Rows are numeric vectors (dense or CSR), checked as scikit-learn checks X; those of a
     #: `VectorKernel` are.
     takes_vectors: bool = False
-    #: The formula takes tensors, see `skout.kernels.namespace`; a kernel that does not say is tried.
+    #: The formula takes tensors, see `skout.kernels.namespace`. If it does not say, it is tried.
     runs_on_device: bool = False
     #: k(a x + b y, z) = a k(x, z) + b k(y, z): landmarks can be mixed instead of kernel values.
     is_linear: bool = False

@@ -108,6 +108,19 @@ class Checkpoint(Progress):
         self._write(done=np.array(done), facts=np.array(json.dumps(self.facts)), **arrays)
         self._written = time.monotonic()
 
+    def keep(self, **arrays: Any) -> None:
+        """Write the state of an iterative solver, if the last file is old enough."""
+        if time.monotonic() - self._written < _EVERY:
+            return
+        facts = {"done": np.array(0), "facts": np.array(json.dumps(self.facts))}
+        self._write(**facts, **{name: np.asarray(array) for name, array in arrays.items()})
+        self._written = time.monotonic()
+
+    def kept(self) -> dict[str, np.ndarray] | None:
+        """Return what an earlier fit of the same data left by `keep`."""
+        stored, self._stored = self._stored, None
+        return stored
+
     def remove(self) -> None:
         """Delete the file: the fit is done. A link to it stays."""
         self.path.resolve().unlink(missing_ok=True)

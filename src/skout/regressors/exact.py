@@ -2,24 +2,127 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import take, unique
+from .._numerics.arrays import astype, n_rows, take, unique
 from .._numerics.linalg import check_definite, pivoted_cholesky, triangular_inverse
-from ..basis.features import KernelMatrix
+from .._numerics.validation import check_rng
+from ..basis.features import KernelMatrix, LandmarkFeatures, project
 from ..basis.passes import Sample
-from ..kernels import Kernel
+from ..rows import Memory
 from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
+from ..solvers.cost import cheaper, exact_costs
 from ..solvers.moments import Moments
+from .exact_cg import exact_by_cg, exact_on_card
 from .folds import Folds
+from .iterative import warn_unless_converged
+from .learning import learnt_kernel
+from .memory import Room, room_for
+from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
 
-__all__ = ["Exact"]
+__all__ = ["fit_exact"]
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
+
+
+def fit_exact(
+    model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
+) -> Any:
+    """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
+    rows, device = sample.rows.here(), sample.rows.device
+    rng = check_rng(model.random_state)
+    model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
+    first, number = unique(rows)
+    model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
+    d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
+    costs = exact_costs(len(first), d, q, device is not None)
+    model.solver_report_ = {"solver": "direct", "costs": costs}
+    solver = cheaper(costs, len(first), exact=True) if model.solver == "auto" else model.solver
+    room = room_for(sample.rows, 0)
+    if solver == "direct" and device is not None:
+        room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
+    if solver == "cg" or device is not None:
+        fit = partial(_fitted, model, sample, number, room, solver)
+        if splits:
+            path = partial(_fold_path, model, sample, alphas, fit)
+            chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
+            model.alpha_, model.cv_results_ = chosen
+        _fit_without_matrix(model, fit, len(number))
+        return model
+    K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
+    exact = Exact(K, number, sample, model.fit_intercept)
+    if splits:
+        folds, Z = exact.folds(splits, rng, model.verbose)
+        held = [] if judge is None else [Z[number[some]] for some in judge.held]
+        model._choose(alphas, folds, judge, held)
+        model.cv_results_["exact"] = exact.has_exact_path
+    model._matrix, model.intercept_ = exact.solve(model.alpha_)
+    model._prepare()
+    return model
+
+
+def _fitted(
+    model: Any,
+    sample: Sample,
+    number: np.ndarray,
+    room: Room,
+    solver: str,
+    some: np.ndarray,
+    alphas: list[float],
+    each: Any = None,
+) -> Any:
+    """Fit on some rows, without a kernel matrix on the host; return who has weight, and the fit."""
+    used, total, means = _pooled(number, sample, some)
+    rows = take(model.landmarks_, used)
+    data = model.kernel_, rows, means, total, alphas, model.fit_intercept
+    if solver == "direct":
+        return used, exact_on_card(*data, room, each)
+    settings = {"tol": model.tol, "max_iter": model.max_iter, "n_jobs": model.n_jobs}
+    return used, exact_by_cg(*data, room, each=each, **settings)
+
+
+def _fit_without_matrix(model: Any, fit: Any, n: int) -> None:
+    """Fit on all rows with the alpha that is chosen."""
+    used, (coef, intercept, report) = fit(np.arange(n), [model.alpha_])
+    model._matrix = np.zeros((n_rows(model.landmarks_), coef.shape[1]))
+    model._matrix[used], model.intercept_ = coef, intercept
+    model.solver_report_ |= report
+    warn_unless_converged(model.solver_report_, model.max_iter)
+    model._prepare()
+
+
+def _fold_path(
+    model: Any, sample: Sample, alphas: list[float], fit: Any, train: np.ndarray, held: np.ndarray
+) -> np.ndarray:
+    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
+    order = np.argsort(alphas)[::-1]  # each starts from the one before
+    path: list[Any] = []
+    used, _ = fit(train, [alphas[i] for i in order], lambda *one: path.append(one))
+    features = LandmarkFeatures(model.kernel_, astype(take(model.landmarks_, used), np.float64))
+    coef = np.hstack([c for c, _ in path])
+    rows = Memory(sample.rows.take(held))
+    fitted = project(features, rows, coef, n_jobs=model.n_jobs, dtype=np.float64)
+    F = np.stack([F + b for F, (_, b) in zip(np.hsplit(fitted, len(path)), path, strict=True)])
+    return F[np.argsort(order)]
+
+
+def _pooled(
+    number: np.ndarray, sample: Sample, some: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct rows that have weight, their weights and the means of their targets."""
+    w = np.ones(len(number)) if sample.weights is None else sample.weights
+    total = np.bincount(number[some], w[some], minlength=int(number.max()) + 1)
+    used = np.flatnonzero(total)
+    sums = sparse.csr_matrix((w[some], (number[some], some)), shape=(len(total), len(w)))
+    means = sums[used] @ sample.targets.here()
+    return used, total[used], means / total[used, None]
 
 
 class Exact:
@@ -27,31 +130,25 @@ class Exact:
 
     Parameters
     ----------
-    kernel : Kernel
-        With its parameters resolved.
+    K : ndarray of shape (m, m)
+        The kernel matrix of the distinct rows.
+    number : ndarray of int, shape (n,)
+        The distinct row that each row is.
     sample : Sample
         In memory.
     fit_intercept : bool
-    n_jobs : int, optional
 
     Attributes
     ----------
-    landmarks : rows
-        The distinct ones.
-    number : ndarray of int, shape (n,)
-        The distinct row that each row is.
     has_exact_path : bool
         Whether `folds` are of this kernel, and not of a stand-in.
     """
 
     def __init__(
-        self, kernel: Kernel, sample: Sample, fit_intercept: bool, n_jobs: int | None = None
+        self, K: np.ndarray, number: np.ndarray, sample: Sample, fit_intercept: bool
     ) -> None:
-        rows = sample.rows.here()
-        first, self.number = unique(rows)
-        self.landmarks = take(rows, first)
+        self.K, self.number = K, number
         self.sample, self.fit_intercept = sample, fit_intercept
-        self.K = KernelMatrix(kernel, self.landmarks, n_jobs).full()
         self.has_exact_path = len(self.K) <= _STAND_IN
         check_definite(self.K)
 
@@ -63,21 +160,14 @@ class Exact:
         coef : ndarray of shape (m, d)
         intercept : ndarray of shape (d,)
         """
-        K, n = self.K, len(self.number)
-        w = np.ones(n) if self.sample.weights is None else self.sample.weights
-        total = np.bincount(self.number, w, minlength=len(K))
-        used = np.flatnonzero(total)
-        sums = sparse.csr_matrix((w, (self.number, np.arange(n))), shape=(len(K), n))
-        means = sums[used] @ self.sample.targets.here()
-        means /= total[used, None]
+        K = self.K
+        used, total, means = _pooled(self.number, self.sample, np.arange(len(self.number)))
         if len(used) < len(K):
             K = K[np.ix_(used, used)]
-        solution, intercept = dual_ridge(
-            K, means, total[used], alpha, self.fit_intercept, overwrite=True
-        )
-        if len(used) == len(total):
+        solution, intercept = dual_ridge(K, means, total, alpha, self.fit_intercept, overwrite=True)
+        if len(used) == len(self.K):
             return solution, intercept
-        coef = np.zeros((len(total), means.shape[1]))
+        coef = np.zeros((len(self.K), means.shape[1]))
         coef[used] = solution
         return coef, intercept
 

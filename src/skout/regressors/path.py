@@ -21,11 +21,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from tqdm.auto import tqdm
 
 from .._numerics.arrays import take
 from .._numerics.validation import check_alphas, check_rng
+from ..basis.passes import Sample
 from ..rows import source, to_host
-from .splits import Splits, splits_of
+from .splits import Splits, least_loss, splits_of
 
 __all__ = [
     "Chooses",
@@ -275,6 +277,49 @@ def _from_default(alpha: float) -> tuple[float, float]:
     """Return how far an alpha is from the default, the larger of two first."""
     steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
     return round(float(steps), 9), -alpha
+
+
+def chosen_by_paths(
+    alphas: list[float],
+    splits: Splits,
+    sample: Sample,
+    judge: Judge | None,
+    path: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    verbose: bool = False,
+) -> tuple[float, dict[str, Any]]:
+    """Choose alpha by fits of their own for each split, where there are no moments.
+
+    Parameters
+    ----------
+    alphas : list of floats
+    splits : list of (train, test)
+    sample : Sample
+    judge : Judge, optional
+        Else the mean squared error decides.
+    path : callable
+        (training rows, held-out rows) -> predictions of each alpha, shape (n_alphas, h, d).
+    verbose : bool, default False
+
+    Returns
+    -------
+    alpha : float
+    results : dict
+        As `least_loss` and `greatest_score` return them.
+    """
+    everything = np.arange(len(sample.rows))
+    table: list[Any] = []
+    for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
+        held = np.sort(everything[test]) if judge is None else judge.held[k]
+        F = path(np.sort(everything[train]), held)
+        if judge is not None:
+            table.append(judge.score(k, F))
+            continue
+        truth = np.asarray(sample.targets.take(held), dtype=np.float64)
+        w = None if sample.weights is None else sample.weights[held]
+        table.append([np.average(((truth - one) ** 2).mean(axis=1), weights=w) for one in F])
+    if judge is None:
+        return least_loss(alphas, np.array(table))
+    return greatest_score(alphas, table, judge)
 
 
 def fold_predictions(

@@ -42,11 +42,12 @@ from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .base import Finished, first_column
 from .checkpoint import Bar, digest, open_checkpoint
-from .exact import Exact
+from .choice import Choice, check_has_moments, check_solver, fit_without_moments
+from .exact import fit_exact
 from .folds import Folds, looked_at, on_features
 from .learning import learnt_kernel
 from .path import Chooses, Judge
-from .splits import TRAIN, Splits, groups_of_splits, interleaved_groups
+from .splits import TRAIN, groups_of_splits, interleaved_groups
 
 __all__ = ["KernelRidge"]
 
@@ -84,6 +85,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
         Add an unpenalised constant to each output.
+    solver : "auto", "direct" or "cg", default "auto"
+        "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
+        pass for each step of preconditioned conjugate gradients, n m operations, and says in
+        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale.
+    tol : float, default 1e-3
+        Relative residual at which "cg" stops.
+    max_iter : int, default 200
+        Most steps of "cg"; a ConvergenceWarning says when they were too few.
     random_state : None, int or Generator
         Seed of the sketch and of the folds.
     n_jobs : int, optional
@@ -118,6 +127,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         sequence; the loss is here the mean squared error over rows and outputs. "exact" says, of
         a model without a sketch, whether its path was: with more than 1,500 distinct rows alpha
         is chosen on the span of 1,500 of them, which takes 1,500 n more numbers.
+    solver_report_ : dict
+        "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
+        "relative_residual", "objective", what the objective may still gain ("objective_gap", an
+        estimate, and "objective_bound"), "preconditioner" and "memory_bytes".
     n_features_in_ : int
 
     Examples
@@ -151,6 +164,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         alpha: Any = 1e-3,
         cv: Any = 5,
         fit_intercept: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 200,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -162,6 +178,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         self.alpha = alpha
         self.cv = cv
         self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -231,7 +250,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         """Fit on all rows, with the best alpha if there are several."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        self._check_landmarks(landmarks)
+        check_solver(self, X, landmarks)
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
@@ -246,17 +265,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
         splits = own if judge is None else judge.splits
         if self.sketch is None:
-            return self._fit_exact(sample, splits, alphas, judge)
+            return fit_exact(self, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
+            choice = Choice(self.solver, sample, splits)
             kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
-            self._fit_basis(kernel, *pool, remember=landmarks is None)
+            self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
             if checkpoint is not None:
                 landmark_keys = row_keys(self.landmarks_)
-                checkpoint.add_facts(landmarks=digest(self.basis_.components_, landmark_keys))
+                parts_of = () if choice.later else (self.basis_.components_,)
+                solver = "cg" if choice.cg else "direct"
+                checkpoint.add_facts(solver=solver, landmarks=digest(*parts_of, landmark_keys))
                 checkpoint.add_sample(sample)
+            if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
+                return self
             bar = Bar(self.verbose, checkpoint)
             moments = self.basis_._moments(sample, min(alphas), whiten=bool(splits), progress=bar)
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
@@ -273,13 +297,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if self._folds is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
         return self._solve_added(alphas)
-
-    def _check_landmarks(self, landmarks: Any) -> None:
-        if landmarks is not None and self.sketch is None:
-            raise ValueError(
-                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
-                "sketch=SubSample(1000)."
-            )
 
     def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
         """Return the rows that the sketch is drawn from, and their weights."""
@@ -311,6 +328,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
+        check_has_moments(self)
         self._add(X, y, sample_weight, landmarks)
         return self._solve_added(alphas)
 
@@ -329,7 +347,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             raise ValueError(
                 f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
-        groups, parts = self._interleaved(len(sample.rows))
+        n = len(sample.rows)
+        groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
         sample = self._prepared(sample, groups, len(parts))
         moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
@@ -340,7 +359,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     def _solve_added(self, alphas: list[float]) -> KernelRidge:
         """Solve on all rows that were given so far."""
         assert self._folds is not None
-        moments, parts = self._folds, self._interleaved(0)[1]
+        moments, parts = self._folds, interleaved_groups(self.cv, len(alphas), 0, 0)[1]
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()
             moments = [*moments, self._base]
@@ -400,7 +419,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in ("basis_", "coef_", "cv_results_", "_projection"):
+        for name in ("basis_", "coef_", "cv_results_", "_projection", "solver_report_"):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = None
         self._n_seen = 0
@@ -413,16 +432,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         targets = encoded_targets(y, rows)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        on_host = self.device in (None, "cpu") and rows.device is None
-        if self.sketch is None and not on_host:
-            raise ValueError(
-                f"device={self.device!r} needs a sketch, such as SubSample(1000): the exact model "
-                "is solved on the CPU. Leave out device=, and move tensors to the host."
-            )
         rows, targets = on_device(rows, self.device), columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
-            rows, targets = Memory(rows.here()), Memory(targets.here(), "y")
+            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
         return Sample(rows, targets, weights)
 
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
@@ -434,19 +447,20 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
-        self, kernel: Kernel, rows: Source, weights: Any = None, *, remember: bool = False
+        self,
+        kernel: Kernel,
+        rows: Source,
+        weights: Any = None,
+        *,
+        remember: bool = False,
+        lazily: Any = None,
     ) -> None:
         basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        basis._fit_rows(kernel, rows, check_rng(self.random_state), weights, remember=remember)
+        rng = check_rng(self.random_state)
+        basis._fit_rows(kernel, rows, rng, weights, remember=remember, lazily=lazily)
         self.basis_ = basis
         self.kernel_ = self.basis_.kernel_
         self.landmarks_ = self.basis_.landmarks_
-
-    def _interleaved(self, n: int) -> tuple[np.ndarray | None, list[np.ndarray]]:
-        """Return the groups of n more rows, and the parts that groups play, if alpha is chosen."""
-        if len(check_alphas(self.alpha)) == 1:
-            return None, []
-        return interleaved_groups(self.cv, self._n_seen, n)
 
     def _solve(
         self,
@@ -461,9 +475,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         total = folds.total
         check_total_weight(total.weight)
         self._choose(alphas, folds, judge, held)
-        self._matrix, self.intercept_ = on_features(
-            total, self.basis_, self.alpha_, self.fit_intercept
-        )
+        solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
+        self._matrix, self.intercept_ = solved
+        self.solver_report_ = {"solver": "direct"} | getattr(self, "solver_report_", {})
         if self._origin is not None:
             self.intercept_ += self._origin
         self._prepare()
@@ -481,21 +495,3 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             self.alpha_, results = folds.least_error(alphas, cv, self.n_jobs)
         if results is not None:
             self.cv_results_ = results
-
-    def _fit_exact(
-        self, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
-    ) -> KernelRidge:
-        """Solve on the distinct rows; equal rows add their weights and average their targets."""
-        rng = check_rng(self.random_state)
-        self.kernel_ = learnt_kernel(self, sample)
-        self.kernel_ = self.kernel_.resolve(sample.rows.here(), rng, sample.weights)
-        exact = Exact(self.kernel_, sample, self.fit_intercept, self.n_jobs)
-        self.landmarks_, self.alpha_ = exact.landmarks, alphas[0]
-        if splits:
-            folds, Z = exact.folds(splits, rng, self.verbose)
-            held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-            self._choose(alphas, folds, judge, held)
-            self.cv_results_["exact"] = exact.has_exact_path
-        self._matrix, self.intercept_ = exact.solve(self.alpha_)
-        self._prepare()
-        return self

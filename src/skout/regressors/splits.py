@@ -150,11 +150,16 @@ def _grouped(splits: Splits, n: int) -> tuple[np.ndarray, np.ndarray]:
     return groups, roles[first]
 
 
-def interleaved_groups(cv: Any, start: int, n: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def interleaved_groups(
+    cv: Any, n_alphas: int, start: int, n: int
+) -> tuple[np.ndarray | None, list[np.ndarray]]:
     """Deal n rows, the first of which is number `start`, into folds in turn.
 
-    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does.
+    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does,
+    and no parts where there is a single alpha.
     """
+    if n_alphas == 1:
+        return None, []
     k = check_number(cv, "cv, in partial_fit,", low=2, integer=True)
     return (start + np.arange(n)) % k, list(np.eye(k, dtype=np.int8) + 1)
 

@@ -17,7 +17,7 @@ from .encode import (
     rows_in_memory,
     source,
 )
-from .limits import block_rows, limits, memory_limits
+from .limits import Limits, block_rows, limits, memory_limits
 from .local import Local, Memory
 from .source import Progress, Reduction, RowMap, Source, Survey
 
@@ -26,6 +26,7 @@ __all__ = [
     "Dask",
     "Device",
     "Disk",
+    "Limits",
     "Local",
     "Memory",
     "Place",

@@ -130,6 +130,9 @@ class Device(Source):
             index = positions(index, self.base)
         return to_host(self.base[index])
 
+    def in_memory(self) -> Source:
+        return Device(Memory(self.here(), self.name), self.device)
+
     def all_for(self, part: Any) -> Any:
         takes_it = self.is_tensor and getattr(part, "takes_tensors", False)
         return self.base if takes_it else self.here()

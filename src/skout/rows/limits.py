@@ -54,7 +54,7 @@ def memory_limits(
     coordinates_mb : float, optional
         Megabytes of the coordinates of all rows, which solvers that pass over them many times
         hold; more than that is computed again in each pass. None is 2048 here, and on a card what
-        is free there.
+        is free there; conjugate gradients may then keep kernel values in a quarter of the memory.
     device_mb : float, default 2048
         Megabytes of the features of a block on a card; a pass takes about three times that.
 

@@ -85,6 +85,9 @@ class Local(Source):
         size = block_rows(n, 8 * work.width, work.most_rows(n))
         return list(row_slices(n, size * pieces))
 
+    def in_memory(self) -> Source:
+        return Memory(self.here(), self.name)
+
     def then(self, function: Callable[[Any], Any], like: Any = None) -> Local:
         return Encoded(self, function)
 

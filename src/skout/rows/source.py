@@ -227,6 +227,10 @@ class Source(ABC):
         """Return all rows, in memory."""
         return self.take(slice(0, len(self)))
 
+    def in_memory(self) -> Source:
+        """Return the rows held in the memory of the host; passes run where they ran."""
+        raise TypeError(f"{self.name} cannot be held in memory.")
+
     def all_for(self, part: Any) -> Any:
         """Return all rows here, but a tensor where it lies for a part with `takes_tensors`."""
         return self.here()

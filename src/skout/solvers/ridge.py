@@ -18,6 +18,9 @@ __all__ = [
     "ridge_predictions",
 ]
 
+# Rows that are centred at a time.
+_ROWS = 512
+
 
 def _normal_equations(
     moments: Moments, fit_intercept: bool
@@ -131,19 +134,28 @@ def dual_ridge(
     intercept : ndarray of shape (d,)
     """
     n, root = weights.sum(), np.sqrt(weights)
-    overwrite = overwrite and not fit_intercept  # whose last step needs K
+    sums = K @ weights if fit_intercept else weights  # for the intercept: K may be lost
     A, right = K if overwrite else K.copy(), root[:, None] * targets
     unequal = np.flatnonzero(root != 1.0)  # A = C K C
     A[unequal] *= root[unequal, None]
     A[:, unequal] *= root[unequal]
     if fit_intercept:
         unit = root / np.sqrt(n)  # P = I - unit unit'
-        A -= np.outer(unit, unit @ A)
-        A -= np.outer(A @ unit, unit)
+        _centre(A, unit)
         right -= np.outer(unit, unit @ right)
     solution = ridge_solve(A, right, n * alpha, overwrite=True)
     if not fit_intercept:
         return root[:, None] * solution, np.zeros(targets.shape[1])
     solution -= np.outer(unit, unit @ solution)  # zero but for rounding, which 1 / alpha blows up
     coef = root[:, None] * solution
-    return coef, weights @ (targets - K @ coef) / n
+    return coef, (weights @ targets - sums @ coef) / n
+
+
+def _centre(A: np.ndarray, unit: np.ndarray) -> None:
+    """Put P A P in the place of A, for P = I - unit unit', a few rows at a time."""
+    product = A @ unit
+    rest = product - (unit @ product) * unit
+    for start in range(0, len(A), _ROWS):
+        some = slice(start, start + _ROWS)
+        A[some] -= np.outer(unit[some], product)
+        A[some] -= np.outer(rest[some], unit)

@@ -1,0 +1,149 @@
+"""Which solver a kernel ridge fit takes, and fits that need no moments on the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._numerics.validation import check_choice, check_number
+from ..basis.features import Projection
+from ..basis.passes import Sample
+from ..rows import reads_once, to_host
+from ..solvers.cost import cheaper, sketched_costs
+from . import oncard
+from .iterative import LandmarkSystem, solved, warn_unless_converged
+from .memory import room_for
+from .path import Judge, chosen_by_paths
+from .splits import Splits
+
+__all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
+
+_SOLVERS = ("auto", "direct", "cg")
+
+
+def check_solver(model: Any, X: Any, landmarks: Any) -> None:
+    """Check the parameters of the solver, and that the rows can be read as often as it needs."""
+    if landmarks is not None and model.sketch is None:
+        raise ValueError(
+            "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+            "sketch=SubSample(1000)."
+        )
+    check_choice(model.solver, "solver", _SOLVERS)
+    check_number(model.tol, "tol", strict=True)
+    check_number(model.max_iter, "max_iter", low=1, integer=True)
+    if model.solver == "cg" and landmarks is not None and reads_once(X):
+        raise ValueError(
+            'solver="cg" passes over the rows many times, and these blocks can be read only once: '
+            'give a function that makes them anew, leave out landmarks, or use solver="direct".'
+        )
+
+
+def check_has_moments(model: Any) -> None:
+    """Raise where rows cannot be added to a model, since it was not solved by sums."""
+    fitted_without = hasattr(model, "basis_") and model._base is None and model._folds is None
+    if fitted_without or model.solver == "cg":
+        raise ValueError(
+            "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
+            f"make, nor a fit with {oncard.LEAST} landmarks or more on a card: give "
+            'solver="direct", and begin with partial_fit.'
+        )
+
+
+class Choice:
+    """The choice of a solver, once the number of landmarks is known.
+
+    Parameters
+    ----------
+    solver : "auto", "direct" or "cg"
+    sample : Sample
+    splits : list of (train, test)
+        On which alpha is chosen, if it is.
+    """
+
+    def __init__(self, solver: str, sample: Sample, splits: Splits) -> None:
+        self.wanted, self.splits = solver, splits
+        self.rows, self.q = sample.rows, sample.targets.shape[1]
+        self.cg = self.later = self.on_card = False
+        self.costs: dict[str, float] = {}
+
+    def __call__(self, m: int) -> bool:
+        """Choose, and return whether the components of the basis may wait."""
+        on_card = self.rows.device is not None
+        self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
+        self.cg = self.wanted == "cg"
+        if self.wanted == "auto" and not self.splits and self.rows.rereadable:
+            self.cg = cheaper(self.costs, m) == "cg"
+        # on a card the factors stay there, if there are enough of them to be worth it
+        self.on_card = on_card and m >= oncard.LEAST and not self.splits
+        self.later = self.cg or self.on_card
+        return self.later
+
+
+def fit_without_moments(
+    model: Any,
+    sample: Sample,
+    alphas: list[float],
+    choice: Choice,
+    judge: Judge | None,
+    checkpoint: Any,
+) -> bool:
+    """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
+    model.solver_report_ = {"solver": "direct", "costs": choice.costs}
+    if not choice.later:
+        return False
+    system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
+    model.alpha_ = alphas[0]
+    if choice.cg and choice.splits:
+        path = partial(_fold_path, model, sample, alphas)
+        model.alpha_, model.cv_results_ = chosen_by_paths(
+            alphas, choice.splits, sample, judge, path, model.verbose
+        )
+    if choice.cg:
+        settings = {"tol": model.tol, "max_iter": model.max_iter, "checkpoint": checkpoint}
+        found = solved(system, [model.alpha_], **settings)
+        warn_unless_converged(found[2], model.max_iter)
+    else:
+        answer = oncard.direct_on_card(system, alphas[0])
+        if answer is None:
+            _factorise_here(model)
+            return False
+        found = answer
+    model._matrix, model.intercept_, report = found
+    if model._origin is not None:
+        model.intercept_ += model._origin
+    model.solver_report_ = report | {"costs": choice.costs}
+    model._base = None
+    model._prepare()
+    if checkpoint is not None:
+        checkpoint.remove()
+    return True
+
+
+def _fold_path(
+    model: Any, sample: Sample, alphas: list[float], train: np.ndarray, held: np.ndarray
+) -> np.ndarray:
+    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
+    part = replace(sample.take(train), groups=None, n_groups=1)
+    system = LandmarkSystem(model.basis_, part, model.fit_intercept, model.n_jobs)
+    path: list[tuple[np.ndarray, np.ndarray]] = []
+    order = np.argsort(alphas)[::-1]  # each starts from the one before
+    settings: dict[str, Any] = {"tol": model.tol, "max_iter": model.max_iter}
+    solved(system, [alphas[i] for i in order], each=lambda *one: path.append(one), **settings)
+    coef = np.hstack([c for c, _ in path])
+    offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
+    projection = Projection(model.basis_._features, coef, offset, np.float64)
+    rows = sample.rows.subset(held)
+    fitted = to_host(rows.collect(projection, (coef.shape[1],), np.float64, model.n_jobs))
+    return np.stack(np.hsplit(fitted, len(path)))[np.argsort(order)]
+
+
+def _factorise_here(model: Any) -> None:
+    """Let the basis keep the landmarks that are independent."""
+    basis = model.basis_
+    gram, rounding = basis._sketched()
+    basis._factorise(gram, None, rounding, None)
+    basis.__dict__.pop("_features", None)
+    model.landmarks_ = basis.landmarks_

@@ -1,0 +1,236 @@
+"""Exact kernel ridge regression without its kernel matrix: conjugate gradients over tiles of K.
+
+With C = diag(sqrt w) and P the projection that centres weighted rows,
+
+    (P C K C P + n alpha I) u = P C T,      c = C u,
+
+is preconditioned by a sketch of the rows. Tiles of K are kept in single precision as far as memory
+allows, and computed again where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._numerics.arrays import astype, n_rows, row_slices, take
+from .._numerics.factors import add_gram
+from .._numerics.namespace import cast, is_tensor, times
+from .._numerics.threads import map_blocks
+from ..basis.features import LandmarkFeatures
+from ..basis.products import Store
+from ..solvers.cg import refined
+from ..solvers.cost import sketch_rank
+from ..solvers.preconditioners import Sketched, definite_factor
+from .memory import Room
+
+__all__ = ["exact_by_cg", "exact_on_card"]
+
+# Rows and columns of a tile of K, here and on a card.
+_TILE, _CARD_TILE = 1024, 16384
+_SEED = 0
+# What is added to a diagonal where rounding hides that a system is positive definite.
+_EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
+
+
+class _Tiles:
+    """V -> K V from the tiles on and below the diagonal of K, each of which is used twice."""
+
+    def __init__(self, kernel: Any, rows: Any, room: Room, n_jobs: int | None) -> None:
+        self.room, self.n_jobs, self.n = room, n_jobs, n_rows(rows)
+        self.parts = list(row_slices(self.n, _CARD_TILE if room.on_card else _TILE))
+        _check_runs_there(kernel, rows, room)
+        self.kernel, self.rows = kernel, rows
+        self.store = Store(0)
+        self._ready: dict[Any, Any] = {}
+
+    def _prepared(self, single: bool) -> tuple[list[Any], list[Any]]:
+        """Return the stripes of rows, and the features against each of them."""
+        if single not in self._ready:
+            dtype = np.float32 if single else np.float64
+            rows = [astype(take(self.rows, part), dtype) for part in self.parts]
+            rows = [self.room.moved(part, dtype) for part in rows]
+            self._ready[single] = rows, [LandmarkFeatures(self.kernel, part) for part in rows]
+        return self._ready[single]
+
+    def product(self, V: Any, *, single: bool) -> Any:
+        """Return K V in double precision."""
+        vectors = cast(V, np.float32) if single else V
+        out = 0.0 * V
+
+        def stripe(i: int) -> Any:
+            rows, features = self._prepared(single)
+            total = 0.0 * V[: self.parts[i].stop]
+            for j in range(i + 1):
+                K = self._tile(i, j, rows, features, single)
+                here, there = self.parts[i], self.parts[j]
+                total[here] += cast(times(K, vectors[there]), np.float64)
+                if i != j:
+                    total[there] += cast(times(K.T, vectors[here]), np.float64)
+            return total
+
+        self._prepared(single)
+        numbers = range(len(self.parts))
+        jobs = 1 if self.room.on_card else self.n_jobs
+        for part in map_blocks(stripe, numbers, n_jobs=jobs):
+            out[: len(part)] += part
+        return out
+
+    def _tile(self, i: int, j: int, rows: Any, features: Any, single: bool) -> Any:
+        key = i * len(self.parts) + j
+        kept = self.store.get(key) if single else None
+        if kept is not None:
+            return kept
+        K = features[j](rows[i])
+        if single:
+            K = cast(K, np.float32)
+            self.store.offer(key, K)
+        return K
+
+    def sketch(self, scale: Any, shift: float, size: int) -> Sketched:
+        """Return (C K C + shift I)^-1 for a sketch of K of some rows."""
+        chosen = np.sort(np.random.default_rng(_SEED).choice(self.n, size, replace=False))
+        landmarks = astype(take(self.rows, chosen), np.float64)
+        features = LandmarkFeatures(self.kernel, self.room.moved(landmarks, np.float64))
+        L = definite_factor(lambda: cast(features(features.landmarks), np.float64))
+        Z = self.room.empty((self.n, size), np.float32)
+        gram = 0.0 * L.L
+        for some in row_slices(self.n, max(256, 2**27 // size if self.room.on_card else 1024)):
+            rows = astype(take(self.rows, some), np.float64)
+            F = features(self.room.moved(rows, np.float64))
+            part = L.solve(cast(F, np.float64).T).T * scale[some]
+            add_gram(gram, part)
+            Z[some] = cast(part, np.float32)
+        total = float((scale[:, 0] ** 2).sum()) * float(self.kernel.diag(landmarks).mean())
+        trace = float(gram.diagonal().sum())
+        left = max(total - trace, 0.0) / self.n
+        return Sketched(Z, gram, shift + left + 1e-9 * total / self.n)
+
+
+def exact_by_cg(
+    kernel: Any,
+    rows: Any,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    alphas: list[float],
+    fit_intercept: bool,
+    room: Room,
+    *,
+    tol: float,
+    max_iter: int,
+    n_jobs: int | None = None,
+    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Fit distinct rows; the intercept, coefficients and report are those of the last alpha.
+
+    Each alpha starts from the solution of the one before it, and `each` is given every solution.
+    """
+    n = float(weights.sum())
+    C = room.moved(np.sqrt(weights)[:, None], np.float64)
+    T = room.moved(np.asarray(targets, dtype=np.float64), np.float64)
+    unit = C / np.sqrt(n)
+    tiles = _Tiles(kernel, rows, room, n_jobs)
+
+    def centred(V: Any) -> Any:
+        return V - unit * (unit.T @ V) if fit_intercept else V
+
+    start, total = None, 0
+    b = centred(C * T)
+    for alpha in alphas:
+        M = tiles.sketch(C, n * alpha, sketch_rank(tiles.n, room.on_card))
+        tiles.store.room = max(0, room.kept() - 4 * int(np.prod(M.Z.shape)))
+
+        def product(single: bool, shift: float = n * alpha) -> Callable[[Any], Any]:
+            def apply(V: Any) -> Any:
+                inner = tiles.product(C * centred(V), single=single)
+                return centred(C * inner) + shift * V
+
+            return apply
+
+        run = refined(
+            [product(True), product(False)], b, lambda r, M=M: centred(M(centred(r))),
+            tol=tol, max_iter=max_iter, start=start, plain=True,
+        )  # fmt: skip
+        start, total = run.x, total + run.steps
+        c = C * run.x
+        intercept = 0.0 * T[0]
+        if fit_intercept:
+            left = T - tiles.product(c, single=False)
+            intercept = (C * C * left).sum(0) / n
+        found = _here(c), _here(intercept)
+        if each is not None:
+            each(*found)
+    report = _report(run, b, n, alpha, tol) | {
+        "iterations": total,
+        "preconditioner": f"sketch of {M.Z.shape[1]} rows",
+        "kept_bytes": int(tiles.store.bytes),
+        "memory_bytes": int(tiles.store.bytes + 4 * np.prod(M.Z.shape)),
+    }
+    return *found, report
+
+
+def exact_on_card(
+    kernel: Any,
+    rows: Any,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    alphas: list[float],
+    fit_intercept: bool,
+    room: Room,
+    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Fit distinct rows by a factor of P C K C P + n alpha I, which lies on a card."""
+    n = float(weights.sum())
+    C, T = (room.moved(a, np.float64) for a in (np.sqrt(weights)[:, None], targets))
+    unit = C / np.sqrt(n)
+    _check_runs_there(kernel, rows, room)
+    there = room.moved(astype(rows, np.float64), np.float64)
+    features = LandmarkFeatures(kernel, there)
+
+    def system() -> Any:
+        A = cast(features(there), np.float64).mul_(C).mul_(C.T)
+        if fit_intercept:
+            A -= unit * (unit.T @ A)
+            A -= (A @ unit) * unit.T
+        return A
+
+    b = C * T - unit * (unit.T @ (C * T)) if fit_intercept else C * T
+    for alpha in alphas:
+        factor = definite_factor(system, n * alpha, _EXACT_LIFTS)
+        c = C * factor.solve_transposed(factor.solve(b))
+        intercept = 0.0 * T[0]
+        if fit_intercept:
+            c = c - C * unit * (unit.T @ (c / C))
+            intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
+        found = _here(c), _here(intercept)
+        if each is not None:
+            each(*found)
+    return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
+
+
+def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:
+    """Return what is known about u with residual r: the duality gap is |r|^2 / 2n.
+
+    J = |r + n alpha u|^2 / 2n + alpha/2 u'(b - r - n alpha u).
+    """
+    u, r = run.x, run.r
+    rest = r + n * alpha * u
+    objective = float((rest * rest).sum()) / (2 * n) + 0.5 * alpha * float((u * (b - rest)).sum())
+    bound = float((r * r).sum()) / (2 * n)
+    return {
+        "solver": "cg", "converged": bool(run.residual <= tol),
+        "relative_residual": float(run.residual), "tolerance": tol, "exact_passes": run.checks,
+        "objective": objective, "objective_gap": bound, "objective_bound": bound,
+    }  # fmt: skip
+
+
+def _check_runs_there(kernel: Any, rows: Any, room: Room) -> None:
+    """Raise where a kernel does not run on the card."""
+    if room.on_card:
+        LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(room.device, np.float64)
+
+
+def _here(array: Any) -> np.ndarray:
+    return array.cpu().numpy() if is_tensor(array) else array

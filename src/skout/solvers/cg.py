@@ -1,0 +1,201 @@
+"""Preconditioned conjugate gradients for many right sides at once, in mixed precision.
+
+Arrays may be NumPy's or tensors: the same lines run on the host and on a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._numerics.namespace import namespace
+
+__all__ = ["Run", "State", "conjugate_gradients", "refined"]
+
+Product = Callable[[Any], Any]
+# A round in low precision ends when it has gained so much: its own rounding allows little more.
+_GAIN = 1e-2
+# It also ends after so many steps in which the residual did not fall to this share.
+_PATIENCE, _PROGRESS = 20, 0.9
+# A round that gains less than this hands over to the next precision.
+_LEAST_GAIN = 0.5
+
+
+@dataclass
+class State:
+    """Where conjugate gradients are: A x = b - r for each column.
+
+    Attributes
+    ----------
+    x, r, p : arrays of shape (m, q)
+        Solution so far, residual and direction.
+    squared : array of shape (q,)
+        r'M^-1 r, the squared norm of the residual as the preconditioner M measures it.
+    steps : int
+    """
+
+    x: Any
+    r: Any
+    p: Any
+    squared: Any
+    steps: int = 0
+
+
+def conjugate_gradients(apply: Product, precondition: Product, state: State) -> Iterator[State]:
+    """Yield the state after each step: columns have numbers of their own, and share the products.
+
+    p <- z + (r'z / previous) p,  x <- x + (r'z / p'Ap) p,  r <- r - (r'z / p'Ap) A p,  z = M^-1 r
+    """
+    xp = namespace(state.r)
+    tiny = float(np.finfo(np.float64).tiny)
+    while True:
+        Ap = apply(state.p)
+        curvature = (state.p * Ap).sum(0)
+        # a column that is solved, or whose direction is lost in rounding, stays as it is
+        moves = (curvature > tiny) & (state.squared > tiny)
+        step = xp.where(moves, state.squared / xp.where(moves, curvature, 1.0), 0.0)
+        x, r = state.x + step * state.p, state.r - step * Ap
+        z = precondition(r)
+        squared = (r * z).sum(0)
+        ratio = xp.where(moves, squared / xp.where(moves, state.squared, 1.0), 0.0)
+        state = State(x, r, z + ratio * state.p, squared, state.steps + 1)
+        yield state
+
+
+@dataclass
+class Run:
+    """What a solve came to.
+
+    Attributes
+    ----------
+    x, r : arrays of shape (m, q)
+        Solution, and residual b - A x by the exact product.
+    residual : float
+        |r| / |b| of the worst column, in the norm of `refined`.
+    steps : int
+        Products in low precision.
+    checks : int
+        Exact products.
+    precision : int
+        Which of the products the next round uses: 0 is the cheapest.
+    stuck : bool
+        Whether rounding lets even the exact product gain no more.
+    """
+
+    x: Any
+    r: Any
+    residual: float
+    steps: int = 0
+    checks: int = 0
+    precision: int = 0
+    stuck: bool = False
+
+
+def refined(
+    products: list[Product],
+    b: Any,
+    precondition: Product,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Any = None,
+    told: Callable[[Run, State], None] | None = None,
+    resumed: tuple[Run, State] | None = None,
+    plain: bool = False,
+) -> Run:
+    """Solve A x = b to a relative residual, with cheap products and a few exact ones.
+
+    Each round solves A d = r by `conjugate_gradients` with a cheap product, then x <- x + d and the
+    residual is computed anew by the exact product, the last of `products`: what is reported is true
+    of A itself. Where a round gains too little, the next product takes over.
+
+    Parameters
+    ----------
+    products : list of callables v -> A v
+        The cheapest first, the exact one last.
+    b : array of shape (m, q)
+    precondition : callable r -> M^-1 r
+        Symmetric and positive.
+    tol : float
+        Relative residual to reach, in every column.
+    max_iter : int
+        Most steps.
+    start : array of shape (m, q), optional
+        Where to begin, for instance the solution of a similar system; default zero.
+    told : callable, optional
+        Is given the run and the state after each step, to store them.
+    resumed : (Run, State), optional
+        What `told` was given, to go on from there.
+    plain : bool, default False
+        Measure residuals by their Euclidean norm, not by r'M^-1 r.
+    """
+    scale = _norms(b, b if plain else precondition(b))
+
+    def measure(r: Any) -> float:
+        return _worst(_norms(r, r if plain else precondition(r)), scale)
+
+    run, state = (_begun(products[-1], b, start), None) if resumed is None else resumed
+    if resumed is None:
+        run.residual = measure(run.r)
+    while state is not None or not (run.residual <= tol or run.steps >= max_iter or run.stuck):
+        state = _first(run.r, precondition) if state is None else state
+        before, goal = run.steps - state.steps, 0.7 * tol
+        if run.precision < len(products) - 1:
+            goal = max(goal, _GAIN * run.residual)
+        steps = conjugate_gradients(products[run.precision], precondition, state)
+        best, since = np.inf, 0
+        for state in steps:
+            run.steps = before + state.steps
+            if told is not None:
+                told(run, state)
+            left = _worst(_norms(state.r, state.r) if plain else _root(state.squared), scale)
+            best, since = (left, 0) if left < _PROGRESS * best else (best, since + 1)
+            # in low precision, rounding may hide what is left to gain
+            lost = since >= _PATIENCE and run.precision < len(products) - 1
+            if left <= goal or lost or run.steps >= max_iter:
+                break
+        run, state = _corrected(run, state, products, b, measure), None
+    return run
+
+
+def _first(r: Any, precondition: Product) -> State:
+    z = precondition(r)
+    return State(0.0 * r, r, z, (r * z).sum(0))
+
+
+def _begun(exact: Product, b: Any, start: Any) -> Run:
+    if start is None:
+        return Run(0.0 * b, b, 1.0)
+    return Run(start, b - exact(start), 1.0, checks=1)
+
+
+def _corrected(run: Run, state: State, products: list[Product], b: Any, measure: Product) -> Run:
+    """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
+    x = run.x + state.x
+    r = b - products[-1](x)
+    found = measure(r)
+    little, last = found > _LEAST_GAIN * run.residual, run.precision == len(products) - 1
+    if found > run.residual:
+        x, r = run.x, run.r
+    return Run(
+        x, r, min(found, run.residual), run.steps, run.checks + 1,
+        run.precision + (little and not last), stuck=little and last,
+    )  # fmt: skip
+
+
+def _root(squared: Any) -> Any:
+    xp = namespace(squared)
+    return xp.sqrt(xp.clip(squared, 0.0, None))
+
+
+def _norms(r: Any, z: Any) -> Any:
+    return _root((r * z).sum(0))
+
+
+def _worst(norms: Any, scale: Any) -> float:
+    """Return the largest ratio of a column; that of a right side of zeros counts as solved."""
+    xp = namespace(norms)
+    return float(xp.where(scale > 0, norms / xp.where(scale > 0, scale, 1.0), 0.0).max())
