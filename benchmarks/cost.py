@@ -206,6 +206,10 @@ def kernel_machines() -> str:
     return "\n".join([head, "", *lines, "", ""])
 
 
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
 def large_m() -> str:
     """Return the table of many landmarks on a card, nothing before there is a record."""
     if not (RECORDS / "large_m.json").exists():
@@ -215,13 +219,13 @@ def large_m() -> str:
              "|---:|---:|---|---:|---:|---:|"]  # fmt: skip
     for row in found:
         share = row.get("share_of_gemm", "")
-        share = max(share.values()) if isinstance(share, dict) else share
+        share = min(share.values()) if isinstance(share, dict) else share
         name = (
             f"{row['what']}, {str(row['dtype']).split('.')[-1]}" if "dtype" in row else row["what"]
         )
         lines.append(
             f"| {row['n']:,} | {row.get('m', 'all')} | {name} | {row['seconds']:.1f} | "
-            f"{row.get('test_mse', float('nan')):.3f} | {f'{share:.0%}' if share else ''} |"
+            f"{_number(row.get('test_mse'))} | {f'{share:.0%}' if share else ''} |"
         )
     return "\n".join([*lines, ""])
 
@@ -311,10 +315,10 @@ From a few thousand landmarks on, n m^2 need not be paid. `KernelRidge(solver=..
   \\text{steps} \\cdot n m (k + 4 q)$ operations. It works in single precision, and checks the
   residual in double: what it reports is true.
 
-In round numbers, v is what a kernel value costs beside its product, in operations of a float32 product (130 on
-a core, 400 on a card), k what one costs that was kept (50 and 100; 2 d + v where memory does not
-allow it), and c is 2 on a CPU, where double precision takes twice as long, and 1 on a card. The
-preconditioner is the one that makes the whole cheapest:
+In round numbers, v is what a kernel value costs beside its product, in operations of a float32
+product (130 on a core, 400 on a card), k what one costs that was kept (50 and 100; 2 d + v where
+memory does not allow it), and c is 2 on a CPU, where double precision takes twice as long, and 1
+on a card. The preconditioner is the one that makes the whole cheapest:
 
 | preconditioner | setup | steps to 1e-3 |
 |---|---|---:|

@@ -455,3 +455,22 @@ def test_auto_says_what_it_took(monkeypatch):
     monkeypatch.setattr("skout.solvers.cost._LEAST_LANDMARKS", 0)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(40)], ids=["exact", "sketched"])
+def test_a_judge_of_decoded_objects_sees_what_direct_fits_predict(sketch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    Y = (X @ rng.standard_normal((3, 5)) + 0.3 * rng.standard_normal((150, 5)) > 0).astype(int)
+    found = {}
+    for solver in ("direct", "cg"):
+        model = iokr(
+            Gaussian(0.3), "f1", input_sketch=sketch, alpha=[1e-4, 1e-2, 1.0], cv=3,
+            solver=solver, random_state=0,
+        )  # fmt: skip
+        model.set_params(regressor__tol=1e-9)
+        found[solver] = model.fit(X, Y).regressor_
+    assert found["cg"].solver_report_["solver"] == "cg"
+    assert found["cg"].alpha_ == found["direct"].alpha_
+    results = [one.cv_results_["fold_score"] for one in found.values()]
+    assert_allclose(*results, atol=1e-12)
