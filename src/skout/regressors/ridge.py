@@ -118,6 +118,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     cv_results_ : dict
         "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
         sequence; the loss is here the mean squared error over rows and outputs.
+    metric_results_ : dict
+        Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
     n_features_in_ : int
 
     Examples
