@@ -30,7 +30,9 @@ from skout.kernels import (
     GaussianTanimoto,
     Kernel,
     Laplacian,
+    Learnt,
     Linear,
+    Mahalanobis,
     Mapped,
     Matern,
     NGram,
@@ -61,6 +63,8 @@ VECTORS = [
     Gaussian(gamma=0.4) * Cosine(),
     Normalized(Polynomial(degree=2, gamma=0.3, coef0=0.0)),
     Mapped(np.tanh, Gaussian(gamma=0.4)),
+    Mahalanobis(Matern(gamma=0.5), np.arange(5.0)),
+    Mahalanobis(Matern(gamma=0.5), np.arange(10.0).reshape(2, 5) / 9.0),
 ]
 KINDS = ("bits", "packed", "wide", "counts", "amounts")
 SETS = [Tanimoto(), F1(), GaussianTanimoto(0.7), Cosine(), Tanimoto() + 0.1 * Linear()]
@@ -148,6 +152,28 @@ def test_far_rows_and_huge_widths_are_as_on_the_cpu(kernel, gamma, dtype, name):
     found = features(torch.as_tensor(A).to(name)).cpu().numpy()
     assert_allclose(found, kernel.against(B)(host), rtol=1e-3, atol=1e-12)
     assert_allclose(found[np.arange(0, 20, 2), np.arange(10)], 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["matern", "gaussian", "laplacian"])
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.usefixtures("card")
+def test_a_metric_learnt_on_a_card_is_that_of_the_cpu(kernel, diagonal):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5))
+    y, weights = np.sin(2.0 * X[:, 0]) + X[:, 1], rng.uniform(0.5, 1.0, 400)
+    here, there = (
+        KernelRidge(
+            Learnt(kernel, diagonal=diagonal, landmarks=60, rounds=2, width=2.0),
+            SubSample(60),
+            alpha=[1e-5, 1e-3],
+            random_state=0,
+            device=device,
+        ).fit(X, y, weights)
+        for device in (None, "cuda")
+    )
+    assert np.ndim(here.kernel_.scale) == (1 if diagonal else 2)
+    assert_allclose(there.kernel_.scale, here.kernel_.scale, rtol=1e-5, atol=1e-7)
+    assert_allclose(there.predict(X), here.predict(X), atol=1e-5)
 
 
 def test_every_kernel_that_runs_on_a_device_is_tested():

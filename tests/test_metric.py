@@ -206,6 +206,8 @@ def test_no_round_is_taken_where_none_helps():
     constant = KernelRidge(Learnt(width=2.0), alpha=1e-3).fit(X, np.zeros(200))
     assert_allclose(constant.predict(X), 0.0, atol=1e-12)
     assert constant.kernel_.scale == 0.5  # the metric of the rows, twice as wide
+    few = KernelRidge(Learnt(), alpha=1e-3).fit(X[:3], y[:3])
+    assert np.isfinite(few.metric_results_["mean_loss"]).all()
     assert not hasattr(model.set_params(kernel="matern").fit(X, y), "metric_results_")
 
 

@@ -101,7 +101,7 @@ class Mahalanobis(_OfVectors):
         """Return the kernel of W x / width."""
         if self.width == 1.0:
             return Mahalanobis(kernel, self.scale)
-        W = 1.0 if self.scale is None else np.asarray(self.scale)
+        W: Any = 1.0 if self.scale is None else np.asarray(self.scale)
         return Mahalanobis(kernel, W / self.width)
 
     def against(self, B: Any) -> Block:
@@ -116,7 +116,8 @@ class Mahalanobis(_OfVectors):
 
         Those with respect to x are these times W; see `Gaussian.gradients`.
         """
-        base = self._part("kernel").gradients(self.transform(B), coef)
+        kernel: Any = self._part("kernel")
+        base = kernel.gradients(self.transform(B), coef)
         return lambda A: base(self.transform(A))
 
 

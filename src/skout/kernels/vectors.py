@@ -20,6 +20,9 @@ from .widths import WithGamma
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
 
+# Differences of so many times the precision are rounding.
+_ROUNDING = 64.0
+
 
 class VectorKernel(Kernel):
     """Base of the kernels on real vectors: `encode` checks a matrix, `against` has the formula.
@@ -279,12 +282,16 @@ class Laplacian(_Distance):
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
         block, gamma, dense = self.against(B), self._width(), _dense(B)
         coef = cast(coef, float_dtype(B))
+        # rows W x of equal rows may differ by rounding, and have no sign then
+        rounding = _ROUNDING * float(np.finfo(float_dtype(B)).eps) * float(abs(dense).max())
 
         def of_block(A: Any) -> Any:
             xp, K, A = namespace(A), block(A), _dense(A)
             G = empty((len(A), coef.shape[1], A.shape[1]), A, float_dtype(A))
             for i in range(A.shape[1]):
-                G[:, :, i] = -gamma * (xp.sign(A[:, i, None] - dense[:, i]) * K) @ coef
+                away = A[:, i, None] - dense[:, i]
+                away[xp.abs(away) <= rounding] = 0.0
+                G[:, :, i] = -gamma * (xp.sign(away) * K) @ coef
             return G
 
         return of_block

@@ -54,7 +54,7 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
         gets `metric_results_`.
     """
     model.__dict__.pop("metric_results_", None)
-    kernel = as_kernel(model.kernel)
+    kernel: Any = as_kernel(model.kernel)
     if not kernel.learns:
         return kernel
     kernel.check()
@@ -93,14 +93,14 @@ class _Learning:
         Also returns the table of held-out losses.
         """
         n = len(self.sample.rows)
-        n_splits = min(_GROUPS, max(1, math.ceil(_ENOUGH / n)))
+        n_splits = min(_GROUPS, n, max(1, math.ceil(_ENOUGH / n)))
         groups = np.random.default_rng(self.seed).permutation(n) % _GROUPS
         bar = tqdm(range(n_splits), desc="metric", disable=not self.verbose)
         tries = [self._rounds(groups == held, self.kernel.rounds) for held in bar]
         losses = np.mean([[r.losses for r in rounds] for rounds in tries], axis=0)
         best, which = np.unravel_index(losses.argmin(), losses.shape)
-        results = {"alpha": np.array(self.alphas), "mean_loss": losses, "round": int(best)}
-        results["best_alpha"] = self.alphas[int(which)]
+        results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": losses}
+        results |= {"round": int(best), "best_alpha": self.alphas[int(which)]}
         if n_splits == 1 or best == 0:
             return self.kernel.in_metric(tries[0][best].scale), results
         # few rows: learn again from all of them, with the alphas that served best
@@ -111,7 +111,8 @@ class _Learning:
         self, held: np.ndarray | None, n_rounds: int, alphas: list[float] | None = None
     ) -> list[_Round]:
         """Return round 0, which is the metric of the rows themselves, and those learnt from it."""
-        rounds, scale = [], None
+        rounds: list[_Round] = []
+        scale: np.ndarray | None = None
         for number in range(n_rounds + 1):
             penalties = self.alphas if alphas is None else alphas[number : number + 1]
             basis = self._basis(scale)
@@ -169,7 +170,11 @@ class _Learning:
             return self.kernel.diagonal
         rows = self.sample.rows
         base = self.kernel._part("kernel")
-        return hasattr(rows.like, "indptr") or rows.shape[1] > _MATRIX or base.adds_features
+        return (
+            hasattr(rows.like, "indptr")
+            or rows.shape[1] > _MATRIX
+            or getattr(base, "adds_features", False)
+        )
 
 
 def _few_outputs(coef: np.ndarray, zz: np.ndarray, seed: int) -> np.ndarray:
@@ -201,9 +206,7 @@ class GradientProducts(Reduction):
         Only the diagonal of the matrix.
     """
 
-    def __init__(
-        self, kernel: Kernel, landmarks: Any, coef: Any, *, diagonal: bool = False
-    ) -> None:
+    def __init__(self, kernel: Any, landmarks: Any, coef: Any, *, diagonal: bool = False) -> None:
         self.kernel, self.landmarks, self.coef, self.diagonal = kernel, landmarks, coef, diagonal
         m, q = coef.shape
         self.width = 3 * m + 3 * q * (landmarks.shape[1] + 1)

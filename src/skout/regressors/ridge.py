@@ -131,6 +131,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
         "relative_residual", "objective", what the objective may still gain ("objective_gap", an
         estimate, and "objective_bound"), "preconditioner" and "memory_bytes".
+    metric_results_ : dict
+        Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
     n_features_in_ : int
 
     Examples
