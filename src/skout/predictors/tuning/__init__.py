@@ -1,6 +1,7 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
 from .boosting import BoostedTrees
+from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
@@ -9,6 +10,7 @@ from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, Standar
 
 __all__ = [
     "Averaged",
+    "BordaDecoder",
     "BoostedTrees",
     "Centred",
     "ClassCodes",
