@@ -1,4 +1,4 @@
-"""Rankings by sums of votes: the double loop, the two ranks to start with, and a choice by score."""
+"""Rankings by sums of votes: the double loop, ranks from 0 and from 1, how many items."""
 
 import numpy as np
 import pytest

@@ -10,8 +10,8 @@ from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, Standar
 
 __all__ = [
     "Averaged",
-    "BordaDecoder",
     "BoostedTrees",
+    "BordaDecoder",
     "Centred",
     "ClassCodes",
     "CodeDecoder",
