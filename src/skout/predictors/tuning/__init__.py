@@ -5,8 +5,16 @@ from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
+from .logistic import LogisticOutputs
 from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
-from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, StandardTargets
+from .outputs import (
+    ClassCodes,
+    CodeDecoder,
+    LabelFeatures,
+    PairOrders,
+    SetDecoder,
+    StandardTargets,
+)
 
 __all__ = [
     "Averaged",
@@ -19,6 +27,8 @@ __all__ = [
     "LabelFeatures",
     "LeafForest",
     "LearntRidge",
+    "LogisticOutputs",
+    "PairOrders",
     "PrincipalOutputs",
     "SetDecoder",
     "StandardTargets",

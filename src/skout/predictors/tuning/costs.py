@@ -77,6 +77,13 @@ def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
     return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
 
 
+def _logistic_fit(settings: Settings, profile: Profile, n: int) -> float:
+    steps = 100 if "C" in settings else 300  # one penalty, or a path
+    q = min(profile.p, profile.p / 3 if profile.p > 60 else profile.p)  # different answers
+    slow = 4.0 if profile.is_sparse else 1.0
+    return steps * n * q * (4.0 * profile.d * slow / _FLOPS + 2.5e-8)
+
+
 def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
     return 0.0
 
@@ -88,6 +95,7 @@ _FITS = {
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
     "neighbours": _neighbour_fit,
+    "logistic": _logistic_fit,
 }
 
 
@@ -119,7 +127,7 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         cells = 20
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2
     else:
-        cells = 5 if settings["map"] == "boosting" else 1
+        cells = 5 if settings["map"] in ("boosting", "logistic") else 1
         seconds = k * fit_seconds(settings, profile, n)
     return _CALL + seconds + cells * scoring_seconds(held, p, n_decoders)
 

@@ -24,6 +24,7 @@ from .outputs import (
     ClassCodes,
     CodeDecoder,
     LabelFeatures,
+    PairOrders,
     SetDecoder,
     StandardTargets,
     at_least_one,
@@ -55,6 +56,8 @@ class Kind:
     has_candidates = True
     #: whether each column of coordinates has a score of its own
     by_column = False
+    #: whether coordinates say yes or no
+    is_binary = False
 
     def __init__(self, scoring: Any = None) -> None:
         self.scoring = scoring
@@ -138,6 +141,7 @@ class LabelSets(Kind):
 
     name = "label_sets"
     metric = "example_f1"
+    is_binary = True
 
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
@@ -187,6 +191,7 @@ class Rankings(Kind):
     name = "rankings"
     metric = "kendall_tau"
     n_items = 0
+    is_binary = True
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(super().checked(Y))
@@ -196,6 +201,10 @@ class Rankings(Kind):
 
     def kernel(self, Y: Any) -> Any:
         return Kendall() if _are_permutations(Y) else Kendall(ties=True)
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        self.is_binary = _are_permutations(Y)
+        return PairOrders() if self.is_binary else super().basis(Y, seed)
 
     def decoders(self) -> list[Settings]:
         sums = {"decoder": "borda"}
@@ -292,6 +301,7 @@ class Classes(Numbers):
 
     name = "classes"
     metric = "accuracy"
+    is_binary = True
     by_column = False  # type: ignore[assignment]
 
     def checked(self, Y: Any) -> Any:

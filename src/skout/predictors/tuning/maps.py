@@ -18,6 +18,7 @@ from ...sketches import SubSample
 from .boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
+from .logistic import LogisticOutputs
 
 __all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
 
@@ -339,6 +340,10 @@ def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) ->
     return PrincipalOutputs(one, settings["n_components"])
 
 
+def _logistic(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    return LogisticOutputs(settings["C"])
+
+
 def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
     from sklearn.neighbors import KNeighborsRegressor  # slow to import
 
@@ -351,5 +356,6 @@ _BUILDERS = {
     "extra trees": _forest,
     "random forest": _forest,
     "boosting": _boosting,
+    "logistic": _logistic,
     "neighbours": _neighbours,
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from ..._numerics.arrays import n_rows, take
@@ -20,6 +21,7 @@ from ...sketches import SubSample
 from .folds import Folds
 from .inputs import ColumnScaler
 from .learnt import metric_learnt
+from .logistic import logistic_path, yes_or_no
 from .maps import boosting_of, build, kernel_of, principal_axes
 
 __all__ = ["ALPHAS", "Sample", "predictions"]
@@ -30,6 +32,7 @@ Found = Iterator[tuple[Settings, np.ndarray]]
 #: Penalties of kernel ridge.
 ALPHAS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
 _NEIGHBOURS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _STAGES = (25, 50, 100, 200, 400)
 # Landmarks up to which one thread is as fast as several.
 _SMALL = 500
@@ -249,6 +252,21 @@ def _neighbour_path(settings: Settings, sample: Sample) -> Found:
         yield {"n_neighbors": k, "weights": weights}, values
 
 
+def _logistic_path(settings: Settings, sample: Sample) -> Found:
+    """Fit all columns for one penalty after another."""
+    X, T = sample.rows(settings.get("scaling")), sample.T
+    F = {C: np.empty((sample.folds.n_held, T.shape[1]), dtype=np.float32) for C in _STRENGTHS}
+    splits = sample.splits(settings.get("rows"))
+    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+        answers, which, base, gain = yes_or_no(T[train])
+        new = take(X, held)
+        for C, coef, intercept in logistic_path(take(X, train), answers, _STRENGTHS):
+            share = expit(new @ coef + intercept)
+            F[C][rows] = base + share[:, which] * gain
+    for C, values in F.items():
+        yield {"C": C}, values
+
+
 def _shares(distances: np.ndarray, weights: str) -> np.ndarray:
     """Return what neighbours count: the same, or one over their distance; copies count alone."""
     if weights == "uniform":
@@ -264,4 +282,5 @@ _PATHS = {
     "learnt ridge": _kernel_path,
     "boosting": _boosting_path,
     "neighbours": _neighbour_path,
+    "logistic": _logistic_path,
 }
