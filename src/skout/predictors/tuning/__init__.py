@@ -1,6 +1,7 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
 from .boosting import BoostedTrees
+from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
@@ -18,6 +19,7 @@ from .outputs import (
 __all__ = [
     "Averaged",
     "BoostedTrees",
+    "BordaDecoder",
     "Centred",
     "ClassCodes",
     "CodeDecoder",

@@ -18,6 +18,7 @@ from ...metrics import kendall_tau
 from ...metrics.scoring import METRIC_OF_KIND, METRICS
 from ...molecules import fingerprints
 from ...sketches import SubSample
+from .borda import BordaDecoder
 from .folds import Folds
 from .outputs import (
     ClassCodes,
@@ -192,11 +193,13 @@ class Rankings(Kind):
 
     name = "rankings"
     metric = "kendall_tau"
+    n_items = 0
     is_binary = True
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(super().checked(Y))
         self.kernel(Y).encode(Y)  # raises
+        self.n_items = Y.shape[1]
         return Y
 
     def kernel(self, Y: Any) -> Any:
@@ -207,10 +210,12 @@ class Rankings(Kind):
         return PairOrders() if self.is_binary else super().basis(Y, seed)
 
     def decoders(self) -> list[Settings]:
-        return [{"decoder": "rankings"}]
+        sums = {"decoder": "borda"}
+        return [sums] if self.n_items > _MOST_ITEMS else [sums, {"decoder": "rankings"}]
 
     def decoder(self, settings: Settings) -> Any:
-        return RankingDecoder(max_exact=_MOST_ITEMS)
+        is_sum = settings["decoder"] == "borda"
+        return BordaDecoder() if is_sum else RankingDecoder(max_exact=_MOST_ITEMS)
 
     def constant(self, T: np.ndarray) -> np.ndarray:
         return T.mean(axis=0)  # decoded: the consensus
@@ -222,11 +227,11 @@ class Rankings(Kind):
         if self.scoring not in (None, self.metric):
             return super().judge(basis, Y, folds)
         truth = self._signs(Y[folds.held])
-        decoder = self.decoder({}).fit(basis, Y)
+        decoders = [self.decoder(settings).fit(basis, Y) for settings in self.decoders()]
 
         def scores(F: np.ndarray) -> np.ndarray:
-            found = self._signs(_quietly(decoder.decode, F))
-            return folds.part_means(np.einsum("ij,ij->i", truth, found)[None])
+            found = [self._signs(_quietly(one.decode, F)) for one in decoders]
+            return folds.part_means(np.array([(truth * signs).sum(axis=1) for signs in found]))
 
         return scores
 
