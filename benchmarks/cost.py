@@ -287,7 +287,8 @@ From a few thousand landmarks on, n m^2 need not be paid. `KernelRidge(solver=..
   \\text{steps} \\cdot n m (k + 4 q)$ operations. It works in single precision, and checks the
   residual in double: what it reports is true.
 
-In round numbers, v is what a kernel value costs beside its product, in operations of a float32 product (130 on
+In round numbers, v is what a kernel value costs beside its product, in operations of a float32
+product (130 on
 a core, 400 on a card), k what one costs that was kept (50 and 100; 2 d + v where memory does not
 allow it), and c is 2 on a CPU, where double precision takes twice as long, and 1 on a card. The
 preconditioner is the one that makes the whole cheapest:

@@ -129,6 +129,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
         "relative_residual", "objective", what the objective may still gain ("objective_gap", an
         estimate, and "objective_bound"), "preconditioner" and "memory_bytes".
+    n_iter_ : int
+        Steps of the solver, 1 of the direct one.
     n_features_in_ : int
 
     Examples
@@ -385,6 +387,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
         return self.basis_._on_coordinates(matrix) if hasattr(self, "basis_") else matrix
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of the solver; the direct one has one."""
+        return self.solver_report_.get("iterations", 1)
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
