@@ -229,8 +229,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._spectrum: np.ndarray | None = None
         self.landmarks_, self.weights_ = landmarks, W
         if not later:
-            place = place if remember and rows.has_shortcuts else None
-            self._factorise(*sketched, place)
+            self._factorise(*sketched, place if remember and rows.has_shortcuts else None)
         # now: scikit-learn wants that `transform` adds no attribute
         self._features = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
         return answer

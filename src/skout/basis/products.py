@@ -22,8 +22,8 @@ class Store:
     """Blocks of features in single precision, kept between passes up to a number of bytes."""
 
     def __init__(self, room: int) -> None:
-        self.room, self.kept = room, {}
-        self.bytes = 0
+        self.room, self.bytes = room, 0
+        self.kept: dict[int, Any] = {}
 
     def get(self, key: int) -> Any:
         return self.kept.get(key)

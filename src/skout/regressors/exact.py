@@ -18,7 +18,7 @@ from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs
 from ..solvers.moments import Moments
-from .exact_cg import exact_by_cg, exact_on_card
+from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
 from .learning import learnt_kernel
@@ -46,6 +46,7 @@ def fit_exact(
     model.solver_report_ = {"solver": "direct", "costs": costs}
     solver = cheaper(costs, len(first), exact=True) if model.solver == "auto" else model.solver
     room = room_for(sample.rows, 0)
+    room.work = tile_bytes(len(first)) if device is not None else 0.0
     if solver == "direct" and device is not None:
         room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
     if solver == "cg" or device is not None:

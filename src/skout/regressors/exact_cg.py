@@ -26,13 +26,18 @@ from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
 from .memory import Room
 
-__all__ = ["exact_by_cg", "exact_on_card"]
+__all__ = ["exact_by_cg", "exact_on_card", "tile_bytes"]
 
 # Rows and columns of a tile of K, here and on a card.
 _TILE, _CARD_TILE = 1024, 16384
 _SEED = 0
 # What is added to a diagonal where rounding hides that a system is positive definite.
 _EXACT_LIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-10, 1e-8)
+
+
+def tile_bytes(n: int) -> float:
+    """Return the bytes that work on a tile of n rows takes on a card."""
+    return 3.0 * 8.0 * min(n, _CARD_TILE) ** 2
 
 
 class _Tiles:
@@ -89,8 +94,8 @@ class _Tiles:
             self.store.offer(key, K)
         return K
 
-    def sketch(self, scale: Any, shift: float, size: int) -> Sketched:
-        """Return (C K C + shift I)^-1 for a sketch of K of some rows."""
+    def sketch(self, scale: Any, size: int) -> tuple[Any, Any, float]:
+        """Return Z with Z Z' about C K C, from some of the rows; Z'Z; and what a row misses."""
         chosen = np.sort(np.random.default_rng(_SEED).choice(self.n, size, replace=False))
         landmarks = astype(take(self.rows, chosen), np.float64)
         features = LandmarkFeatures(self.kernel, self.room.moved(landmarks, np.float64))
@@ -105,8 +110,7 @@ class _Tiles:
             Z[some] = cast(part, np.float32)
         total = float((scale[:, 0] ** 2).sum()) * float(self.kernel.diag(landmarks).mean())
         trace = float(gram.diagonal().sum())
-        left = max(total - trace, 0.0) / self.n
-        return Sketched(Z, gram, shift + left + 1e-9 * total / self.n)
+        return Z, gram, (max(total - trace, 0.0) + 1e-9 * total) / self.n
 
 
 def exact_by_cg(
@@ -138,21 +142,20 @@ def exact_by_cg(
 
     start, total = None, 0
     b = centred(C * T)
+    Z, gram, missed = tiles.sketch(C, sketch_rank(tiles.n, room.on_card))
+    tiles.store.room = max(0, room.kept() - 4 * int(np.prod(Z.shape)))
+
+    def system(single: bool, shift: float) -> Callable[[Any], Any]:
+        return lambda V: centred(C * tiles.product(C * centred(V), single=single)) + shift * V
+
+    def inverse(M: Sketched) -> Callable[[Any], Any]:
+        return lambda r: centred(M(centred(r)))
+
     for alpha in alphas:
-        M = tiles.sketch(C, n * alpha, sketch_rank(tiles.n, room.on_card))
-        tiles.store.room = max(0, room.kept() - 4 * int(np.prod(M.Z.shape)))
-
-        def product(single: bool, shift: float = n * alpha) -> Callable[[Any], Any]:
-            def apply(V: Any) -> Any:
-                inner = tiles.product(C * centred(V), single=single)
-                return centred(C * inner) + shift * V
-
-            return apply
-
-        run = refined(
-            [product(True), product(False)], b, lambda r, M=M: centred(M(centred(r))),
-            tol=tol, max_iter=max_iter, start=start, plain=True,
-        )  # fmt: skip
+        products = [system(single, n * alpha) for single in (True, False)]
+        M = inverse(Sketched(Z, gram, n * alpha + missed))
+        settings: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "plain": True}
+        run = refined(products, b, M, start=start, **settings)
         start, total = run.x, total + run.steps
         c = C * run.x
         intercept = 0.0 * T[0]
@@ -164,9 +167,9 @@ def exact_by_cg(
             each(*found)
     report = _report(run, b, n, alpha, tol) | {
         "iterations": total,
-        "preconditioner": f"sketch of {M.Z.shape[1]} rows",
+        "preconditioner": f"sketch of {Z.shape[1]} rows",
         "kept_bytes": int(tiles.store.bytes),
-        "memory_bytes": int(tiles.store.bytes + 4 * np.prod(M.Z.shape)),
+        "memory_bytes": int(tiles.store.bytes + 4 * np.prod(Z.shape)),
     }
     return *found, report
 

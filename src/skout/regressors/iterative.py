@@ -159,7 +159,8 @@ class LandmarkSystem:
         w = np.ones(size) if weights is None else np.asarray(take(weights, chosen), float)
         total = max(float(w.sum()), 1e-12)
         out *= total * alpha
-        mean, features = 0.0, self._there(np.float64)
+        mean: Any = 0.0
+        features = self._there(np.float64)
         for some in row_slices(size, self._chunk):
             part = features(self.room.moved(astype(source.take(chosen[some]), np.float64), None))
             part = cast(part, np.float64) * self.room.moved(np.sqrt(w[some])[:, None], None)

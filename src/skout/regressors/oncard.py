@@ -37,9 +37,10 @@ def direct_on_card(
     `partial_whitening`. None where landmarks depend on each other, or rounding spoils the solution:
     then the host, which chooses pivots, does better.
     """
+    rows, m = system.rows, system.m
+    system.room.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
     K = system.gram()
     factor = cholesky(K.clone())
-    rows, m = system.rows, len(K)
     torch, eps = namespace(K), float(np.finfo(np.float64).eps)
     single = rows.precision == np.float32
     noise = max(np.finfo(np.float32).eps if single else 0.0, 8 * m * eps)

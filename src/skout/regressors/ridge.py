@@ -103,11 +103,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         "cuda" computes on a card, to which rows on the host are streamed; "auto" does if there is
         one. None is where the data are.
     checkpoint : path, optional
-        A file that a sketched fit keeps its progress in, every 30 seconds. If it is killed, another
-        fit with the same data and parameters goes on from there and ends with the same result; it
-        needs a random_state that is an int. Other data are refused: all rows in memory and in
-        `Blocks` are compared, which those are read once more for, and of arrays on disk a sample,
-        with size and time of their files. The file is deleted when the fit is done.
+        A file that a sketched fit keeps its progress in, every 30 seconds, until it is done. If it
+        is killed, another fit with the same data, parameters and int as random_state goes on from
+        there, to the same result. Other data are refused: rows in memory and in `Blocks`, which are
+        read once more, are compared, and of arrays on disk a sample, size and time.
 
     Attributes
     ----------
@@ -124,13 +123,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         The penalty used.
     cv_results_ : dict
         "alpha", "mean_loss", "std_loss" and "fold_loss" of the held-out rows, if `alpha` is a
-        sequence; the loss is here the mean squared error over rows and outputs. "exact" says, of
-        a model without a sketch, whether its path was: with more than 1,500 distinct rows alpha
-        is chosen on the span of 1,500 of them, which takes 1,500 n more numbers.
+        sequence: mean squared errors. "exact" says, of a model without a sketch, whether its path
+        was: with more than 1,500 distinct rows alpha is chosen on the span of 1,500 of them.
     solver_report_ : dict
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
-        "relative_residual", "objective", what the objective may still gain ("objective_gap", an
-        estimate, and "objective_bound"), "preconditioner" and "memory_bytes".
+        "relative_residual", "objective", what it may still gain ("objective_gap", an estimate, and
+        "objective_bound"), "preconditioner" and "memory_bytes".
     metric_results_ : dict
         Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
     n_features_in_ : int
@@ -418,6 +416,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
         return self.basis_._on_coordinates(matrix) if hasattr(self, "basis_") else matrix
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of the solver; the direct one has one."""
+        return self.solver_report_.get("iterations", 1)
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
