@@ -8,10 +8,12 @@ from extras import extra
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
 
 import skout
 from skout import Tuned
-from skout.kernels import F1
+from skout.decoding import RankingDecoder
+from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
 from skout.predictors.tuning import costs, search, space
 from skout.predictors.tuning.boosting import BoostedTrees
@@ -19,8 +21,9 @@ from skout.predictors.tuning.estimator import as_budget
 from skout.predictors.tuning.folds import make_folds
 from skout.predictors.tuning.inputs import ColumnScaler
 from skout.predictors.tuning.kinds import KINDS, guess_kind
+from skout.predictors.tuning.logistic import LogisticOutputs
 from skout.predictors.tuning.maps import Averaged, Centred, LeafForest, PrincipalOutputs, build
-from skout.predictors.tuning.outputs import LabelFeatures, SetDecoder
+from skout.predictors.tuning.outputs import LabelFeatures, PairOrders, SetDecoder
 from skout.predictors.tuning.stacking import Judge, Votes, choose, cross_fitted
 from skout.predictors.tuning.trials import Sample, predictions
 
@@ -292,13 +295,15 @@ def test_predictions_of_a_row_never_saw_it():
     for settings in (
         {"map": "kernel ridge", "kernel": "gaussian", "gamma": 1.0, "scaling": "none"},
         {"map": "neighbours", "scaling": "none"},
+        {"map": "logistic", "scaling": "none"},
+        {"map": "learnt ridge", "kernel": "matern", "scaling": "none", "landmarks": 20},
         {"map": "extra trees", "n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
     ):
         folds = make_folds(40, 0)
         before = [F for _, F in predictions(settings, Sample(X, T, folds, 0))]
         row = 7
         changed = T.copy()
-        changed[row] += 100.0
+        changed[row] = 100.0 - changed[row]
         after = [F for _, F in predictions(settings, Sample(X, changed, folds, 0))]
         own = folds.held == row
         for one, other in zip(before, after, strict=True):
@@ -525,6 +530,44 @@ def test_averages_have_weights_for_each_output():
     F = Averaged(members, [[1.0, 0.0], [0.0, 1.0]]).fit(X, T).predict(X)
     np.testing.assert_allclose(F[:, 0], T[:, 0], atol=1e-5)
     np.testing.assert_allclose(F[:, 1], T[:, 1].mean(), atol=1e-5)
+
+
+def test_logistic_is_that_of_scikit_learn():
+    X, rng = inputs(200), np.random.default_rng(0)
+    said = X @ rng.standard_normal((4, 3)) + rng.standard_normal((200, 3)) > 0
+    T = np.hstack([np.where(said, 1.0, -1.0), 3.0 * said])
+    for C in (0.1, 10.0):
+        F = LogisticOutputs(C).fit(X, T).predict(X)
+        for j in range(3):
+            one = LogisticRegression(C=C, tol=1e-8).fit(X, said[:, j])
+            share = one.predict_proba(X)[:, 1]
+            np.testing.assert_allclose(F[:, j], 2.0 * share - 1.0, atol=2e-3)
+            np.testing.assert_allclose(F[:, 3 + j], 3.0 * share, atol=3e-3)
+
+
+def test_pair_orders_decode_to_rankings():
+    Y = outputs("rankings", inputs())
+    basis = PairOrders().fit(Y)
+    Z = basis.transform(Y)
+    np.testing.assert_allclose(Z @ Z.T, Kendall()(Kendall().encode(Y)), atol=1e-12)
+    np.testing.assert_array_equal(RankingDecoder().fit(basis, Y).decode(Z), Y)
+
+
+def test_learnt_ridge_is_built_as_it_was_tried_and_is_saved(tmp_path):
+    X = inputs(40)
+    T = np.sin(X[:, :2])
+    settings = {"map": "learnt ridge", "kernel": "gaussian", "landmarks": 20, "scaling": "none"}
+    folds = make_folds(40, 0, cv=2)
+    for more, F in predictions(settings, Sample(X, T, folds, 0)):
+        if more == {"alpha": 1e-3, "centre": True}:
+            train, held = folds.splits[0]
+            model = build({**settings, **more}, 0).fit(X[train], T[train])
+            np.testing.assert_allclose(F[folds.spans[0]], model.predict(X[held]), atol=1e-4)
+            skout.save(model[-1], tmp_path / "model.skout")
+            again = skout.load(tmp_path / "model.skout")
+            np.testing.assert_array_equal(again.predict(X), model[-1].predict(X))
+            return
+    raise AssertionError("no such alpha")
 
 
 @pytest.mark.parametrize("method", ["standard", "quantile", "unit", "tfidf", "none", "dense"])

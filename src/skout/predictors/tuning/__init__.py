@@ -3,8 +3,17 @@
 from .boosting import BoostedTrees
 from .estimator import Tuned
 from .inputs import ColumnScaler
+from .learnt import LearntRidge
+from .logistic import LogisticOutputs
 from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
-from .outputs import ClassCodes, CodeDecoder, LabelFeatures, SetDecoder, StandardTargets
+from .outputs import (
+    ClassCodes,
+    CodeDecoder,
+    LabelFeatures,
+    PairOrders,
+    SetDecoder,
+    StandardTargets,
+)
 
 __all__ = [
     "Averaged",
@@ -15,6 +24,9 @@ __all__ = [
     "ColumnScaler",
     "LabelFeatures",
     "LeafForest",
+    "LearntRidge",
+    "LogisticOutputs",
+    "PairOrders",
     "PrincipalOutputs",
     "SetDecoder",
     "StandardTargets",

@@ -48,6 +48,14 @@ def _ridge_fit(settings: Settings, profile: Profile, n: int) -> float:
     return flops / _FLOPS + n * m * per_value
 
 
+def _learnt_fit(settings: Settings, profile: Profile, n: int) -> float:
+    m, d, p = min(n, settings["landmarks"]), profile.columns, min(profile.p, 16)
+    rounds = 4 * (5 if n < 3000 else 1)
+    flops = 2.0 * n * m * (d + m) + 2.0 * n * m * d * p + 6 * m**3 + d**3
+    each = 6e-3 + flops / _FLOPS + n * m * _KERNEL
+    return rounds * each + _ridge_fit(settings, profile, n)
+
+
 def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
     share = settings["max_features"]
     features = np.sqrt(profile.columns) if share == "sqrt" else share * profile.columns
@@ -69,16 +77,25 @@ def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
     return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
 
 
+def _logistic_fit(settings: Settings, profile: Profile, n: int) -> float:
+    steps = 100 if "C" in settings else 300  # one penalty, or a path
+    q = min(profile.p, profile.p / 3 if profile.p > 60 else profile.p)  # different answers
+    slow = 4.0 if profile.is_sparse else 1.0
+    return steps * n * q * (4.0 * profile.d * slow / _FLOPS + 2.5e-8)
+
+
 def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
     return 0.0
 
 
 _FITS = {
     "kernel ridge": _ridge_fit,
+    "learnt ridge": _learnt_fit,
     "extra trees": _forest_fit,
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
     "neighbours": _neighbour_fit,
+    "logistic": _logistic_fit,
 }
 
 
@@ -102,11 +119,15 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         used = min(n + held, 1.25 * n * k)
         seconds = _ridge_fit(settings, profile, int(used))
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+    elif settings["map"] == "learnt ridge":
+        cells, m = 2 * len(ALPHAS), min(n, settings.get("sketch") or n)
+        seconds = k * _learnt_fit(settings, profile, n)
+        seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
     elif settings["map"] == "neighbours":
         cells = 20
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2
     else:
-        cells = 5 if settings["map"] == "boosting" else 1
+        cells = 5 if settings["map"] in ("boosting", "logistic") else 1
         seconds = k * fit_seconds(settings, profile, n)
     return _CALL + seconds + cells * scoring_seconds(held, p, n_decoders)
 

@@ -23,6 +23,7 @@ from .outputs import (
     ClassCodes,
     CodeDecoder,
     LabelFeatures,
+    PairOrders,
     SetDecoder,
     StandardTargets,
     at_least_one,
@@ -36,6 +37,8 @@ _THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
 # Items that the best ranking is found for exactly.
 _MOST_ITEMS = 11
 _OUTPUT_LANDMARKS = 1000
+# Numbers that the coordinates of label sets may have, where there are fewer labels than that.
+_MOST_NUMBERS = 1e8
 
 
 class Kind:
@@ -52,6 +55,8 @@ class Kind:
     has_candidates = True
     #: whether each column of coordinates has a score of its own
     by_column = False
+    #: whether coordinates say yes or no
+    is_binary = False
 
     def __init__(self, scoring: Any = None) -> None:
         self.scoring = scoring
@@ -135,6 +140,7 @@ class LabelSets(Kind):
 
     name = "label_sets"
     metric = "example_f1"
+    is_binary = True
 
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
@@ -142,7 +148,8 @@ class LabelSets(Kind):
         return Y if sparse.issparse(Y) else np.asarray(Y)
 
     def basis(self, Y: Any, seed: int) -> Any:
-        return LabelFeatures()
+        n, n_labels = Y.shape
+        return LabelFeatures(int(np.clip(_MOST_NUMBERS / n, n_labels, LabelFeatures().max_columns)))
 
     def decoders(self) -> list[Settings]:
         thresholds = [{"decoder": "threshold", "threshold": float(t)} for t in _THRESHOLDS]
@@ -182,6 +189,7 @@ class Rankings(Kind):
 
     name = "rankings"
     metric = "kendall_tau"
+    is_binary = True
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(super().checked(Y))
@@ -190,6 +198,10 @@ class Rankings(Kind):
 
     def kernel(self, Y: Any) -> Any:
         return Kendall() if _are_permutations(Y) else Kendall(ties=True)
+
+    def basis(self, Y: Any, seed: int) -> Any:
+        self.is_binary = _are_permutations(Y)
+        return PairOrders() if self.is_binary else super().basis(Y, seed)
 
     def decoders(self) -> list[Settings]:
         return [{"decoder": "rankings"}]
@@ -284,6 +296,7 @@ class Classes(Numbers):
 
     name = "classes"
     metric = "accuracy"
+    is_binary = True
     by_column = False  # type: ignore[assignment]
 
     def checked(self, Y: Any) -> Any:

@@ -17,6 +17,8 @@ from ...regressors import KernelRidge
 from ...sketches import SubSample
 from .boosting import BoostedTrees
 from .inputs import ColumnScaler
+from .learnt import LearntRidge
+from .logistic import LogisticOutputs
 
 __all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
 
@@ -279,6 +281,18 @@ def _kernel_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any
     return Centred(model) if settings["centre"] else model
 
 
+def _learnt_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    model = LearntRidge(
+        settings["kernel"],
+        settings.get("sketch"),
+        settings["alpha"],
+        settings["landmarks"],
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    return Centred(model) if settings["centre"] else model
+
+
 def forest_of(settings: Settings, seed: int, n_jobs: int | None) -> Any:
     """Return the forest of settings."""
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # slow to import
@@ -326,6 +340,10 @@ def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) ->
     return PrincipalOutputs(one, settings["n_components"])
 
 
+def _logistic(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    return LogisticOutputs(settings["C"])
+
+
 def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
     from sklearn.neighbors import KNeighborsRegressor  # slow to import
 
@@ -334,8 +352,10 @@ def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) 
 
 _BUILDERS = {
     "kernel ridge": _kernel_ridge,
+    "learnt ridge": _learnt_ridge,
     "extra trees": _forest,
     "random forest": _forest,
     "boosting": _boosting,
+    "logistic": _logistic,
     "neighbours": _neighbours,
 }

@@ -17,16 +17,24 @@ from ..._numerics.arrays import row_slices
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.validation import check_choice, check_matrix, check_number
 from ...decoding.base import Decoder
-from ...kernels import F1, Linear
+from ...kernels import F1, Kendall, Linear
 from ...rows import Source
 
-__all__ = ["ClassCodes", "CodeDecoder", "LabelFeatures", "SetDecoder", "StandardTargets"]
+__all__ = [
+    "ClassCodes",
+    "CodeDecoder",
+    "LabelFeatures",
+    "PairOrders",
+    "SetDecoder",
+    "StandardTargets",
+]
 
 # Most coordinates of label sets: more labels than that have one each.
 _MOST_COLUMNS = 2500
 # What the features may miss of 2 / (s + t), relative to its trace.
 _MISSED = 1e-4
 _BLOCK_NUMBERS = 2**23
+_LARGE = 2**25  # coordinates are float32 from then on
 
 
 class _Coordinates(TransformerMixin, PartsByName):
@@ -136,7 +144,8 @@ class LabelFeatures(_Coordinates):
         sizes = np.diff(labels.indptr)
         phi = self.sizes_[np.minimum(sizes, len(self.sizes_) - 1)]  # (n, r)
         dense = labels.toarray()
-        Z = np.zeros((len(dense), self.rank_))
+        dtype = np.float64 if len(dense) * self.rank_ < _LARGE else np.float32
+        Z = np.zeros((len(dense), self.rank_), dtype=dtype)
         for r in range(phi.shape[1]):
             Z[:, r * self.n_labels_ : (r + 1) * self.n_labels_] = dense * phi[:, r, None]
         if self.has_empty_:
@@ -276,6 +285,42 @@ def _spans(labels: sparse.csr_matrix) -> list[tuple[int, tuple[int, int]]]:
     """Return the row numbers, last first, each with where its labels begin and end."""
     ends = labels.indptr.tolist()
     return [(i, (ends[i], ends[i + 1])) for i in range(labels.shape[0] - 1, -1, -1)]
+
+
+class PairOrders(_Coordinates):
+    """The order of each pair of items, +1 or -1 over the root of their number: Kendall's features.
+
+    Examples
+    --------
+    >>> from skout.predictors.tuning.outputs import PairOrders
+    >>> (PairOrders().fit_transform([[0, 1, 2], [2, 1, 0]]) ** 2).sum(axis=1).round(9)
+    array([1., 1.])
+    """
+
+    def fit(self, Y: Any, y: Any = None) -> PairOrders:
+        """Note the number of items.
+
+        Parameters
+        ----------
+        Y : array of ranks, shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self : PairOrders
+        """
+        self.kernel_ = Kendall()
+        self.landmarks_ = self.kernel_.encode(Y[:2])
+        self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the signs of all pairs, shape (n, d (d - 1) / 2)."""
+        return np.asarray(self.kernel_.features(self.kernel_.encode(Y)), dtype=np.float64)
+
+    def combine(self, values: Any) -> np.ndarray:
+        """Return what each coordinate stands for: itself."""
+        return np.eye(self.rank_)
 
 
 class StandardTargets(_Coordinates):

@@ -30,12 +30,16 @@ __all__ = ["Budget", "Search", "Trial"]
 Settings = dict[str, Any]
 
 # Shares of the budget: of all that is planned, and of it for the last fits and for averages.
-_PLANNED, _LAST, _AVERAGES = 0.7, 0.25, 0.1
+_PLANNED, _LAST, _AVERAGES = 0.85, 0.2, 0.08
 # How much longer than the budget a search may take, by the clock and by the processor.
 _BRAKE = 1.5
 # Rows and landmarks of the first round of many rows, and landmarks of the others.
 _FIRST_ROWS, _FIRST_LANDMARKS = 2000, 400
-_LANDMARKS = (700, 1400)
+_LANDMARKS = (700, 1400, 2200)
+# Settings that are promoted from few rows to all, besides the best of each map.
+_PROMOTED = 6
+# Share of the budget of trials that a forest of many trees may take.
+_MOST_OF_ONE = 0.05
 # Rows up to which kernel ridge is exact.
 _EXACT = 1200
 _WIDTH_ROWS = 1000
@@ -158,12 +162,14 @@ class Search:
 
     def _plan(self) -> Iterator[tuple[str, Settings]]:
         """Yield what to try next, as long as there is budget for it."""
+        todo = portfolio(self.profile)
+        few, stage = self._is_large, "few rows" if self._is_large else "portfolio"
+        yield from self._affordable(stage, [self._sized(todo[0], full=not few)])
         first = baseline_forest(self.profile)
         if first is not None:
-            yield from self._affordable("baseline", [self._sized(first, full=not self._is_large)])
-        todo = portfolio(self.profile)
-        if self._is_large:
-            yield from self._affordable("few rows", [self._sized(one, full=False) for one in todo])
+            yield from self._affordable("baseline", [self._sized(first, full=not few)])
+        if few:
+            yield from self._affordable(stage, [self._sized(one, full=False) for one in todo])
             todo = self._promoted(todo)
         yield from self._affordable("portfolio", [self._sized(one) for one in todo])
         yield from self._refinements()
@@ -178,31 +184,43 @@ class Search:
         settings = dict(settings)
         rows = self.n if full else min(self.n, _FIRST_ROWS)
         settings["rows"] = None if full else rows
-        if settings["map"] == "kernel ridge":
+        if settings["map"] in ("kernel ridge", "learnt ridge"):
             exact = rows <= (_EXACT if full else _FIRST_LANDMARKS)
             most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)] if full else _FIRST_LANDMARKS
             settings["sketch"] = None if exact else most
-        elif "n_estimators" in settings and not full:
-            settings["n_estimators"] = 50
+        elif "n_estimators" in settings:
+            settings["n_estimators"] = self._trees(settings) if full else 50
         return settings
 
+    def _trees(self, settings: Settings) -> int:
+        """Return the trees of a trial: fewer where they would take much of the budget."""
+        for n_trees in (100, 50):
+            if (
+                self.cost({**settings, "n_estimators": n_trees})
+                <= _MOST_OF_ONE * self.budget.for_trials
+            ):
+                return n_trees
+        return 30
+
     def _promoted(self, todo: list[Settings]) -> list[Settings]:
-        """Return settings in the order of their scores on few rows, the best of each map first."""
+        """Return the best settings on few rows, and the best of each map, in that order."""
         known = {self._key(self._bare(one.settings)): one.merit for one in self.trials}
         ranked = sorted(
             (one for one in todo if self._key(one) in known),
             key=lambda one: -known[self._key(one)],
         )
-        first, rest, met = [], [], set()
-        for one in ranked:
-            (rest if family(one) in met else first).append(one)
+        met: set[str] = set()
+        chosen = []
+        for place, one in enumerate(ranked):
+            if place < _PROMOTED or family(one) not in met:
+                chosen.append(one)
             met.add(family(one))
-        return first + rest
+        return chosen
 
     @staticmethod
     def _bare(settings: Settings) -> Settings:
         """Return settings without what a trial adds."""
-        added = ("rows", "sketch", "gamma", "alpha", "centre", "n_neighbors", "weights")
+        added = ("rows", "sketch", "gamma", "alpha", "centre", "n_neighbors", "weights", "C")
         found = {key: value for key, value in settings.items() if key not in added}
         if "n_estimators" in found:
             found["n_estimators"] = 100
@@ -236,10 +254,11 @@ class Search:
 
     def _untried(self, leader: Trial) -> Settings | None:
         bare = self._bare(leader.settings)
-        step = 0 if (leader.settings.get("sketch") or 0) <= _LANDMARKS[0] else 1
+        size = leader.settings.get("sketch")
+        step = _LANDMARKS.index(size) if size in _LANDMARKS else 0
         candidates = [self._sized(one, step=step) for one in neighbours(bare, self.profile)]
-        if leader.settings.get("sketch") is not None:
-            candidates.insert(2, self._sized(bare, step=1))
+        if size is not None and step + 1 < len(_LANDMARKS):
+            candidates.insert(2, self._sized(bare, step=step + 1))
         for one in candidates:
             if self._key(one) not in self._seen and self._has_room(one):
                 return one

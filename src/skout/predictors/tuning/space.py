@@ -48,6 +48,8 @@ class Profile:
         Output coordinates.
     is_sparse, is_object : bool
         Whether X is a sparse matrix, or no matrix at all.
+    is_binary : bool
+        Whether output coordinates say yes or no.
     objects : tuple of kernels
         For objects that are no vectors.
     """
@@ -58,6 +60,7 @@ class Profile:
     p: int
     is_sparse: bool = False
     is_object: bool = False
+    is_binary: bool = False
     objects: tuple[Any, ...] = ()
 
     @property
@@ -65,13 +68,15 @@ class Profile:
         return not self.is_object and self.n * self.columns <= _MOST_DENSE
 
 
-def profile_of(X: Any, n: int, p: int, kernels: tuple[Any, ...] = ()) -> Profile:
+def profile_of(
+    X: Any, n: int, p: int, kernels: tuple[Any, ...] = (), is_binary: bool = False
+) -> Profile:
     """Return the profile of inputs."""
     if not are_vectors(X):
         return Profile(n, 50.0, 1, p, is_object=True, objects=kernels)
-    if sparse.issparse(X):
-        return Profile(n, max(1.0, X.nnz / X.shape[0]), X.shape[1], p, is_sparse=True)
-    return Profile(n, float(X.shape[1]), X.shape[1], p)
+    is_sparse = sparse.issparse(X)
+    d = max(1.0, X.nnz / X.shape[0]) if is_sparse else float(X.shape[1])
+    return Profile(n, d, X.shape[1], p, is_sparse=is_sparse, is_binary=is_binary)
 
 
 def kernels_of_objects(X: Any) -> tuple[Any, ...]:
@@ -97,6 +102,11 @@ def family(settings: Settings) -> str:
 def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settings:
     found: Settings = {"map": "kernel ridge", "scaling": scaling, "kernel": kernel}
     return found if kernel == "linear" else {**found, "width": width}
+
+
+def _learnt(kernel: str, profile: Profile, scaling: str = "standard") -> Settings:
+    landmarks = 300 if profile.n <= 3000 else 500
+    return {"map": "learnt ridge", "scaling": scaling, "kernel": kernel, "landmarks": landmarks}
 
 
 def _trees(kind: str, max_features: float | str, leaf: int, n_estimators: int = 100) -> Settings:
@@ -132,7 +142,12 @@ def baseline_forest(profile: Profile) -> Settings | None:
 
 def _placed(settings: Settings, profile: Profile) -> Settings:
     """Let maps that take dense rows have them."""
-    needs_dense = profile.is_sparse and settings["map"] not in ("kernel ridge", "neighbours")
+    needs_dense = profile.is_sparse and settings["map"] not in (
+        "kernel ridge",
+        "learnt ridge",
+        "logistic",
+        "neighbours",
+    )
     return {**settings, "scaling": "dense"} if needs_dense else settings
 
 
@@ -144,11 +159,12 @@ def portfolio(profile: Profile) -> list[Settings]:
     if profile.is_sparse:
         found = [
             _ridge("gaussian", 1.0, "unit"),
+            _ridge("gaussian", 1.0, "none"),
             _ridge("gaussian", 1.0, "tfidf"),
+            {"map": "logistic", "scaling": "unit"},
             _trees("extra trees", "sqrt", 1),
             _ridge("linear", scaling="tfidf"),
             _ridge("gaussian", 4.0, "unit"),
-            _ridge("gaussian", 1.0, "none"),
             _ridge("gaussian", 4.0, "tfidf"),
             _trees("extra trees", 0.1, 2),
             {"map": "neighbours", "scaling": "tfidf"},
@@ -161,23 +177,29 @@ def portfolio(profile: Profile) -> list[Settings]:
             _trees("extra trees", 0.5, 1),
             _ridge("laplacian", 1.0),
             _boosting(0.1, 15, profile),
+            {"map": "logistic", "scaling": "standard"},
+            _learnt("matern", profile),
             _ridge("gaussian", 0.2),
             _trees("extra trees", "sqrt", 1),
             _ridge("gaussian", 1.0, "quantile"),
             {"map": "neighbours", "scaling": "standard"},
+            _trees("extra trees", 0.5, 10),
             _trees("extra trees", 1.0, 3),
             _ridge("linear"),
             _ridge("matern", 1.0),
             _boosting(0.05, 31, profile, max_features=0.5),
+            _learnt("laplacian", profile),
             _ridge("laplacian", 0.3, "quantile"),
             _ridge("gaussian", 4.0),
             _trees("random forest", 0.5, 3),
         ]
-    allowed = {"kernel ridge", "neighbours"}
+    allowed = {"kernel ridge", "neighbours", "learnt ridge"}
     if profile.grows_trees:
         allowed |= {"extra trees", "random forest"}
     if boosts:
         allowed |= {"boosting"}
+    if profile.is_binary:
+        allowed |= {"logistic"}
     return [_placed(one, profile) for one in found if one["map"] in allowed]
 
 
@@ -199,6 +221,15 @@ def _ridge_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
             yield {**settings, "kernel": kernel, "width": settings.get("width", 1.0)}
     scalings = ("unit", "tfidf", "none") if profile.is_sparse else ("quantile", "standard", "none")
     for scaling in scalings:
+        if scaling != settings["scaling"]:
+            yield {**settings, "scaling": scaling}
+
+
+def _learnt_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
+    for kernel in ("matern", "gaussian", "laplacian"):
+        if kernel != settings["kernel"]:
+            yield {**settings, "kernel": kernel}
+    for scaling in ("quantile", "standard"):
         if scaling != settings["scaling"]:
             yield {**settings, "scaling": scaling}
 
@@ -242,7 +273,9 @@ def _neighbour_changes(settings: Settings, profile: Profile) -> Iterator[Setting
 
 _CHANGES = {
     "kernel ridge": _ridge_changes,
+    "learnt ridge": _learnt_changes,
     "forest": _forest_changes,
     "boosting": _boosting_changes,
     "neighbours": _neighbour_changes,
+    "logistic": _neighbour_changes,
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from ..._numerics.arrays import n_rows, take
@@ -19,6 +20,8 @@ from ...basis import KernelBasis
 from ...sketches import SubSample
 from .folds import Folds
 from .inputs import ColumnScaler
+from .learnt import metric_learnt
+from .logistic import logistic_path, yes_or_no
 from .maps import boosting_of, build, kernel_of, principal_axes
 
 __all__ = ["ALPHAS", "Sample", "predictions"]
@@ -27,8 +30,9 @@ Settings = dict[str, Any]
 Found = Iterator[tuple[Settings, np.ndarray]]
 
 #: Penalties of kernel ridge.
-ALPHAS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+ALPHAS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
 _NEIGHBOURS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _STAGES = (25, 50, 100, 200, 400)
 # Landmarks up to which one thread is as fast as several.
 _SMALL = 500
@@ -100,59 +104,77 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
     """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
     m = settings.get("sketch") or sample.folds.n_train
-    with single_thread() if m <= _SMALL else nullcontext():  # threads of BLAS would wait for work
-        yield from _ridges(settings, sample)
-
-
-def _ridges(settings: Settings, sample: Sample) -> Found:
-    X, T = sample.rows(settings.get("scaling")), sample.T
-    splits = sample.splits(settings.get("rows"))
-    trained = np.unique(np.concatenate([train for train, _ in splits]))
-    m = settings.get("sketch")
-    sketch = None if m is None or m >= len(trained) else SubSample(m)
-    basis = KernelBasis(
-        kernel_of(settings), sketch, random_state=sample.seed, n_jobs=sample.n_jobs
-    ).fit(take(X, trained))
-    position = np.full(n_rows(X), -1)
-    used = np.unique(np.concatenate([trained, sample.folds.held]))
-    position[used] = np.arange(len(used))
-    Z = np.asarray(basis.transform(take(X, used)), dtype=np.float64)
-    p = T.shape[1]
+    ridges = _learnt_ridges if settings["map"] == "learnt ridge" else _ridges
     F = {
-        (alpha, centre): np.empty((sample.folds.n_held, p), dtype=np.float32)
+        (alpha, centre): np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32)
         for alpha in ALPHAS
         for centre in (True, False)
     }
-    whole = Z.T @ Z if len(splits) > 1 and len(trained) == len(used) else None
-    start = 0
-    for train, held in splits:
-        rows = slice(start, start + len(held))
-        start += len(held)
-        _fold_path(Z, position, T, (train, held), whole, {key: F[key][rows] for key in F})
+    with single_thread() if m <= _SMALL else nullcontext():  # threads of BLAS would wait for work
+        ridges(settings, sample, F)
     for (alpha, centre), values in F.items():
         yield {"alpha": alpha, "centre": centre}, values
 
 
+Path = dict[tuple[float, bool], np.ndarray]
+
+
+def _ridges(settings: Settings, sample: Sample, F: Path) -> None:
+    """Fill in predictions with the same kernel and landmarks in all folds."""
+    X = sample.rows(settings.get("scaling"))
+    splits = sample.splits(settings.get("rows"))
+    trained = np.unique(np.concatenate([train for train, _ in splits]))
+    used = np.unique(np.concatenate([trained, sample.folds.held]))
+    Z = _coordinates(kernel_of(settings), settings, sample, take(X, trained), take(X, used))
+    position = np.full(n_rows(X), -1)
+    position[used] = np.arange(len(used))
+    whole = Z.T @ Z if len(splits) > 1 and len(trained) == len(used) else None
+    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+        parts = Z[position[train]], Z[position[held]]
+        _fold_path(*parts, sample.T[train], whole, {key: F[key][rows] for key in F})
+
+
+def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
+    """Fill in predictions with a metric that each fold learns from its own rows."""
+    X, T = sample.rows(settings.get("scaling")), sample.T
+    splits = sample.splits(settings.get("rows"))
+    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+        own = take(X, train)
+        targets = T[train] - T[train].mean(axis=0)
+        name, m = settings["kernel"], settings["landmarks"]
+        kernel = metric_learnt(name, m, own, targets, sample.seed, sample.n_jobs)
+        both = take(X, np.concatenate([train, held]))
+        Z = _coordinates(kernel, settings, sample, own, both)
+        parts = Z[: len(train)], Z[len(train) :]
+        _fold_path(*parts, T[train], None, {key: F[key][rows] for key in F})
+
+
+def _coordinates(
+    kernel: Any, settings: Settings, sample: Sample, landmarks: Any, rows: Any
+) -> np.ndarray:
+    """Return the coordinates of rows, in the span of a sketch of others."""
+    m = settings.get("sketch")
+    sketch = None if m is None or m >= n_rows(landmarks) else SubSample(m)
+    basis = KernelBasis(kernel, sketch, random_state=sample.seed, n_jobs=sample.n_jobs)
+    return np.asarray(basis.fit(landmarks).transform(rows), dtype=np.float64)
+
+
 def _fold_path(
-    Z: np.ndarray,
-    position: np.ndarray,
+    Z_train: np.ndarray,
+    Z_held: np.ndarray,
     T: np.ndarray,
-    split: tuple[np.ndarray, np.ndarray],
     whole: np.ndarray | None,
-    out: dict[tuple[float, bool], np.ndarray],
+    out: Path,
 ) -> None:
     """Fill in predictions of one fold, with targets centred and not.
 
     f = z . (Z'Z + n alpha I)^-1 Z'T; centred it is f + (1 - g) mean, g the fit of the constant 1.
     """
-    train, held = split
-    Z_train, Z_held = Z[position[train]], Z[position[held]]
     gram = Z_train.T @ Z_train if whole is None else whole - Z_held.T @ Z_held
-    targets = np.column_stack([T[train], np.ones(len(train))])
-    right = Z_train.T @ targets
-    mean = T[train].mean(axis=0)
+    right = Z_train.T @ np.column_stack([T, np.ones(len(T))])
+    mean = T.mean(axis=0)
     for alpha in sorted({alpha for alpha, _ in out}):
-        coef = ridge_solve(gram, right, len(train) * alpha)
+        coef = ridge_solve(gram, right, len(T) * alpha)
         F = Z_held @ coef
         out[alpha, False][...] = F[:, :-1]
         out[alpha, True][...] = F[:, :-1] + np.outer(1.0 - F[:, -1], mean)
@@ -230,6 +252,21 @@ def _neighbour_path(settings: Settings, sample: Sample) -> Found:
         yield {"n_neighbors": k, "weights": weights}, values
 
 
+def _logistic_path(settings: Settings, sample: Sample) -> Found:
+    """Fit all columns for one penalty after another."""
+    X, T = sample.rows(settings.get("scaling")), sample.T
+    F = {C: np.empty((sample.folds.n_held, T.shape[1]), dtype=np.float32) for C in _STRENGTHS}
+    splits = sample.splits(settings.get("rows"))
+    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+        answers, which, base, gain = yes_or_no(T[train])
+        new = take(X, held)
+        for C, coef, intercept in logistic_path(take(X, train), answers, _STRENGTHS):
+            share = expit(new @ coef + intercept)
+            F[C][rows] = base + share[:, which] * gain
+    for C, values in F.items():
+        yield {"C": C}, values
+
+
 def _shares(distances: np.ndarray, weights: str) -> np.ndarray:
     """Return what neighbours count: the same, or one over their distance; copies count alone."""
     if weights == "uniform":
@@ -242,6 +279,8 @@ def _shares(distances: np.ndarray, weights: str) -> np.ndarray:
 
 _PATHS = {
     "kernel ridge": _kernel_path,
+    "learnt ridge": _kernel_path,
     "boosting": _boosting_path,
     "neighbours": _neighbour_path,
+    "logistic": _logistic_path,
 }
