@@ -129,7 +129,8 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
     else:
         cells = 5 if settings["map"] in ("boosting", "logistic") else 1
         seconds = k * fit_seconds(settings, profile, n)
-    return _CALL + seconds + cells * scoring_seconds(held, p, n_decoders)
+    one = scoring_seconds(held, p, n_decoders)
+    return _CALL + seconds + (cells if one <= 0.03 else min(cells, 8)) * one
 
 
 def scoring_seconds(held: int, p: int, n_decoders: int) -> float:
@@ -141,4 +142,4 @@ def scoring_seconds(held: int, p: int, n_decoders: int) -> float:
         Rows and coordinates.
     n_decoders : int
     """
-    return 1e-4 + held * p * (1 + n_decoders) * _DECODE
+    return 1e-4 + held * p * (3 + n_decoders) * _DECODE

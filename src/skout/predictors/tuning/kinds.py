@@ -37,6 +37,8 @@ _THRESHOLDS = tuple(np.round(np.arange(0.06, 0.63, 0.04), 2).tolist())
 # Items that the best ranking is found for exactly.
 _MOST_ITEMS = 11
 _OUTPUT_LANDMARKS = 1000
+# Products of coordinates up to which held-out rows are compared with all training sets.
+_MOST_WORK = 4e9
 # Numbers that the coordinates of label sets may have, where there are fewer labels than that.
 _MOST_NUMBERS = 1e8
 
@@ -165,10 +167,14 @@ class LabelSets(Kind):
         best = SetDecoder("f1").fit(basis, Y)
         pools = [SetDecoder("candidates").fit(basis, take(Y, train)) for train, _ in folds.splits]
         spans = folds.spans
+        work = max(len(pool.embedding_) for pool in pools) * folds.n_held * basis.rank_
+        ranks_pool = work <= _MOST_WORK  # else candidates would take longer than all the rest
 
         def scores(F: np.ndarray) -> np.ndarray:
-            near = [pool.sets(F[rows]) for pool, rows in zip(pools, spans, strict=True)]
-            found = [_row_f1(truth, best.sets(F)), _row_f1(truth, np.concatenate(near))]
+            found = [_row_f1(truth, best.sets(F)), np.full(len(F), -np.inf)]
+            if ranks_pool:
+                near = [pool.sets(F[rows]) for pool, rows in zip(pools, spans, strict=True)]
+                found[1] = _row_f1(truth, np.concatenate(near))
             expected = basis.marginals(F)
             for threshold in _THRESHOLDS:
                 chosen = at_least_one(expected > threshold, expected, basis.has_empty_)

@@ -34,6 +34,7 @@ _MOST_COLUMNS = 2500
 # What the features may miss of 2 / (s + t), relative to its trace.
 _MISSED = 1e-4
 _BLOCK_NUMBERS = 2**23
+_LIKELY = 64  # labels that a set of greatest expected F1 is looked for among, at least
 _LARGE = 2**25  # coordinates are float32 from then on
 
 
@@ -234,17 +235,33 @@ class SetDecoder(Decoder):
         basis = self.basis_
         r, L = basis.sizes_.shape[1], basis.n_labels_
         cube = F[:, : r * L].reshape(len(F), r, L)
+        likely = self._likely(F)
+        if likely is not None:
+            cube = np.take_along_axis(cube, likely[:, None], axis=2)
+        K = cube.shape[2]
         best = F[:, -1].copy() if basis.has_empty_ else np.full(len(F), -np.inf, dtype=F.dtype)
         chosen = np.zeros((len(F), L), dtype=bool)
-        for size in range(1, min(len(basis.sizes_) - 1, L) + 1):
+        for size in _some_sizes(min(len(basis.sizes_) - 1, K)):
             w = np.einsum("nrl,r->nl", cube, basis.sizes_[size].astype(F.dtype))
-            top = np.argpartition(w, L - size, axis=1)[:, L - size :]
+            top = np.argpartition(w, K - size, axis=1)[:, K - size :]
             value = np.take_along_axis(w, top, axis=1).sum(axis=1)
             better = np.flatnonzero(value > best)
             best[better] = value[better]
             chosen[better] = False
-            chosen[better[:, None], top[better]] = True
+            labels = top[better]
+            if likely is not None:
+                labels = np.take_along_axis(likely[better], labels, axis=1)
+            chosen[better[:, None], labels] = True
         return chosen
+
+    def _likely(self, F: np.ndarray) -> np.ndarray | None:
+        """Return the labels of greatest expectation, where there are many more than sets have."""
+        basis = self.basis_
+        most = max(_LIKELY, 3 * (len(basis.sizes_) - 1))
+        if basis.n_labels_ <= 2 * most:
+            return None
+        expected = basis.marginals(F)
+        return np.argpartition(expected, basis.n_labels_ - most, axis=1)[:, -most:]
 
     def _above(self, F: np.ndarray) -> np.ndarray:
         """Return the labels above the threshold; the first one where no set may be empty."""
@@ -255,6 +272,15 @@ class SetDecoder(Decoder):
         """Return the training set of greatest f . z(c); all have norm 1."""
         scores = F.astype(np.float32, copy=False) @ self.embedding_.T
         return self.pool_[np.argmax(scores, axis=1)].toarray() > 0
+
+
+def _some_sizes(largest: int) -> list[int]:
+    """Return the sizes of sets to look for: all small ones, and every few of the large ones."""
+    sizes, size = [], 1
+    while size <= largest:
+        sizes.append(size)
+        size += max(1, size // 8)
+    return sizes
 
 
 def at_least_one(chosen: np.ndarray, expected: np.ndarray, may_be_empty: bool) -> np.ndarray:

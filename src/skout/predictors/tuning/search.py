@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from ..._numerics.arrays import n_rows, take
 from ..._numerics.validation import check_rng
 from .checkpoint import Checkpoint
-from .costs import fit_seconds, trial_seconds
+from .costs import fit_seconds, scoring_seconds, trial_seconds
 from .maps import kernel_of
 from .space import Profile, baseline_forest, family, neighbours, portfolio
 from .stacking import Judge
@@ -43,6 +43,8 @@ _MOST_OF_ONE = 0.05
 # Rows up to which kernel ridge is exact.
 _EXACT = 1200
 _WIDTH_ROWS = 1000
+# Seconds of one scoring from which on so many cells of a path are scored.
+_SLOW, _SCORED = 0.03, 8
 
 
 @dataclass
@@ -324,9 +326,7 @@ class Search:
         weights = self.sample.folds.weights
         settings, resolved = self._resolved(settings)
         best: Any = None
-        for more, F in predictions(settings, self.sample):
-            if not np.all(np.isfinite(F)):
-                continue
+        for more, F in self._likely(predictions(settings, self.sample)):
             table = self.judge.metric(F)
             merit = float(((table + self.judge.smooth(F)) @ weights).max())
             if best is None or merit > best[0]:
@@ -334,6 +334,21 @@ class Search:
         if best is None:
             raise ValueError("no finite predictions")
         return best[1:]
+
+    def _likely(
+        self, found: Iterator[tuple[Settings, np.ndarray]]
+    ) -> Iterator[tuple[Settings, np.ndarray]]:
+        """Yield the cells of a path that are scored: all, or those of best coordinates.
+
+        Scores are what counts, but where decoding takes long few cells are worth it.
+        """
+        cells = [(more, F) for more, F in found if np.all(np.isfinite(F))]
+        held, p = self.judge.truth.shape
+        if scoring_seconds(held, p, len(self.decoders)) > _SLOW:
+            weights = self.sample.folds.weights
+            cells.sort(key=lambda cell: -float(self.judge.smooth(cell[1]) @ weights))
+            cells = cells[:_SCORED]
+        yield from cells
 
     def _resolved(self, settings: Settings) -> tuple[Settings, Settings]:
         """Return settings with the width of the kernel as a number, and that number."""
