@@ -3,6 +3,5 @@
 from .conformal import ConformalSets
 from .ensemble import Ensemble
 from .hubs import without_hubs
-from .tuning import Tuned
 
-__all__ = ["ConformalSets", "Ensemble", "Tuned", "without_hubs"]
+__all__ = ["ConformalSets", "Ensemble", "without_hubs"]
