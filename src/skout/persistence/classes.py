@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
-from ..predictors import tuning
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..regressors import KernelRidge
@@ -63,16 +63,27 @@ def public_name(name: str) -> str:
 
 
 class ByName(dict[str, Any]):
-    """Classes by the name that a file has for them, with or without a module of ours."""
+    """Classes by the name that a file has for them, with or without a module of ours.
+
+    Those of tuned models are slow to import, and are there once a name is not found without them.
+    """
 
     def __getitem__(self, name: str) -> Any:
-        return super().__getitem__(public_name(name))
+        return super().__getitem__(self._known(name))
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(public_name(str(name)))
+        return super().__contains__(self._known(str(name)))
 
     def get(self, name: str, default: Any = None) -> Any:
-        return super().get(public_name(name), default)
+        return super().get(self._known(name), default)
+
+    def _known(self, name: str) -> str:
+        name = public_name(name)
+        if not super().__contains__(name) and name.startswith("skout."):
+            tuning = import_module("skout.predictors.tuning")
+            later = [getattr(tuning, one) for one in tuning.__all__]
+            self.update({name_of(kind): kind for kind in later})
+        return name
 
 
 def function_name(item: Any, path: str) -> str:
@@ -107,7 +118,6 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
-        *(getattr(tuning, name) for name in tuning.__all__),
     ]
 )
 

@@ -3,7 +3,6 @@
 from .conformal import ConformalSets
 from .ensemble import Ensemble
 from .hubs import without_hubs
-from .tuning import Tuned
 from .twoway import TwoWay
 
-__all__ = ["ConformalSets", "Ensemble", "Tuned", "TwoWay", "without_hubs"]
+__all__ = ["ConformalSets", "Ensemble", "TwoWay", "without_hubs"]

@@ -78,8 +78,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
     alpha : float or sequence of floats, default 1e-3
-        Penalty. It does not change meaning with n. Of a sequence, the value with the least
-        cross-validated error is taken; with a sketch, all of them together cost one pass.
+        Penalty. Of a sequence the one with the least cross-validated error; with a sketch all of
+        them together cost one pass.
     cv : int, splitter or iterable of splits, default 5
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
@@ -98,10 +98,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
     n_jobs : int, optional
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
-        Show a progress bar.
     device : str, optional
-        "cuda" computes on a card, to which rows on the host are streamed; "auto" does if there is
-        one. None is where the data are.
+        "cuda" computes on a card, "auto" does if there is one. None is where the data are.
     checkpoint : path, optional
         A file that a sketched fit keeps its progress in, every 30 seconds, until it is done. If it
         is killed, another fit with the same data, parameters and int as random_state goes on from
