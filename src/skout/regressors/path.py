@@ -258,7 +258,7 @@ def greatest_score(
     }
     if not judge.refit:
         raise NotWanted(results)
-    equals = np.flatnonzero(mean == mean.max())
+    equals = [j for j in range(len(alphas)) if mean[j] == mean.max()]
     best = min(equals, key=lambda j: _from_default(alphas[j]))
     usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
     ahead = scores[:, [best]] - scores[:, [usual]]
