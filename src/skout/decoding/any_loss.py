@@ -109,7 +109,7 @@ class LossDecoder(CandidateDecoder):
         if np.any(place < 0):
             raise ValueError("Y must hold the outputs that the basis was fitted on.")
         self._known = take(Y, place)
-        return super().fit(basis, Y, None, rows=rows)  # type: ignore[return-value]
+        return super().fit(basis, Y, None, rows=rows)
 
     @property
     def _width(self) -> int:
