@@ -213,7 +213,7 @@ def three(model: TwoWay, X: Any, Y: Any, quality: Any) -> dict[str, Any]:
     """Return the quality of each test row by both ways and by each alone."""
     model.fit(X, Y)
     found = {"weight": model.weight_, "both": quality(model)}
-    results = model.cv_results_
+    results = model.weight_results_
     alone = np.isinf(results["weight"])
     normalisation = str(results["normalisation"][alone][results["score"][alone].argmax()])
     for name, weight in (("backward", 0.0), ("forward", np.inf)):

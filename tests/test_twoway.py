@@ -139,9 +139,9 @@ def test_a_forward_way_of_noise_gets_no_weight():
     model = TwoWay(backward, blind, random_state=0).fit(X, Y, candidates=sets)
     assert model.weight_ < 1.0
     assert (
-        model.cv_results_["score"].max()
-        == model.cv_results_["score"][
-            np.flatnonzero(model.cv_results_["weight"] == model.weight_)[0]
+        model.weight_results_["score"].max()
+        == model.weight_results_["score"][
+            np.flatnonzero(model.weight_results_["weight"] == model.weight_)[0]
         ]
     )
 
@@ -163,12 +163,12 @@ def test_both_ways_must_gain_more_than_a_standard_error():
 
 @pytest.mark.parametrize("scoring", [None, "mean_reciprocal_rank", "r2"])
 def test_scores_of_options_are_those_of_models(scoring):
-    """Each entry of cv_results_ is the mean score of models fitted on the folds."""
+    """Each entry of weight_results_ is the mean score of models fitted on the folds."""
     from sklearn.model_selection import GroupKFold
 
     groups = np.arange(60) // 2
     model = two_way("cv", None, scoring=scoring, cv=3, random_state=0).fit(X, Y, groups, POOL)
-    results = model.cv_results_
+    results = model.weight_results_
     rng = np.random.default_rng(0)
     rng.permutation(60)
     folds = GroupKFold(3, shuffle=True, random_state=int(rng.integers(2**31)))
@@ -213,7 +213,7 @@ def test_the_same_seed_gives_the_same_model():
         TwoWay(sisokr(Gaussian(GX), Gaussian(GY), random_state=0), cv=2, random_state=0).fit(X, Y)
         for _ in range(2)
     ]
-    assert_array_equal(*(one.cv_results_["score"] for one in found))
+    assert_array_equal(*(one.weight_results_["score"] for one in found))
     assert_array_equal(*(one.rank(NEW)[1] for one in found))
 
 

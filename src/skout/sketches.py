@@ -149,7 +149,7 @@ class SubSample(Sketch):
         if m == n:  # as many as there are: all of them
             return Draw(np.arange(n), None, (n, n))
         if not self.replace:
-            m = min(m, np.count_nonzero(p))
+            m = min(m, int(np.count_nonzero(p)))
             return Draw(np.sort(rng.choice(n, m, replace=False, p=p)), None, (m, n))
         index, counts = np.unique(rng.choice(n, m, p=p), return_counts=True)
         return Draw(index, None, (len(index), n), scale=np.sqrt(counts / (m * p[index])))

@@ -66,7 +66,7 @@ class TwoWay(StructuredPredictor):
     ----------
     weight_, normalisation_
         Those in use.
-    cv_results_ : dict of arrays
+    weight_results_ : dict of arrays
         "weight", "normalisation", "score" and "fold_score" of what was tried, if weight="cv".
     regressor_, output_basis_, decoder_
         The fitted parts: both ways in one vector.
@@ -155,9 +155,9 @@ class TwoWay(StructuredPredictor):
         # together, once all are fitted: a fit that fails changes nothing
         self.regressor_, self.output_basis_, self.decoder_ = parts
         self.weight_, self.normalisation_ = float(weight), str(normalisation)
-        self.__dict__.pop("cv_results_", None)
+        self.__dict__.pop("weight_results_", None)
         if results is not None:
-            self.cv_results_ = results
+            self.weight_results_ = results
         return self
 
     def _check(self) -> None:

@@ -97,7 +97,7 @@ class KernelMachineBase(Chooses, PartsByName):
         """
         self._judge = judge
         try:
-            return self.fit(X, y, **fit_params)  # type: ignore[attr-defined]
+            return self.fit(X, y, **fit_params)
         finally:
             self.__dict__.pop("_judge", None)
 
@@ -233,7 +233,7 @@ class KernelMachineBase(Chooses, PartsByName):
             splits = [
                 (train, held) for (train, _), held in zip(judge.splits, judge.held, strict=True)
             ]
-        table = []
+        table: list[Any] = []
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
             part, held = (problem.take(np.sort(_positions(rows, n))) for rows in (train, test))
             path = self._path(part, held, alphas)

@@ -89,10 +89,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
         `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale.
-    tol : float, default 1e-3
-        Relative residual at which "cg" stops.
-    max_iter : int, default 200
-        Most steps of "cg"; a ConvergenceWarning says when they were too few.
+    tol, max_iter : float and int, default 1e-3 and 200
+        Relative residual at which "cg" stops, and its most steps; a warning says if too few.
     random_state : None, int or Generator
         Seed of the sketch and of the folds.
     n_jobs : int, optional
@@ -491,6 +489,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         self, alphas: list[float], folds: Folds, judge: Judge | None, held: Sequence[np.ndarray]
     ) -> None:
         """Take the best alpha, by a judge or by the squared error, and record the scores."""
+        results: dict[str, Any] | None
         if judge is not None:
             self.alpha_, results = folds.best_score(alphas, judge, held, self._origin, self.n_jobs)
         else:
