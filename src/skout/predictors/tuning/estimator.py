@@ -289,6 +289,7 @@ class Tuned(BaseEstimator):
         self.baselines_ = {"constant": constant}
         if plain:
             self.baselines_["forest"] = plain[0].score
+        self._forest_rows = plain[0].settings.get("rows") if plain else None
         self.results_ = rows_of(search, constant)
         self.n_splits_ = len(folds.splits)
         self.interrupted_ = search.interrupted
