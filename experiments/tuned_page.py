@@ -103,8 +103,15 @@ def summary(kind: str, data: str, jobs: list[Any]) -> dict[str, Any]:
         if all(part is not None for part in parts):
             row["families"][name] = _of(kind, np.vstack(parts))
     row["said"] = [found["tuned"][fold][0]["models"]["Tuned"].get("said") for fold in folds]
-    row["settings"] = [found["tuned"][fold][0]["models"]["Tuned"]["setting"] for fold in folds]
+    models = [found["tuned"][fold][0]["models"]["Tuned"] for fold in folds]
+    row["members"] = [[_member(one) for one in model.get("members", ())] for model in models]
     return row
+
+
+def _member(settings: dict[str, Any]) -> str:
+    """Return a member of an average in a few words."""
+    words = [f"{settings['weight']:.2f}", settings["map"], str(settings.get("kernel", ""))]
+    return " ".join(word for word in words if word)
 
 
 def _of(kind: str, rows: np.ndarray) -> list[float]:
@@ -239,12 +246,13 @@ def _pair(value: list[float]) -> str:
     return f"{value[0]:.3f} ± {value[1]:.3f}"
 
 
-TEXT = """# A model that chooses itself
+TEXT = """# Tuned beside scikit-learn
 
 *This page is made by `experiments/tuned.py page` from `experiments/records/tuned.json`.*
 
 `Tuned` with its defaults beside scikit-learn's best: on every set of labels, rankings and several
-targets at hand, with one protocol that was fixed before the first look at a test row.
+targets at hand, with one protocol that was fixed before the first look at a test row. What `Tuned`
+does is on the page [A model that chooses itself](tuning.md).
 
 - *Splits.* {FOLDS} outer folds of sets of fewer than {SMALL} rows; of larger ones the official
   split, else a random third held out. Missing inputs are filled with training medians, for all.
@@ -291,7 +299,10 @@ def page_text(record: dict[str, Any] | None) -> str:
 
 
 def draw(results: Results) -> None:
-    """Draw by how many standard errors `Tuned` is ahead of scikit-learn, for each set."""
+    """Draw by how many standard errors `Tuned` is ahead of scikit-learn, for each set.
+
+    The unit is the standard error of the rival's score; the bars have that of the difference.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -300,24 +311,34 @@ def draw(results: Results) -> None:
     fig, axes = plt.subplots(1, len(KINDS), figsize=(12, 5), layout="constrained")
     for ax, (kind, about) in zip(axes, KINDS.items(), strict=True):
         rows = [row for row in results if row["kind"] == kind and "tuned" in row]
-        rows.sort(key=lambda row: gap(row, row["rival"]))
+        rows.sort(key=lambda row: gap(row, row["rival"]) / max(row["rival"][1], 1e-9))
         for y, row in enumerate(rows):
             colour = {"first": "#0072B2", "near": "#999999", "behind": "#D55E00"}
-            ahead = gap(row, row["rival"])
+            unit = max(row["rival"][1], 1e-9)
+            ahead, spread = gap(row, row["rival"]) / unit, row["paired_error"] / unit
             ax.barh(y, ahead, color=colour[place(row, row["rival"])], height=0.7)
-            ax.errorbar(ahead, y, xerr=row["paired_error"], color="black", lw=1, capsize=2)
-            ax.plot(gap(row, oracle(row)[1]), y, "k|", ms=9)
+            ax.errorbar(ahead, y, xerr=spread, color="black", lw=1, capsize=2)
+            ax.plot(gap(row, oracle(row)[1]) / unit, y, "kd", ms=4, mfc="white")
         ax.set_yticks(range(len(rows)), [row["data"].split("-top")[0] for row in rows], fontsize=8)
         ax.axvline(0.0, color="black", lw=0.8)
-        sign = "" if about.more else ", turned round"
-        ax.set(title=about.title, xlabel=f"{about.metric}{sign}: Tuned less scikit-learn")
+        ax.axvline(-1.0, color="0.5", lw=0.8, ls=":")
+        ax.set_xscale("symlog", linthresh=2.0)
+        ticks = [t for t in (-10, -5, -2, -1, 0, 1, 2, 5, 10, 20) if _inside(t, ax.get_xlim())]
+        ax.set_xticks(ticks, [str(t) for t in ticks])
+        ax.set(title=f"{about.title}, {about.metric}", xlabel="ahead, in standard errors")
+        ax.minorticks_off()
         ax.grid(axis="x", alpha=0.25)
     fig.suptitle(
-        "Blue: Tuned is first; grey: within one standard error; red: behind. "
-        "| is the family best on test rows"
+        "Tuned beside scikit-learn's best. Blue: first; grey: within one standard error; red: "
+        "behind. Diamonds: beside the family that is best on the test rows",
+        fontsize=10,
     )
     fig.savefig(DOCS / "images" / "tuned.png", dpi=130)
     plt.close(fig)
+
+
+def _inside(tick: float, limits: tuple[float, float]) -> bool:
+    return limits[0] <= tick <= limits[1]
 
 
 def read() -> dict[str, Any] | None:
