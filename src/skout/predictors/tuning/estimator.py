@@ -220,7 +220,9 @@ class Tuned(BaseEstimator):
         """Return the trials to choose from, on all rows where there are such, best first."""
         full = [one for one in search.trials if one.settings.get("rows") is None]
         ranked = sorted(full or search.trials, key=lambda one: -one.merit)
-        first, rest, met = [], [], set()
+        first: list[Trial] = []
+        rest: list[Trial] = []
+        met: set[str] = set()
         for one in ranked:  # the best of each map stays
             (rest if one.settings["map"] in met else first).append(one)
             met.add(one.settings["map"])

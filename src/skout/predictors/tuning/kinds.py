@@ -113,10 +113,7 @@ class Kind:
         truth = take(Y, folds.held)
         decoders = []
         for settings in self.decoders():
-            own = [
-                self.decoder(settings).fit(basis, take(Y, train)) if len(train) else None
-                for train, _ in folds.splits
-            ]
+            own = [self.decoder(settings).fit(basis, take(Y, train)) for train, _ in folds.splits]
             decoders.append(own)
 
         def scores(F: np.ndarray) -> np.ndarray:
@@ -303,7 +300,7 @@ class Classes(Numbers):
     name = "classes"
     metric = "accuracy"
     is_binary = True
-    by_column = False  # type: ignore[assignment]
+    by_column = False
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(Kind.checked(self, Y))

@@ -194,7 +194,7 @@ class SetDecoder(Decoder):
         labels = label_matrix(Y)
         self.basis_ = basis
         self._is_sparse, self._dtype = sparse.issparse(Y), getattr(Y, "dtype", np.dtype(np.int64))
-        self.pool_ = None
+        self.pool_: Any = None
         if self.rule == "candidates":
             keys = {labels.indices[a:b].tobytes(): i for i, (a, b) in _spans(labels)}
             self.pool_ = labels[np.sort(list(keys.values()))]
@@ -222,7 +222,8 @@ class SetDecoder(Decoder):
     def sets(self, F: np.ndarray) -> np.ndarray:
         """Return the label sets as booleans, shape (n, L)."""
         basis = self.basis_
-        size = max(1, _BLOCK_NUMBERS // max(basis.n_labels_, 1))
+        widest = max(basis.n_labels_, 0 if self.pool_ is None else self.pool_.shape[0], 1)
+        size = max(1, _BLOCK_NUMBERS // widest)
         rules = {"f1": self._best_f1, "threshold": self._above, "candidates": self._nearest}
         parts = [rules[self.rule](F[some]) for some in row_slices(len(F), size)]
         return np.concatenate([*parts, np.zeros((0, basis.n_labels_), dtype=bool)])

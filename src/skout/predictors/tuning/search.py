@@ -17,6 +17,7 @@ from numpy.linalg import LinAlgError
 from tqdm.auto import tqdm
 
 from ..._numerics.arrays import n_rows, take
+from ..._numerics.threads import n_threads
 from ..._numerics.validation import check_rng
 from .checkpoint import Checkpoint
 from .costs import fit_seconds, scoring_seconds, trial_seconds
@@ -289,7 +290,7 @@ class Search:
 
     def _is_late(self) -> bool:
         wall = time.perf_counter() - self._start[0]
-        work = time.process_time() - self._start[1]
+        work = (time.process_time() - self._start[1]) / n_threads(self.sample.n_jobs)
         if min(wall, work) <= _BRAKE * self.budget.seconds:
             return False
         warnings.warn(
@@ -314,7 +315,7 @@ class Search:
             except (ValueError, LinAlgError, MemoryError) as error:
                 self.failed.append({**settings, "error": str(error)})
                 return
-            record = {"more": more, "seconds": time.perf_counter() - start}
+            record: dict[str, Any] = {"more": more, "seconds": time.perf_counter() - start}
             if self.checkpoint is not None:
                 self.checkpoint.add(settings, record, table, F)
         else:

@@ -85,8 +85,7 @@ def kernels_of_objects(X: Any) -> tuple[Any, ...]:
         return ()
     first = X[0]
     if isinstance(first, str):
-        short = {"short": "keep"}
-        return (NGram((1, 2, 3), **short), NGram((2, 3, 4), **short), NGram((1, 2), **short))
+        return tuple(NGram(n, short="keep") for n in ((1, 2, 3), (2, 3, 4), (1, 2)))
     if isinstance(first, tuple) and len(first) == 2:
         return (PeakCosine(), ProbabilityProduct())
     return (WeisfeilerLehman(), WeisfeilerLehman(2), ShortestPath())
@@ -94,9 +93,8 @@ def kernels_of_objects(X: Any) -> tuple[Any, ...]:
 
 def family(settings: Settings) -> str:
     """Return the map of settings, forests of both kinds being one."""
-    return {"extra trees": "forest", "random forest": "forest"}.get(
-        settings["map"], settings["map"]
-    )
+    name: str = settings["map"]
+    return "forest" if name in ("extra trees", "random forest") else name
 
 
 def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settings:
