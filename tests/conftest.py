@@ -3,17 +3,21 @@
 import os
 from collections import Counter
 
-# Workers of `pytest -n` share the cores: more threads than one each only wait for each other.
-# Before NumPy is imported, and for the processes that tests start.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import pytest
 from hypothesis import settings
 
 # The same examples at every run, and no deadline: the machines that run this are shared.
 settings.register_profile("skout", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("skout")
+
+
+def pytest_configure(config):
+    """Give each worker of `pytest -n` one thread, before it starts.
+
+    Workers share the cores, where threads beyond one each only wait for each other.
+    """
+    if config.getoption("numprocesses", None):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 # Numerics that ask for no extra do the same with and without: `make test-core` runs each test of
