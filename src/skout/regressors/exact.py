@@ -16,12 +16,15 @@ from ..basis.passes import Sample
 from ..kernels import as_kernel
 from ..rows import Memory
 from ..solvers import dual_ridge
-from ..solvers.cost import cheaper, exact_costs
+from ..solvers.cost import cheaper, exact_costs, is_small
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .iterative import warn_unless_converged
 from .memory import Room, room_for
 
 __all__ = ["exact_errors", "exact_ridge", "fit_exact"]
+
+# Most rows that are solved without a matrix on the host unless somebody asks for it.
+_MOST_ROWS = 200_000
 
 
 def fit_exact(
@@ -37,11 +40,7 @@ def fit_exact(
     rng = check_rng(model.random_state)
     model.kernel_ = as_kernel(model.kernel).resolve(rows, rng, sample.weights)
     device = sample.rows.device
-    costs = exact_costs(
-        len(first), int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1], device is not None
-    )
-    model.solver_report_ = {"solver": "direct", "costs": costs}
-    solver = cheaper(costs, len(first), exact=True) if model.solver == "auto" else model.solver
+    solver = _chosen(model, sample, len(first))
     room = room_for(sample.rows, 0)
     room.work = tile_bytes(len(first)) if device is not None else 0.0
     if solver == "direct" and device is not None:
@@ -64,6 +63,19 @@ def fit_exact(
     )
     model._prepare()
     return model
+
+
+def _chosen(model: Any, sample: Sample, n: int) -> str:
+    """Return the solver for n distinct rows, and begin the report."""
+    on_card = sample.rows.device is not None
+    d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
+    model.solver_report_ = {"solver": "direct", "costs": exact_costs(n, d, q, on_card)}
+    if model.solver != "auto":
+        return model.solver
+    # on a host more rows take hours; that their matrix has no room is told at once
+    if is_small(n) or (n > _MOST_ROWS and not on_card):
+        return "direct"
+    return cheaper(model.solver_report_["costs"])
 
 
 def _fit_without_matrix(

@@ -231,7 +231,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         with large_matrices_on(sample.rows.device):
             choice = Choice(self.solver, sample, len(alphas))
             pool = self._pool(landmarks, sample)
-            self._fit_basis(*pool, remember=landmarks is None, lazily=choice)
+            self._fit_basis(*pool, remember=landmarks is None, lazily=choice.least)
+            choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
             groups, parts = groups_of_splits(splits, n)
             sample = self._prepared(sample, groups, len(parts))
@@ -423,7 +424,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
-        self, rows: Source, weights: Any = None, *, remember: bool = False, lazily: Any = None
+        self, rows: Source, weights: Any = None, *, remember: bool = False, lazily: float = np.inf
     ) -> None:
         basis = KernelBasis(self.kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)
