@@ -469,3 +469,10 @@ def test_auto_says_what_it_took(monkeypatch):
     monkeypatch.setattr("skout.solvers.cost._LEAST_LANDMARKS", 0)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
+    monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)
+    weighed = ridge(solver="auto").fit(X, Y)
+    assert weighed.solver_report_["solver"] == "direct"
+    assert set(weighed.solver_report_["costs"]) == {"direct", "cg"}
+    direct = ridge(solver="direct").fit(X, Y)
+    assert_allclose(weighed.predict(NEW), direct.predict(NEW), rtol=1e-9, atol=1e-10)
+    weighed.partial_fit(X[:50], Y[:50])  # it has moments
