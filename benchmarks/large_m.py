@@ -204,7 +204,8 @@ def ten(bench: Bench) -> list[dict[str, Any]]:
 def exact(bench: Bench, n: int, max_iter: int) -> list[dict[str, Any]]:
     n = bench.size(n)
     X, y, Z, t = bench.data(n)
-    model = bench.model(None, alpha=bench.options.exact_alpha, tol=1e-4, max_iter=max_iter)
+    settings = {"solver": "cg", "tol": 1e-4, "max_iter": max_iter}
+    model = bench.model(None, alpha=bench.options.exact_alpha, **settings)
     spent, found = bench.seconds(lambda: bench.fit(model, X, y))
     report = {k: v for k, v in found.solver_report_.items() if k != "costs"}
     row = {"what": "exact", "n": n, "alpha": bench.options.exact_alpha, "seconds": spent,

@@ -15,11 +15,11 @@ from skout._numerics import factors
 from skout._numerics.factors import add_gram, cholesky, gram_of_triangle
 from skout.kernels import Gaussian
 from skout.regressors import checkpoint as checkpoints
-from skout.regressors import exact_cg, memory, oncard
+from skout.regressors import exact, exact_cg, memory, oncard
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.cg import State, conjugate_gradients, refined
-from skout.solvers.cost import cheaper, exact_costs, preconditioner_costs, sketched_costs
+from skout.solvers.cost import cheaper, exact_costs, is_small, preconditioner_costs, sketched_costs
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -428,14 +428,28 @@ def test_alphas_of_an_exact_fit():
 
 
 def test_the_cheaper_solver_is_chosen():
-    assert cheaper(sketched_costs(10**6, 20000, 20, 1, True), 20000) == "cg"
-    assert cheaper(sketched_costs(10**6, 3000, 20, 1, True), 3000) == "direct"
-    assert cheaper(sketched_costs(10**5, 10000, 20, 1), 10000) == "cg"
-    assert cheaper(sketched_costs(10**6, 1000, 20, 1), 1000) == "direct"
-    assert cheaper(sketched_costs(10**4, 4000, 20, 3000), 4000) == "direct"  # many outputs
-    assert cheaper(exact_costs(10**5, 20, 1), 10**5, exact=True) == "cg"
-    assert cheaper(exact_costs(20000, 20, 1), 20000, exact=True) == "cg"
-    assert cheaper(exact_costs(2000, 20, 1), 2000, exact=True) == "direct"
+    assert cheaper(sketched_costs(10**6, 20000, 20, 1, True)) == "cg"
+    assert cheaper(sketched_costs(10**6, 1000, 20, 1, True)) == "direct"
+    assert cheaper(sketched_costs(10**5, 10000, 20, 1)) == "cg"
+    assert cheaper(sketched_costs(10**6, 500, 20, 1)) == "direct"
+    assert cheaper(sketched_costs(10**4, 4000, 20, 3000)) == "direct"  # many outputs
+    assert cheaper(exact_costs(10**5, 20, 1)) == "cg"
+    assert cheaper(exact_costs(20000, 20, 1)) == "cg"
+    assert cheaper(exact_costs(1000, 20, 1)) == "direct"
+    assert is_small(5000)
+    assert not is_small(20000)
+
+
+def test_more_rows_than_a_host_can_solve_are_refused_unless_asked_for(monkeypatch):
+    monkeypatch.setattr(exact, "_MOST_ROWS", 100)
+    monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 50)
+    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    limit = mock.patch("skout._numerics.inputs._total_memory", return_value=10**5)
+    with limit, pytest.raises(MemoryError, match=r'KernelRidge\(solver="cg"\)'):
+        ridge(None, solver="auto").fit(X, Y)
+    with limit:
+        assert ridge(None).fit(X, Y).solver_report_["solver"] == "cg"
+    assert ridge(None, solver="auto").fit(X[:90], Y[:90]).solver_report_["solver"] == "cg"
 
 
 def cheapest(*sizes, **options):
@@ -455,6 +469,13 @@ def test_auto_says_what_it_took(monkeypatch):
     monkeypatch.setattr("skout.solvers.cost._LEAST_LANDMARKS", 0)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
+    monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)
+    weighed = ridge(solver="auto").fit(X, Y)
+    assert weighed.solver_report_["solver"] == "direct"
+    assert set(weighed.solver_report_["costs"]) == {"direct", "cg"}
+    direct = ridge(solver="direct").fit(X, Y)
+    assert_allclose(weighed.predict(NEW), direct.predict(NEW), rtol=1e-9, atol=1e-10)
+    weighed.partial_fit(X[:50], Y[:50])  # it has moments
 
 
 @pytest.mark.parametrize("sketch", [None, SubSample(40)], ids=["exact", "sketched"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -196,13 +195,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         weights: Any = None,
         *,
         remember: bool = False,
-        lazily: Callable[[int], bool] | None = None,
+        lazily: float = np.inf,
         also: Reduction | None = None,
     ) -> Any:
         """Fit on encoded rows; their weights count where the kernel's width is found.
 
-        With `remember`, the features of rows that are landmarks are kept for `_moments`. Where
-        `lazily` says so of m, the components are only found when somebody asks for them. Returns
+        With `remember`, the features of rows that are landmarks are kept for `_moments`. From
+        `lazily` landmarks on, the components are only found when somebody asks for them. Returns
         the result of the reduction `also`, which the same pass makes.
         """
         if len(rows) == 0:
@@ -214,7 +213,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         for _ in range(_DRAWS):
             found = self._survey(kernel, rows, rng, weights, also)
             self.kernel_, landmarks, W, place = found[:4]
-            later = lazily is not None and lazily(n_rows(landmarks if W is None else W))
+            later = n_rows(landmarks if W is None else W) >= lazily
             if later:
                 landmarks = distinct(landmarks) if W is None else landmarks
                 break

@@ -35,7 +35,10 @@ _MIXED_ROWS = 256
 _TILE = 768
 # A pass over _LARGE features or more is cut into at least so many blocks, for threads to share.
 _BLOCKS, _LARGE = 4, 2**21
-_ADVICE = "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows."
+_ADVICE = (
+    "Use a sketch, for instance SubSample(1000): its time and memory grow like the rows. "
+    'KernelRidge(solver="cg") needs no such matrix, and takes long.'
+)
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
 

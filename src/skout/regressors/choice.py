@@ -12,7 +12,7 @@ from .._numerics.validation import check_choice, check_number
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..rows import reads_once, to_host
-from ..solvers.cost import cheaper, sketched_costs
+from ..solvers.cost import cheaper, least_landmarks, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 from .memory import room_for
@@ -66,20 +66,28 @@ class Choice:
     def __init__(self, solver: str, sample: Sample, splits: Splits) -> None:
         self.wanted, self.splits = solver, splits
         self.rows, self.q = sample.rows, sample.targets.shape[1]
-        self.cg = self.later = self.on_card = False
+        self.cg = self.later = False
         self.costs: dict[str, float] = {}
 
-    def __call__(self, m: int) -> bool:
-        """Choose, and return whether the components of the basis may wait."""
-        on_card = self.rows.device is not None
+    @property
+    def least(self) -> float:
+        """The least number of landmarks from which on the components of the basis may wait."""
+        if self.wanted == "cg":
+            return 0
+        if self.splits:
+            return np.inf
+        on_card = oncard.LEAST if self.rows.device is not None else np.inf
+        may_iterate = self.wanted == "auto" and self.rows.rereadable
+        return min(on_card, least_landmarks() if may_iterate else np.inf)
+
+    def decide(self, basis: Any) -> None:
+        """Choose by the costs, now that the landmarks are known."""
+        m = basis._features.m
+        self.later = m >= self.least
+        if not self.later:
+            return
         self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
-        self.cg = self.wanted == "cg"
-        if self.wanted == "auto" and not self.splits and self.rows.rereadable:
-            self.cg = cheaper(self.costs, m) == "cg"
-        # on a card the factors stay there, if there are enough of them to be worth it
-        self.on_card = on_card and m >= oncard.LEAST and not self.splits
-        self.later = self.cg or self.on_card
-        return self.later
+        self.cg = self.wanted == "cg" or (self.wanted == "auto" and cheaper(self.costs) == "cg")
 
 
 def fit_without_moments(
@@ -106,7 +114,7 @@ def fit_without_moments(
         found = solved(system, [model.alpha_], **settings)
         warn_unless_converged(found[2], model.max_iter)
     else:
-        answer = oncard.direct_on_card(system, alphas[0])
+        answer = oncard.direct_on_card(system, alphas[0]) if system.room.on_card else None
         if answer is None:
             _factorise_here(model)
             return False

@@ -16,7 +16,7 @@ from ..basis.passes import Sample
 from ..rows import Memory
 from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
-from ..solvers.cost import cheaper, exact_costs
+from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.moments import Moments
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
@@ -31,6 +31,9 @@ __all__ = ["fit_exact"]
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
 
+# Most rows that are solved without a matrix on the host unless somebody asks for it.
+_MOST_ROWS = 200_000
+
 
 def fit_exact(
     model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
@@ -41,10 +44,7 @@ def fit_exact(
     model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
     first, number = unique(rows)
     model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
-    d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
-    costs = exact_costs(len(first), d, q, device is not None)
-    model.solver_report_ = {"solver": "direct", "costs": costs}
-    solver = cheaper(costs, len(first), exact=True) if model.solver == "auto" else model.solver
+    solver = _chosen(model, sample, len(first))
     room = room_for(sample.rows, 0)
     room.work = tile_bytes(len(first)) if device is not None else 0.0
     if solver == "direct" and device is not None:
@@ -67,6 +67,19 @@ def fit_exact(
     model._matrix, model.intercept_ = exact.solve(model.alpha_)
     model._prepare()
     return model
+
+
+def _chosen(model: Any, sample: Sample, n: int) -> str:
+    """Return the solver for n distinct rows, and begin the report."""
+    on_card = sample.rows.device is not None
+    d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
+    model.solver_report_ = {"solver": "direct", "costs": exact_costs(n, d, q, on_card)}
+    if model.solver != "auto":
+        return model.solver
+    # on a host more rows take hours; that their matrix has no room is told at once
+    if is_small(n) or (n > _MOST_ROWS and not on_card):
+        return "direct"
+    return cheaper(model.solver_report_["costs"])
 
 
 def _fitted(

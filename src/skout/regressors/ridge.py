@@ -265,7 +265,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         with large_matrices_on(sample.rows.device):
             choice = Choice(self.solver, sample, splits)
             kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
-            self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice)
+            self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
+            choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
@@ -454,7 +455,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         weights: Any = None,
         *,
         remember: bool = False,
-        lazily: Any = None,
+        lazily: float = np.inf,
     ) -> None:
         basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
         rng = check_rng(self.random_state)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["cheaper", "exact_costs", "preconditioner_costs", "sketch_rank", "sketched_costs"]
+__all__ = [
+    "cheaper",
+    "exact_costs",
+    "is_small",
+    "least_landmarks",
+    "preconditioner_costs",
+    "sketch_rank",
+    "sketched_costs",
+]
 
 # What a kernel value costs besides its product, in operations of a float32 matrix product that the
 # machine could do meanwhile; and one that was kept. On a core an exponential and its traffic in
@@ -84,7 +92,16 @@ def sketch_rank(n: int, on_card: bool = False) -> int:
     return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_card else 10) * n**0.5)))
 
 
-def cheaper(costs: dict[str, float], size: int, *, exact: bool = False) -> str:
+def least_landmarks() -> int:
+    """Return the number of landmarks below which the direct solver is taken."""
+    return _LEAST_LANDMARKS
+
+
+def is_small(n: int) -> bool:
+    """Return whether there are so few rows that the direct solver is taken for an exact fit."""
+    return n < _LEAST_ROWS
+
+
+def cheaper(costs: dict[str, float]) -> str:
     """Return the solver to take by itself."""
-    least = _LEAST_ROWS if exact else _LEAST_LANDMARKS
-    return "cg" if size >= least and costs["cg"] * _MARGIN < costs["direct"] else "direct"
+    return "cg" if costs["cg"] * _MARGIN < costs["direct"] else "direct"
