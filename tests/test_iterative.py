@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from skout import KernelRidge, iokr, memory_limits, sisokr
+from skout import KernelRidge, iokr, load, memory_limits, save, sisokr
 from skout._numerics import factors
 from skout._numerics.factors import add_gram, cholesky, gram_of_triangle
 from skout.kernels import Gaussian
@@ -341,15 +341,17 @@ def test_many_outputs_at_once():
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alpha", [1e-7, 1e-3])
+@pytest.mark.parametrize("sizes", [(0,), (8,), ()])
 @pytest.mark.usefixtures("card")
-def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, monkeypatch):
+def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, sizes, monkeypatch):
     monkeypatch.setattr(oncard, "LEAST", 10)
-    monkeypatch.setattr(oncard, "_WHITENED", (0, 4, 8))
+    monkeypatch.setattr(oncard, "_WHITENED", sizes)
+    monkeypatch.setattr(oncard, "_largest_eigenvalue", lambda D: 0.0)
     options = {"alpha": alpha, "solver": "direct", "fit_intercept": fit_intercept}
     w = W if weighted else None
     here = ridge(**options).fit(X, Y, sample_weight=w)
     there = ridge(device="cuda", **options).fit(X, Y, sample_weight=w)
-    assert "whitened" in there.solver_report_
+    assert there.solver_report_["whitened"] == (sizes[0] if sizes else 40)
     assert_allclose(there.predict(NEW), here.predict(NEW), atol=1e-7)
     with pytest.raises(ValueError, match="begin with partial_fit"):
         there.partial_fit(X, Y)
@@ -495,3 +497,13 @@ def test_a_judge_of_decoded_objects_sees_what_direct_fits_predict(sketch):
     assert found["cg"].alpha_ == found["direct"].alpha_
     results = [one.cv_results_["fold_score"] for one in found.values()]
     assert_allclose(*results, atol=1e-12)
+
+
+@pytest.mark.parametrize("sketch", [SKETCH, None])
+def test_saved_and_loaded(sketch, tmp_path):
+    model = ridge(sketch).fit(X, Y)
+    save(model, tmp_path / "model.skout")
+    again = load(tmp_path / "model.skout")
+    assert again.solver_report_ == model.solver_report_
+    assert_allclose(again.predict(NEW), model.predict(NEW), rtol=1e-12)
+    assert_allclose(again.coef_, model.coef_, rtol=1e-10)
