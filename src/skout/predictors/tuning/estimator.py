@@ -217,9 +217,8 @@ class Tuned(BaseEstimator):
         return search, votes, basis
 
     def _candidates(self, search: Search) -> list[Trial]:
-        """Return the trials to choose from, on all rows where there are such, best first."""
-        full = [one for one in search.trials if one.settings.get("rows") is None]
-        ranked = sorted(full or search.trials, key=lambda one: -one.merit)
+        """Return the trials to choose from, best first."""
+        ranked = sorted(search.finalists(), key=lambda one: -one.merit)
         first: list[Trial] = []
         rest: list[Trial] = []
         met: set[str] = set()
@@ -261,6 +260,10 @@ class Tuned(BaseEstimator):
         left = search.budget.for_last_fits
         members = []
         for settings in self.best_settings_:
+            if settings.get("rows") is not None and settings.get("sketch") is not None:
+                more = {**settings, "sketch": 2 * settings["sketch"]}  # for more rows
+                share = left / len(self.best_settings_)
+                settings = more if _last_seconds(search, [more]) < share else settings
             grown = {**settings, "n_estimators": _TREES}
             is_forest = "n_estimators" in settings
             if is_forest and _last_seconds(search, [grown]) < left / len(self.best_settings_):
@@ -289,6 +292,7 @@ class Tuned(BaseEstimator):
         self.baselines_ = {"constant": constant}
         if plain:
             self.baselines_["forest"] = plain[0].score
+        self._forest_rows = plain[0].settings.get("rows") if plain else None
         self.results_ = rows_of(search, constant)
         self.n_splits_ = len(folds.splits)
         self.interrupted_ = search.interrupted

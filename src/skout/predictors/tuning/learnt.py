@@ -65,7 +65,7 @@ class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     >>> import numpy as np
     >>> from skout.predictors.tuning.learnt import LearntRidge
     >>> X = np.random.default_rng(0).standard_normal((400, 8))
-    >>> y = np.sin(3.0 * X[:, :1])  # seven features say nothing
+    >>> y = np.sin(2.0 * X[:, :1])  # seven features say nothing
     >>> model = LearntRidge(alpha=1e-5, random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.8)
     True

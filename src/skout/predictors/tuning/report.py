@@ -62,7 +62,8 @@ def line(model: Any) -> str:
         where = f"in {splits} folds" if splits > 1 else "on held-out rows"
     parts = [f"{name} {mean:.3f} +- {error:.3f} {where}"]
     if "forest" in model.baselines_:
-        parts.append(f"a forest {model.baselines_['forest']:.3f}")
+        rows = f" (of {model._forest_rows:,} rows)" if model._forest_rows else ""
+        parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
     constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
     return "; ".join(parts)

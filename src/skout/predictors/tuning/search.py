@@ -36,6 +36,7 @@ _PLANNED, _LAST, _AVERAGES = 0.85, 0.2, 0.08
 _BRAKE = 1.5
 # Rows and landmarks of the first round of many rows, and landmarks of the others.
 _FIRST_ROWS, _FIRST_LANDMARKS = 2000, 400
+_FIRST_SHARE = 0.4  # of the seconds for trials
 _LANDMARKS = (700, 1400, 2200)
 # Settings that are promoted from few rows to all, besides the best of each map.
 _PROMOTED = 6
@@ -172,7 +173,9 @@ class Search:
         if first is not None:
             yield from self._affordable("baseline", [self._sized(first, full=not few)])
         if few:
-            yield from self._affordable(stage, [self._sized(one, full=False) for one in todo])
+            for one in self._affordable(stage, [self._sized(one, full=False) for one in todo]):
+                if self.spent <= _FIRST_SHARE * self.budget.for_trials:
+                    yield one
             todo = self._promoted(todo)
         yield from self._affordable("portfolio", [self._sized(one) for one in todo])
         yield from self._refinements()
@@ -191,6 +194,8 @@ class Search:
             exact = rows <= (_EXACT if full else _FIRST_LANDMARKS)
             most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)] if full else _FIRST_LANDMARKS
             settings["sketch"] = None if exact else most
+            if full and not exact and not self._has_time(settings):
+                settings["sketch"] = _FIRST_LANDMARKS
         elif "n_estimators" in settings:
             settings["n_estimators"] = self._trees(settings) if full else 50
         return settings
@@ -243,6 +248,23 @@ class Search:
             if found is None:
                 return
 
+    def finalists(self) -> list[Trial]:
+        """Return the trials to choose from: those that can be fitted on all rows in time.
+
+        A trial on few rows counts where there is none of the same settings on all rows.
+        """
+        full = {
+            self._key(self._bare(one.settings))
+            for one in self.trials
+            if one.settings.get("rows") is None
+        }
+        found = [
+            one
+            for one in self.trials
+            if one.settings.get("rows") is None or self._key(self._bare(one.settings)) not in full
+        ]
+        return [one for one in found if self._has_time(one.settings)] or found[:1]
+
     def _leaders(self) -> list[Trial]:
         """Return the best trial on all rows of each map, best first."""
         found: dict[str, Trial] = {}
@@ -269,16 +291,20 @@ class Search:
 
     def _affordable(self, stage: str, todo: list[Settings]) -> Iterator[tuple[str, Settings]]:
         for one in todo:
-            if self._key(one) not in self._seen and (self._has_room(one) or not self.trials):
+            has_room = self._has_room(one, stage == "baseline") or not self.trials
+            if self._key(one) not in self._seen and has_room:
                 yield stage, one
 
-    def _has_room(self, settings: Settings) -> bool:
+    def _has_room(self, settings: Settings, is_baseline: bool = False) -> bool:
         """Whether the budget has room for a trial, and for the last fit of what it may choose."""
         if self.n_fits >= self.budget.fits:
             return False
-        last = fit_seconds(settings, self.profile, self.n)
         has_room = self.spent + self.cost(settings) <= self.budget.for_trials
-        return has_room and last <= self.budget.for_last_fits
+        return has_room and (is_baseline or self._has_time(settings))
+
+    def _has_time(self, settings: Settings) -> bool:
+        """Whether settings can be fitted on all rows at the end."""
+        return fit_seconds(settings, self.profile, self.n) <= self.budget.for_last_fits
 
     def cost(self, settings: Settings) -> float:
         """Return the seconds that a trial is planned with."""
