@@ -24,7 +24,7 @@ _SPLIT = 4e-8  # for a row, a feature and a level of a tree
 _HISTOGRAM = 3e-9  # for a row and a feature of boosting, and a level of its trees
 _TREE = 4e-4  # for each tree of a forest
 _SMALL_TREE = 5e-4  # for each tree on few rows
-_STAGE = 2e-3  # for each of its trees
+_STAGE = 6e-4  # for each of its trees
 _DECODE = 3e-9  # for a number that a decoder looks at
 _CALL = 0.02
 

@@ -29,6 +29,8 @@ Settings = dict[str, Any]
 _MOST_DENSE = 6e7
 # Most components that boosting has a model for, and most coordinates that it is tried on.
 _BOOSTED, _MOST_BOOSTED = 8, 600
+# Rows from which on boosting may go on for long.
+_LARGE = 3000
 # Rows from which on boosting is faster on histograms.
 _HISTOGRAMS = 1000
 
@@ -154,6 +156,7 @@ def portfolio(profile: Profile) -> list[Settings]:
     if profile.is_object:
         return [{"map": "kernel ridge", "kernel": kernel} for kernel in profile.objects]
     boosts = profile.grows_trees and profile.p <= _MOST_BOOSTED
+    long = _boosting(0.1, 31, profile, max_iter=400)
     if profile.is_sparse:
         found = [
             _ridge("gaussian", 1.0, "unit"),
@@ -174,13 +177,14 @@ def portfolio(profile: Profile) -> list[Settings]:
             _ridge("gaussian", 1.0),
             _trees("extra trees", 0.5, 1),
             _ridge("laplacian", 1.0),
-            _boosting(0.1, 15, profile),
+            _boosting(0.1, 15, profile) if profile.n < _LARGE else long,
             {"map": "logistic", "scaling": "standard"},
             _learnt("matern", profile),
             _ridge("gaussian", 0.2),
             _trees("extra trees", "sqrt", 1),
             _ridge("gaussian", 1.0, "quantile"),
             {"map": "neighbours", "scaling": "standard"},
+            _trees("random forest", 0.33, 10),
             _trees("extra trees", 0.5, 10),
             _trees("extra trees", 1.0, 3),
             _ridge("linear"),
