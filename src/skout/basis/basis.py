@@ -424,10 +424,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             Residual(self._features, self.components_), (), np.float64, n_jobs=self.n_jobs
         )
 
-    def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
-        """Return k(y, y) of encoded rows, whose coordinates are known, shape (n, p)."""
-        return self.kernel_.diag(rows)
-
     def _moments(
         self,
         sample: Sample,

@@ -280,8 +280,10 @@ class CandidateDecoder(Decoder):
             self.basis_._coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
+        # k(c, c), unless a basis of two ways has norms of its own
+        norms = getattr(self.basis_, "_norms", lambda some, _: self.basis_.kernel_.diag(some))
         for some in row_slices(len(out), _DIAGONAL):
-            out[some, p] = -self.basis_._norms(rows.take(some), out[some, :p])
+            out[some, p] = -norms(rows.take(some), out[some, :p])
         return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
