@@ -503,11 +503,14 @@ def test_outputs_as_delayed_lists():
 def test_default_candidates_are_looked_for_when_wanted(labels, monkeypatch):
     X, Y, C = labels
     sizes = (7, 300, 293)
-    model, here = predictor().fit(cut(X, sizes), cut(Y, sizes)), predictor().fit(X, Y)
+    model, here = (
+        predictor(alpha=1e-3).fit(cut(X, sizes), cut(Y, sizes)),
+        predictor(alpha=1e-3).fit(X, Y),
+    )
     assert not hasattr(model.decoder_, "pool_")
     pool = model.embed(C)
     monkeypatch.setattr(outputs_module, "_MOST_OUTPUTS", 3)
-    few = predictor().fit(cut(X, sizes), cut(Y, sizes))
+    few = predictor(alpha=1e-3).fit(cut(X, sizes), cut(Y, sizes))
     for _ in range(2):
         with pytest.raises(ValueError, match=r"more than 3 differ.*give candidates="):
             few.predict(cut(X, sizes))
@@ -654,8 +657,8 @@ def test_no_checkpoint_on_a_cluster(data, tmp_path):
 
 def test_saving_looks_for_default_candidates(labels, tmp_path):
     X, Y, C = labels
-    here, sizes = predictor().fit(X, Y), (250, 350)
-    model = predictor().fit(cut(X, sizes), cut(Y, sizes))
+    here, sizes = predictor(alpha=1e-3).fit(X, Y), (250, 350)
+    model = predictor(alpha=1e-3).fit(cut(X, sizes), cut(Y, sizes))
     save(model, tmp_path / "without.skout", candidates=False)
     assert not hasattr(model.decoder_, "pool_")  # nothing was computed
     save(model, tmp_path / "with.skout")

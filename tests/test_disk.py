@@ -207,7 +207,7 @@ def test_large_outputs_are_never_held(monkeypatch):
     monkeypatch.setattr(
         KernelRidge, "fit", lambda self, A, B=None, **o: given.append(B) or fit(self, A, B, **o)
     )
-    model = sisokr("gaussian", "tanimoto", random_state=0)
+    model = sisokr("gaussian", "tanimoto", alpha=1e-3, random_state=0)
     held = model.fit(X, LABELS).predict_coordinates(X)
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
         lazy = model.fit(X, LABELS).predict_coordinates(X)

@@ -504,6 +504,7 @@ def test_alpha_of_sisokr_is_chosen_in_the_output_coordinates():
         input_sketch=SubSample(40),
         output_sketch=SubSample(8),
         alpha=alphas,
+        scoring="coordinates",
         random_state=0,
     )
     model.set_params(regressor__cv=KFold(5)).fit(X, Y)

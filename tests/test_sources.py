@@ -275,10 +275,11 @@ def test_structured_outputs(kernel, objects, n, weights):
 
 def test_too_many_distinct_outputs(monkeypatch):
     monkeypatch.setattr(outputs_module, "_MOST_OUTPUTS", 10)
-    model = sisokr("gaussian", "tanimoto", random_state=0).fit(cut(X, LABELS))
+    options = {"alpha": 1e-3, "random_state": 0}
+    model = sisokr("gaussian", "tanimoto", **options).fit(cut(X, LABELS))
     with pytest.raises(ValueError, match=r"more than 10 differ, were not kept.*give candidates="):
         model.predict(X[:3])
-    expected = sisokr("gaussian", "tanimoto", random_state=0).fit(X, LABELS)
+    expected = sisokr("gaussian", "tanimoto", **options).fit(X, LABELS)
     np.testing.assert_array_equal(model.predict(X[:30], LABELS), expected.predict(X[:30], LABELS))
     labels = sisokr("gaussian", "linear", decoder="label_sets", random_state=0)
     with pytest.raises(ValueError, match="LabelSetDecoder learns from the distinct outputs"):

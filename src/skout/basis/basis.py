@@ -259,6 +259,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def __getattr__(self, name: str) -> Any:
         """Find the components where nobody needed them yet; the landmarks stay as they are."""
         if name not in _LAZY or "landmarks_" not in self.__dict__:
+            if hasattr(type(self), name):  # a property, of a basis that is not fitted
+                check_is_fitted(self)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.components_, self._padded = late_components(*self._sketched(), self._single)
         self.rank_ = self._n_features_out = len(self.components_)

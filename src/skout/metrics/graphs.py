@@ -17,7 +17,7 @@ from ..kernels.graph_read import read_graphs
 from ..kernels.graph_rows import Graphs
 from ._graph_edits import compiled_search, is_worthwhile, search, start
 
-__all__ = ["as_pairs", "graph_edit_distance"]
+__all__ = ["graph_edit_distance"]
 
 # Pairs that a worker takes at a time, at most.
 _CHUNK = 32

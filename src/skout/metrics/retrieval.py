@@ -11,7 +11,6 @@ from .._numerics.validation import check_choice, check_number
 from ._checks import as_real, check_rows_given
 
 __all__ = [
-    "check_scored",
     "hits_at_k",
     "mean_rank",
     "mean_reciprocal_rank",

@@ -111,7 +111,7 @@ class JointBasis(TransformerMixin, BaseEstimator):
             forward = 1.0 if np.isinf(self.weight) else self.weight
         else:
             forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
-        own = self.outputs._norms(rows, coordinates[:, :p]) if p else np.zeros(len(coordinates))
+        own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
         return own + forward
 
 

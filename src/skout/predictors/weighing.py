@@ -69,7 +69,8 @@ class Ways:
         backward = _fitted(self.backward, X, Y, self.groups, self.fit_params)
         if self.forward is None:
             return FittedWays(backward, None)
-        forward = clone(self.forward).set_params(decoder=_NoDecoder())
+        # it is not decoded, so its alpha is chosen by the error of the coordinates
+        forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
         return FittedWays(backward, _fitted(forward, outputs, inputs, self.groups, self.fit_params))
 
