@@ -217,7 +217,7 @@ def kind_table(results: Results, kind: str) -> str:
     for row in rows:
         best, theirs = oracle(row)
         word = {"first": "**first**", "near": "near", "behind": "behind"}[place(row, row["rival"])]
-        names = sorted(set(row["chosen"]), key=lambda name: -row["chosen"].count(name))
+        names = sorted(set(row["chosen"]), key=lambda name: (-row["chosen"].count(name), name))
         cells = [row["data"], f"{row['n']:,}", _pair(row["tuned"]), _pair(row["rival"])]
         cells += [", ".join(names), word if row["complete"] else f"{word}, not all folds"]
         cells += [f"{theirs[0]:.3f} {best}"]
