@@ -17,10 +17,11 @@ import numpy as np
 
 from .._numerics.arrays import astype, n_rows, row_slices, take
 from .._numerics.factors import add_gram
-from .._numerics.namespace import cast, is_tensor, times
+from .._numerics.namespace import cast, times
 from .._numerics.threads import map_blocks
 from ..basis.features import LandmarkFeatures
 from ..basis.products import Store
+from ..rows import to_host
 from ..solvers.cg import refined
 from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
@@ -162,7 +163,7 @@ def exact_by_cg(
         if fit_intercept:
             left = T - tiles.product(c, single=False)
             intercept = (C * C * left).sum(0) / n
-        found = _here(c), _here(intercept)
+        found = to_host(c), to_host(intercept)
         if each is not None:
             each(*found)
     report = _report(run, b, n, alpha, tol) | {
@@ -207,7 +208,7 @@ def exact_on_card(
         if fit_intercept:
             c = c - C * unit * (unit.T @ (c / C))
             intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
-        found = _here(c), _here(intercept)
+        found = to_host(c), to_host(intercept)
         if each is not None:
             each(*found)
     return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
@@ -233,7 +234,3 @@ def _check_runs_there(kernel: Any, rows: Any, room: Room) -> None:
     """Raise where a kernel does not run on the card."""
     if room.on_card:
         LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(room.device, np.float64)
-
-
-def _here(array: Any) -> np.ndarray:
-    return array.cpu().numpy() if is_tensor(array) else array
