@@ -811,7 +811,9 @@ for weight in (None, w):
     np.save(f"{folder}/{world}_{rank}_{weight is None}_loss.npy", losses)
 if world > 1:  # gloo's threads may abort a process that ends as usual: wait for the other and leave
     open(f"{folder}/done_{rank}", "w").close()
-    while not all(os.path.exists(f"{folder}/done_{other}") for other in range(world)):
+    for _ in range(10_000):
+        if all(os.path.exists(f"{folder}/done_{other}") for other in range(world)):
+            break
         time.sleep(0.01)
     os._exit(0)
 """
