@@ -15,8 +15,10 @@ from skout.diagnostics import (
     eigen_decay,
     k_satisfiability,
     reconstruction_error,
+    satisfiability_constant,
     spectrum,
     statistical_dimension,
+    theorem_3_19_size,
     theorem_4_9_size,
 )
 from skout.kernels import Gaussian
@@ -355,3 +357,38 @@ def test_inputs_stay_as_they_are():
     critical_radius(mu), statistical_dimension(mu), eigen_decay(mu), eigen_decay(K)
     k_satisfiability(K, np.eye(6))
     assert_array_equal(mu, polynomial(10, 0.5)[::-1])
+
+
+# Theorem 3.19 ------------------------------------------------------------------------------------
+
+
+def test_the_size_of_theorem_3_19_is_its_formula():
+    mu = np.arange(1.0, 201.0) ** -2.0
+    d, delta2 = statistical_dimension(mu), critical_radius(mu)
+    for p, c0 in ((1.0, 1.0), (0.7, 1.0), (0.1, 3.0), (1.0, 1e-6)):
+        assert theorem_3_19_size(mu, p, c0) == pytest.approx(max(c0 * d / p**2, 200 * delta2))
+    assert theorem_3_19_size(mu, 1.0, 1e-6) == pytest.approx(200 * delta2)  # the second of the two
+    with pytest.raises(ValueError, match=r"p must be in \(0, 1\]"):
+        theorem_3_19_size(mu, 1.5)
+
+
+def test_corollary_3_20_touches_the_fewest_rows():
+    """With m = C_0 d_n / p^2, E[m'] = n (1 - (1 - p)^m) is least where p is about 0.7."""
+    shares = np.linspace(0.05, 0.99, 200)
+    mu = np.r_[np.ones(3), np.zeros(997)]
+    rows = [1 - (1 - p) ** theorem_3_19_size(mu, p) for p in shares]
+    assert shares[np.argmin(rows)] == pytest.approx(0.7, abs=0.03)
+    assert satisfiability_constant(0.7) < 9.0
+    assert satisfiability_constant(1.0) == pytest.approx(2 * (1 + np.sqrt(np.log(5))) + 1)
+
+
+def test_sketches_of_that_size_are_satisfiable():
+    """At C_0 = 16, far below the proof's, every draw is; at a third of d_n none can be."""
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    K = Gaussian(gamma=0.2)(X, X)
+    size = int(theorem_3_19_size(K, 0.7, 16.0))
+    rng = np.random.default_rng(1)
+    draws = [PSparsified(size, p=0.7).draw(300, rng) for _ in range(5)]
+    assert all(k_satisfiability(K, draw).satisfied(satisfiability_constant(0.7)) for draw in draws)
+    few = PSparsified(max(1, statistical_dimension(K) // 3), p=0.7).draw(300, rng)
+    assert not k_satisfiability(K, few).satisfied(satisfiability_constant(0.7))

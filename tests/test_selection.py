@@ -29,6 +29,7 @@ from skout.selection import (
     perfect_h_curve,
     sketch_size_search,
 )
+from skout.selection.leverage import _inclusion
 from skout.sketches import GaussianSketch, PivotedCholesky, PSparsified, SubSample
 
 
@@ -324,6 +325,75 @@ def test_errors_of_choose_sketch_size(tolerance):
         choose_sketch_size("linear", np.eye(3), tolerance)
 
 
+def test_recursive_scores_find_what_a_uniform_sample_overlooks():
+    rng = np.random.default_rng(0)
+    Z = np.r_[rng.standard_normal((2000, 2)), rng.standard_normal((4, 2)) + 40.0]
+    kernel = Gaussian(gamma=0.05)
+    exact = np.asarray(leverage_scores(kernel, Z, 1e-3, n_pilot=len(Z)))
+    ours = leverage_scores(kernel, Z, 1e-3, n_pilot=120, random_state=1, method="recursive")
+    plain = leverage_scores(kernel, Z, 1e-3, n_pilot=120, random_state=1)
+    assert np.asarray(plain)[-4:].max() < 0.05 * exact[-4:].min()  # none of the four was drawn
+    ratio = np.asarray(ours) / exact
+    assert ratio.min() > 0.5
+    assert ratio.max() < 2.0
+    assert ours.effective_dimension == pytest.approx(exact.sum(), rel=0.2)
+
+
+def test_scores_of_all_rows_as_sample_are_exact():
+    """With every row drawn, (k_ii - k_i'(K + s I)^-1 k_i) / s is the i-th diagonal entry itself."""
+    Z = np.random.default_rng(0).standard_normal((60, 3))
+    exact = np.asarray(leverage_scores("gaussian", Z, 1e-2, n_pilot=60))
+    recursive = leverage_scores("gaussian", Z, 1e-2, n_pilot=60, method="recursive")
+    assert_allclose(recursive, exact, rtol=1e-10)
+    with pytest.raises(ValueError, match="method must be"):
+        leverage_scores("gaussian", Z, method="musco")
+
+
+def test_rows_drawn_are_m_in_the_mean():
+    for scores in (np.r_[np.ones(5), np.full(95, 0.01)], np.full(100, 0.3), np.arange(100) / 100):
+        p = _inclusion(scores, 20)
+        assert p.sum() == pytest.approx(20.0)
+        assert p.max() <= 1.0
+        free = (p < 1.0) & (scores > 0.0)
+        assert np.ptp(p[free] / scores[free]) < 1e-12
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_perfect_h_is_judged_by_the_metric_asked_for(as_list):
+    words = ["stone", "notes", "tones", "onset", "seton", "steno", "atone", "stove"] * 3
+    words = words if as_list else np.array(words, dtype=object)
+    seen = []
+
+    def first_letter(truth, found):
+        seen.append((list(truth), list(found)))
+        return float(np.mean([a[0] == b[0] for a, b in zip(truth, found, strict=True)]))
+
+    options = {"Y_val": words[:8], "n_draws": 2, "random_state": 0}
+    curve = perfect_h_curve("ngram", words, [2, 24], metric=first_letter, **options)
+    assert curve.criterion == "score"
+    assert len(seen) == 4
+    assert all(truth == list(words[:8]) for truth, _ in seen)
+    means = [np.mean([a[0] == b[0] for a, b in zip(*pair, strict=True)]) for pair in seen]
+    assert_allclose(curve.table["mean_score"], np.reshape(means, (2, 2)).mean(axis=1))
+    assert curve.table["mean_score"][1] == 1.0
+
+
+def test_reciprocal_ranks_of_the_perfect_h():
+    Y = low_rank(40, 4)
+    curve = perfect_h_curve(
+        "gaussian", Y, [3, 12], Y_val=Y[:9], metric="mrr", random_state=0, n_draws=1
+    )
+    for size, found in zip(curve.table["size"], curve.table["mean_score"], strict=True):
+        seed = np.random.default_rng(0).integers(2**31, size=1)[0]
+        kernel = Gaussian().resolve(Y, np.random.default_rng(0))
+        basis = KernelBasis(kernel, SubSample(int(size)), random_state=int(seed)).fit(Y)
+        scores = basis.transform(Y[:9]) @ basis.transform(Y).T
+        ranks = 1 + (scores > scores[np.arange(9), np.arange(9)][:, None] + 1e-12).sum(axis=1)
+        assert found == pytest.approx(np.mean(1 / ranks), abs=1e-9)
+    with pytest.raises(ValueError, match="metric"):
+        perfect_h_curve("gaussian", Y, [3], metric="no such")
+
+
 # A time budget -----------------------------------------------------------------------------------
 
 
@@ -436,6 +506,17 @@ def test_search_of_pairs_leaves_out_only_what_is_larger_on_both_sides(monkeypatc
     search = sketch_size_search(sisokr(), X, Y, pairs, budget_seconds=2.0)
     assert tried == [(5, 40), (40, 5), (10, 40), (5, 80)]
     assert search.best_sizes_ == (5, 40)  # the smaller of two that score alike
+
+
+@pytest.mark.parametrize("side", ["fit_seconds", "predict_seconds"])
+def test_fit_and_predict_have_budgets_of_their_own(monkeypatch, side):
+    X, Y = label_sets()
+    tried = with_times(monkeypatch, lambda a, b: a / 10, lambda a, b: a)  # half of it on each side
+    search = sketch_size_search(sisokr(), X, Y, [10, 20, 30, 40, 50], **{side: 1.2})
+    assert [a for a, _ in tried] == [10, 20, 30]
+    assert search.best_sizes_ == (20, 20)
+    with pytest.raises(ValueError, match=f"{side} must be a finite number >= 0"):
+        sketch_size_search(sisokr(), X, Y, [3], **{side: -1})
 
 
 def test_a_budget_that_nothing_keeps_to_warns(monkeypatch):

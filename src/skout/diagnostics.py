@@ -29,8 +29,10 @@ __all__ = [
     "eigen_decay",
     "k_satisfiability",
     "reconstruction_error",
+    "satisfiability_constant",
     "spectrum",
     "statistical_dimension",
+    "theorem_3_19_size",
     "theorem_4_9_size",
 ]
 
@@ -238,6 +240,62 @@ def k_satisfiability(K: Any, draw: Any) -> KSatisfiability:
     return KSatisfiability(float(isometry), tail, delta2, d)
 
 
+def theorem_3_19_size(eigenvalues: Any, p: float = 0.7, c0: float = 1.0) -> float:
+    """Return max(C_0 d_n / p^2, n delta_n^2), the size of theorem 3.19.
+
+    A p-sparsified sketch of that many rows is K-satisfiable (3.4) with high probability, for the
+    constant of `satisfiability_constant`. C_0 does not depend on the data; the proof's is above
+    10^4, so that what the number says is how sizes grow with the kernel and with p.
+
+    Parameters
+    ----------
+    eigenvalues : array of shape (n,), Gram matrix K or pair (kernel, Z)
+        All n eigenvalues mu of K / n.
+    p : float in (0, 1], default 0.7
+        Share of the entries of the sketch that are not 0. With 0.7 the fewest rows of the data are
+        touched while the guarantee holds (corollary 3.20); for p below 1 / m, which serves as well
+        in practice, it says nothing.
+    c0 : float > 0, default 1
+        C_0.
+
+    Returns
+    -------
+    size : float
+
+    Examples
+    --------
+    >>> from skout.diagnostics import theorem_3_19_size
+    >>> mu = [1.0, 1.0] + 98 * [0.0]  # d_n = 3, delta_n^2 = 0.02
+    >>> theorem_3_19_size(mu, p=1.0), round(theorem_3_19_size(mu, p=0.5), 6)
+    (3.0, 12.0)
+    """
+    mu = _eigenvalues(eigenvalues)
+    p, c0 = _share(p), float(check_number(c0, "c0", strict=True))
+    return max(c0 * statistical_dimension(mu) / p**2, len(mu) * critical_radius(mu))
+
+
+def satisfiability_constant(p: float = 0.7) -> float:
+    """Return c = 2 / sqrt(p) (1 + sqrt(log 5)) + 1, that of (3.4) in theorem 3.19.
+
+    Parameters
+    ----------
+    p : float in (0, 1], default 0.7
+
+    Examples
+    --------
+    >>> from skout.diagnostics import satisfiability_constant
+    >>> round(satisfiability_constant(), 2)  # within the 9 of corollary 3.20
+    6.42
+    """
+    return 2.0 / math.sqrt(_share(p)) * (1.0 + math.sqrt(math.log(5.0))) + 1.0
+
+
+def _share(p: float) -> float:
+    if check_number(p, "p", strict=True) > 1:
+        raise ValueError(f"p must be in (0, 1]. Got {p!r} instead.")
+    return float(p)
+
+
 # Reconstruction error and Theorem 4.9 (chapter 4) ------------------------------------------------
 
 
@@ -355,6 +413,8 @@ def theorem_4_9_size(
     c_4 times this many rows of a sub-Gaussian sketch give, with probability 1 - delta, a squared
     reconstruction error of order n^(-(1 - gamma) / (1 + gamma)). The constant c_4 does not depend
     on n; what the number says is how sizes must grow. Where gamma + mu > 1, it counts as 1 (4.16).
+    For a p-sparsified sketch with p = 20 / n, nu^2 = n / 20 makes it greater than n: there the
+    theorem says nothing, though the sketch serves.
 
     Parameters
     ----------

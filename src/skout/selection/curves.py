@@ -11,11 +11,12 @@ from sklearn.base import clone
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows, stack, take, unique
-from .._numerics.validation import check_number, check_rng, check_size
+from .._numerics.validation import check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder
 from ..kernels import Kernel, as_kernel
-from ..metrics import kernel_similarity
+from ..metrics import mean_reciprocal_rank
+from ..metrics.scoring import METRICS, score_objects
 from ..sketches import as_sketch
 from .common import axes, count, encoded, trials
 
@@ -31,7 +32,8 @@ class PerfectHCurve:
     table : dict of arrays
         "size", increasing; "mean_mse" and "std_mse" over the draws, of the mean over validation
         outputs of ||h(y) - psi(y)||^2 = k(y, y) - ||z(y)||^2; if decoded, "mean_similarity" and
-        "std_similarity" of the mean normalised kernel similarity of decoded and true outputs.
+        "std_similarity" of the mean normalised kernel similarity of decoded and true outputs, or
+        "mean_score" and "std_score" of the metric that was asked for.
     mean_norm : float, the mean of k(y, y)
     """
 
@@ -40,13 +42,13 @@ class PerfectHCurve:
 
     @property
     def criterion(self) -> str:
-        """What sizes are judged by: "similarity" if there is one, else "mse"."""
-        return "similarity" if "mean_similarity" in self.table else "mse"
+        """What sizes are judged by: "score" or "similarity" if decoded, else "mse"."""
+        return next(name for name in ("score", "similarity", "mse") if f"mean_{name}" in self.table)
 
     def best_size(self, tolerance: float = 0.01) -> int:
-        """Return the smallest size within tolerance of the best similarity, or mse / mean_norm."""
+        """Return the smallest size within tolerance of the best score, or mse / mean_norm."""
         check_number(tolerance, "tolerance")
-        scale = -1.0 if self.criterion == "similarity" else 1.0 / (self.mean_norm or 1.0)
+        scale = 1.0 / (self.mean_norm or 1.0) if self.criterion == "mse" else -1.0
         loss = scale * self.table[f"mean_{self.criterion}"]
         return int(self.table["size"][np.argmax(loss <= loss.min() + tolerance)])
 
@@ -66,6 +68,7 @@ def perfect_h_curve(
     Y_val: Any = None,
     candidates: Any = None,
     decode: bool = True,
+    metric: Any = "similarity",
     sketch: Any = "subsample",
     n_draws: int = 3,
     random_state: Any = None,
@@ -92,6 +95,11 @@ def perfect_h_curve(
         Pool to decode from; default the distinct outputs of Y and Y_val.
     decode : bool, default True
         Whether to decode, which may cost more than all the rest.
+    metric : str or callable (Y_true, Y_pred) -> float, default "similarity"
+        What decoded outputs are judged by, the greater the better: the normalised kernel
+        similarity; "mrr", the mean reciprocal rank of the truth among the candidates (figure 5.5);
+        a name that `scoring` of a predictor takes; or a function, e.g. minus the mean edit
+        distance (figure 5.3).
     sketch : sketch or str, default "subsample"
         Its size is set to each of `sizes`.
     n_draws : int, default 3
@@ -116,35 +124,64 @@ def perfect_h_curve(
         raise ValueError("sketch must be a sketch or its name, since its size is varied. Got None.")
     sketch, n_draws = clone(as_sketch(sketch)), count(n_draws, "n_draws")
     rng = check_rng(random_state)
-    kernel, train, held = _outputs(kernel, Y, Y_val, rng)
+    kernel, Y, Y_val, train, held = _outputs(kernel, Y, Y_val, rng)
     grid = sorted({check_size(m, n_rows(train), "sizes") for [m] in trials(sizes, ["sketch"])})
+    judge = None
     if decode:
-        pool = stack([train, held]) if candidates is None else kernel.encode(candidates)
-        pool = take(pool, unique(pool)[0])
+        judge = _Judge(metric, kernel, train, Y_val, _pool(kernel, Y, Y_val, candidates))
     seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
-    found: dict[str, list[float]] = {"mse": [], "similarity": []}
+    found: dict[str, list[float]] = {"mse": []} | ({} if judge is None else {judge.name: []})
     for size, seed in tqdm([(m, s) for m in grid for s in seeds], disable=not verbose):
         sketch.set_params(size=size)
         basis = KernelBasis(kernel, sketch, random_state=int(seed)).fit(train)
         found["mse"].append(basis.residual(held).mean())
-        if decode:
-            decoded = CandidateDecoder().fit(basis, pool).decode(basis.transform(held))
-            found["similarity"].append(kernel_similarity(kernel, held, decoded))
+        if judge is not None:
+            found[judge.name].append(judge(basis, basis.transform(held)))
     table = {"size": np.array(grid)}
-    for name in found if decode else ["mse"]:
+    for name in found:
         draws = np.reshape(found[name], (len(grid), n_draws))
         table |= {f"mean_{name}": draws.mean(axis=1), f"std_{name}": draws.std(axis=1)}
     return PerfectHCurve(table, float(kernel.diag(held).mean()))
 
 
-def _outputs(kernel: Any, Y: Any, Y_val: Any, rng: np.random.Generator) -> tuple[Kernel, Any, Any]:
-    """Return the kernel, resolved on the training outputs, and training and validation rows."""
+class _Judge:
+    """Judges decoded outputs by a metric; `name` is that of its column."""
+
+    def __init__(self, metric: Any, kernel: Kernel, train: Any, truth: Any, pool: Any) -> None:
+        self.name = "similarity" if metric == "similarity" else "score"
+        if metric != "mrr" and not callable(metric):
+            metric = "kernel" if metric == "similarity" else metric
+            resolve(metric, METRICS, "metric")
+        self.metric, self.kernel, self.train = metric, kernel, train
+        self.truth, self.pool = truth, pool
+
+    def __call__(self, basis: KernelBasis, F: np.ndarray) -> float:
+        decoder = CandidateDecoder().fit(basis, self.pool)
+        if self.metric == "mrr":
+            return mean_reciprocal_rank(decoder.truth_ranks(F, self.truth))
+        found = decoder.decode(F)
+        return score_objects(self.metric, self.kernel, self.train, self.truth, found)
+
+
+def _pool(kernel: Kernel, Y: Any, Y_val: Any, candidates: Any) -> Any:
+    """Return the distinct objects to decode from: by default all there are."""
+    if candidates is not None:
+        return take(candidates, unique(kernel.encode(candidates))[0])
+    rows = [kernel.encode(Y), kernel.encode(Y_val)]
+    first, n = unique(stack(rows))[0], n_rows(rows[0])
+    known, new = take(Y, first[first < n]), take(Y_val, first[first >= n] - n)
+    return [*known, *new] if isinstance(Y, list | tuple) else stack([known, new])
+
+
+def _outputs(kernel: Any, Y: Any, Y_val: Any, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return the kernel, resolved on the training outputs, and both parts: objects, then rows."""
     train = as_kernel(kernel).encode(Y)
-    if Y_val is not None:
-        held = as_kernel(kernel).encode(Y_val)
-    else:
+    if Y_val is None:
         order, n_val = rng.permutation(n_rows(train)), max(1, n_rows(train) // 5)
-        train, held = take(train, np.sort(order[n_val:])), take(train, np.sort(order[:n_val]))
+        used, rest = np.sort(order[n_val:]), np.sort(order[:n_val])
+        Y, Y_val, train = take(Y, used), take(Y, rest), take(train, used)
+    held = as_kernel(kernel).encode(Y_val)
     if 0 in (n_rows(train), n_rows(held)):
         raise ValueError("There must be at least one training and one validation output.")
-    return *encoded(kernel, train, rng, "Y"), held
+    kernel, train = encoded(kernel, train, rng, "Y")
+    return kernel, Y, Y_val, train, held

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from .._numerics.arrays import n_rows
+from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.validation import check_number, check_rng
+from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
+from ..kernels import Kernel
 from ..sketches import SubSample, sketch_size
 from .common import axes, coordinates, count, encoded
 
 __all__ = ["LeverageScores", "leverage_scores"]
+
+_ROWS = 2**12  # whose kernel values with the sample are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,13 @@ class LeverageScores:
 
 
 def leverage_scores(
-    kernel: Any, Z: Any, alpha: float = 1e-4, n_pilot: int | None = None, random_state: Any = None
+    kernel: Any,
+    Z: Any,
+    alpha: float = 1e-4,
+    n_pilot: int | None = None,
+    random_state: Any = None,
+    *,
+    method: str = "uniform",
 ) -> LeverageScores:
     """Return the ridge leverage scores of objects, exact or approximate.
 
@@ -61,15 +71,22 @@ def leverage_scores(
 
         l_i = b_i' (B'B + n alpha I)^-1 b_i      at most the exact score, since B B' <= K.
 
+    A uniform sample overlooks what is rare. The recursive method (Musco and Musco, 2017) begins
+    with few rows, whose scores draw the sample for twice as many rows, and so on; S holds the rows
+    drawn, each times 1 / sqrt of its probability:
+
+        l_i = (k_ii - k_i' S (S'K S + n alpha I)^-1 S' k_i) / (n alpha)
+
     Parameters
     ----------
     kernel : kernel, str or callable
     Z : array, CSR matrix or objects that the kernel encodes, n of them
     alpha : float > 0, default 1e-4
     n_pilot : int, optional
-        Size of the pilot sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
-    below, their sum is at most n_pilot.
+        Size of the sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
+        below, those of a uniform sample add up to at most n_pilot.
     random_state : None, int or Generator
+    method : "uniform" or "recursive", default "uniform"
 
     Returns
     -------
@@ -89,9 +106,63 @@ def leverage_scores(
     kernel, rows = encoded(kernel, Z, rng)
     n = n_rows(rows)
     m = sketch_size(None, n) if n_pilot is None else min(n, count(n_pilot, "n_pilot"))
+    check_choice(method, "method", ("uniform", "recursive"))
+    if method == "recursive" and m < n:
+        return LeverageScores(_recursive(kernel, rows, n * alpha, m, rng), alpha, m)
     basis = KernelBasis(kernel, SubSample(m) if m < n else None, random_state=rng).fit(rows)
     gram = sum((B.T @ B for B in coordinates(basis, rows)), np.zeros((basis.rank_,) * 2))
     values, vectors = symmetric_eigen(gram)
     whitening = vectors / np.sqrt(np.maximum(values, 0.0) + n * alpha)
     parts = [np.square(B @ whitening).sum(axis=1) for B in coordinates(basis, rows)]
     return LeverageScores(np.minimum(np.concatenate(parts), 1.0), alpha, m)
+
+
+def _recursive(
+    kernel: Kernel, rows: Any, shift: float, m: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return scores by samples of m rows of the first m, 2 m, 4 m ... rows in a random order."""
+    n = n_rows(rows)
+    order = rng.permutation(n)
+    drawn, weights = order[:m], np.ones(m)
+    size = m
+    while size < n:
+        size = min(2 * size, n)
+        scores = _sampled_scores(kernel, rows, order[:size], drawn, weights, shift)
+        if size < n:
+            p = _inclusion(scores, m)
+            kept = np.flatnonzero(rng.random(size) < p)
+            drawn, weights = order[kept], 1.0 / np.sqrt(p[kept])
+    out = np.empty(n)
+    out[order] = scores
+    return out
+
+
+def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
+    """Return min(1, c l_i), with c such that m rows are drawn in the mean, if so many count."""
+    ordered = np.sort(scores)[::-1]
+    rest = np.cumsum(ordered[::-1])[::-1]  # sum of the scores from each one on
+    left = m - np.arange(len(ordered))  # rows to draw if the first ones are drawn for sure
+    first = int(np.argmax(left * ordered <= rest))
+    c = left[first] / max(rest[first], np.finfo(float).tiny)
+    return np.clip(c * scores, np.finfo(float).tiny, 1.0)
+
+
+def _sampled_scores(
+    kernel: Kernel,
+    rows: Any,
+    some: np.ndarray,
+    drawn: np.ndarray,
+    weights: np.ndarray,
+    shift: float,
+) -> np.ndarray:
+    """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1, for some rows."""
+    landmarks = take(rows, drawn)
+    gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights
+    factor = np.linalg.cholesky(gram + shift * np.eye(len(drawn)))
+    parts = []
+    for block in row_slices(len(some), _ROWS):
+        own = take(rows, some[block])
+        cross = kernel(landmarks, own).astype(np.float64) * weights[:, None]
+        seen = np.square(solve_triangular(factor, cross, lower=True)).sum(axis=0)
+        parts.append((kernel.diag(own) - seen) / shift)
+    return np.clip(np.concatenate(parts), 0.0, 1.0)

@@ -63,15 +63,17 @@ def sketch_size_search(
     sizes: Iterable[int | Sequence[int]],
     budget_seconds: float | None = None,
     *,
+    fit_seconds: float | None = None,
+    predict_seconds: float | None = None,
     cv: Any = None,
     scoring: Any = None,
     random_state: Any = None,
     verbose: bool = False,
 ) -> SketchSizeSearch:
-    """Raise the sketch sizes of a model as long as it keeps to a time budget (section 4.5).
+    """Raise the sketch sizes of a model as long as it keeps to its time budgets (section 4.5).
 
     Sizes are tried from small to large, each on the same held-out rows. Once a model takes longer
-    than the budget to fit and predict, sizes that are as large on every side are not tried.
+    than a budget allows, sizes that are as large on every side are not tried.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def sketch_size_search(
         An int sets every sketch of the model, a pair (m_x, m_y) the input and the output sketch.
     budget_seconds : float, optional
         Most seconds that one model may take to fit and predict; default no limit.
+    fit_seconds, predict_seconds : float, optional
+        Most seconds to fit (T_tr) and to predict the held-out rows (T_inf), each for itself.
     cv : int, splitter or iterable of splits, optional
         Default one random fifth of the rows is held out.
     scoring : None, str or callable (model, X, Y) -> float, default None
@@ -106,7 +110,14 @@ def sketch_size_search(
     >>> model.set_params(**search.best_params_).sketch
     SubSample(size=40)
     """
-    budget = np.inf if budget_seconds is None else check_number(budget_seconds, "budget_seconds")
+    budgets = {
+        name: np.inf if value is None else float(check_number(value, name))
+        for name, value in (
+            ("budget_seconds", budget_seconds),
+            ("fit_seconds", fit_seconds),
+            ("predict_seconds", predict_seconds),
+        )
+    }
     if not hasattr(model, "get_params"):
         raise TypeError(f"model must be an estimator with a sketch. Got {model!r} instead.")
     sketches = _sketches(model)
@@ -133,19 +144,26 @@ def sketch_size_search(
             "std_score": result["test_score"].std(),
             "fit_seconds": fit,
             "predict_seconds": predict,
-            "within_budget": fit + predict <= budget,
+            "within_budget": _kept(budgets, fit, predict),
         }
     records = list(found.values())
     table = {name: np.array([record[name] for record in records]) for name in records[0]}
     goal = np.where(table["within_budget"], table["mean_score"], -np.inf)
     if not table["within_budget"].any():
         goal = -(table["fit_seconds"] + table["predict_seconds"])
-        message = f"No sketch size keeps to budget_seconds={budget:g}: try smaller sizes."
+        limits = ", ".join(f"{name}={s:g}" for name, s in budgets.items() if np.isfinite(s))
+        message = f"No sketch size keeps to {limits}: try smaller sizes."
         warnings.warn(message, UserWarning, stacklevel=2)
     best = list(found)[int(np.argmax(goal))]
     for sketch, m in zip(sketches.values(), best, strict=True):
         sketch.set_params(size=m)
-    return SketchSizeSearch(table, best, sketches, float(budget))
+    return SketchSizeSearch(table, best, sketches, budgets["budget_seconds"])
+
+
+def _kept(budgets: dict[str, float], fit: float, predict: float) -> bool:
+    """Whether the seconds to fit, to predict and of both are within their budgets."""
+    spent = {"budget_seconds": fit + predict, "fit_seconds": fit, "predict_seconds": predict}
+    return all(spent[name] <= limit for name, limit in budgets.items())
 
 
 def _sketches(model: Any) -> dict[str, Any]:
