@@ -46,7 +46,7 @@ ALL_SKETCHES = [cls(8) for cls in SKETCHES.values()] + [
     PSparsified(8, p=0.1, distribution="gaussian"),
 ]
 DATA_INDEPENDENT = [s for s in ALL_SKETCHES if not s.needs_gram]
-WHITEN = ["cholesky", "eigh"]
+WHITEN = ["cholesky", "eigh", "kpca"]
 
 
 def short(part):
@@ -144,10 +144,12 @@ def test_coordinates_are_those_of_the_projection(sketch, duplicates, whiten):
     assert_allclose(Z @ Z.T, expected, atol=1e-8)
 
 
+@pytest.mark.parametrize("other", WHITEN[1:])
 @pytest.mark.parametrize("sketch", [None, *ALL_SKETCHES], ids=short)
-def test_whitenings_span_the_same_space(sketch):
+def test_whitenings_span_the_same_space(sketch, other):
     X, new = rows(), rows(9, seed=1)
-    fits = [KernelBasis(Gaussian(0.3), sketch, whiten=w, random_state=0).fit(X) for w in WHITEN]
+    kinds = ("cholesky", other)
+    fits = [KernelBasis(Gaussian(0.3), sketch, whiten=w, random_state=0).fit(X) for w in kinds]
     assert fits[0].rank_ == fits[1].rank_
     Z, V = (fit.transform(new) for fit in fits)
     assert_allclose(Z @ Z.T, V @ V.T, atol=1e-8)
@@ -184,6 +186,32 @@ def test_eigh_orders_by_eigenvalue():
         assert (np.diff(basis.eigenvalues_) <= 0).all()
         assert (basis.eigenvalues_ > 0).all()
         assert len(basis.eigenvalues_) == basis.rank_
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(12), PSparsified(12, p=0.3)], ids=short)
+def test_kpca_is_that_of_the_projected_kernel(sketch):
+    """Its coordinates are those of kernel PCA of the matrix <P psi(x_i), P psi(x_j)> (5.7)."""
+    X = rows(60)
+    plain = KernelBasis(Gaussian(0.3), sketch, random_state=0).fit(X)
+    basis = KernelBasis(Gaussian(0.3), sketch, whiten="kpca", rank=5, random_state=0).fit(X)
+    projected = plain.transform(X) @ plain.transform(X).T
+    values, U = np.linalg.eigh(projected)
+    values, U = values[::-1][:5], U[:, ::-1][:, :5]
+    assert_allclose(basis.eigenvalues_, values / 60, rtol=1e-8)
+    Z = basis.transform(X)
+    expected = U * np.sqrt(values)
+    assert_allclose(Z, np.sign((Z * expected).sum(axis=0)) * expected, atol=1e-6)
+
+
+def test_kpca_keeps_more_of_the_rows_than_the_largest_of_the_sketch():
+    X = rows(200)
+    kept = [
+        KernelBasis(Gaussian(0.3), SubSample(40), whiten=w, rank=8, random_state=0)
+        .fit(X)
+        .residual(X)
+        for w in ("kpca", "eigh")
+    ]
+    assert kept[0].mean() < kept[1].mean()
 
 
 def test_eigenvalues_of_cholesky_are_those_of_the_landmarks():

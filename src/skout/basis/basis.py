@@ -29,7 +29,7 @@ from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Residual, project
 from .landmarks import distinct, keep, late_components, merge_copies, pivot_noise
-from .passes import BlockMoments, KnownRows, Sample
+from .passes import BlockMoments, KnownRows, Sample, principal
 from .whitening import Plan, Whitening, accuracy_plan
 
 __all__ = ["KernelBasis"]
@@ -57,10 +57,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
         None is exact: the landmarks are the distinct rows, and z(y) . z(y') = k(y, y') on them.
-    whiten : "cholesky" or "eigh", default "cholesky"
-        "eigh" orders the coordinates by eigenvalue, largest first.
+    whiten : "cholesky", "eigh" or "kpca", default "cholesky"
+        "eigh" orders the coordinates by the eigenvalues of K~, largest first, "kpca" by their mean
+        square over all rows: sketched kernel PCA (5.7), one more pass.
     rank : int, optional
-        Keep so many of the largest coordinates; needs whiten="eigh". A few coordinates of a large
+        Keep so many of the first coordinates, not with "cholesky". A few coordinates of a large
         sketch lose less than a sketch of as many.
     random_state : None, int or Generator
     n_jobs : int, optional
@@ -145,11 +146,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _check(self) -> None:
         """Check the parameters."""
-        check_choice(self.whiten, "whiten", ("cholesky", "eigh"))
+        check_choice(self.whiten, "whiten", ("cholesky", "eigh", "kpca"))
         if self.rank is not None:
             check_number(self.rank, "rank", low=1, integer=True)
-            if self.whiten != "eigh":
-                raise ValueError('rank needs coordinates in an order: whiten="eigh".')
+            if self.whiten == "cholesky":
+                raise ValueError('rank needs coordinates in an order: whiten="eigh" or "kpca".')
 
     @all_at_once
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -228,27 +229,28 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._spectrum: np.ndarray | None = None
         self.landmarks_, self.weights_ = landmarks, W
         if not later:
-            self._factorise(*sketched, place if remember and rows.has_shortcuts else None)
+            self._factorise(rows, *sketched, place if remember and rows.has_shortcuts else None)
         # now: scikit-learn wants that `transform` adds no attribute
         self._features = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
         return answer
 
     def _factorise(
-        self, gram: np.ndarray, features: Any, rounding: float, place: np.ndarray | None
+        self, rows: Source, gram: np.ndarray, features: Any, rounding: float, place: Any
     ) -> None:
         """Find the components and keep the landmarks that they need; remember the rows `place`."""
         noise = pivot_noise(gram, rounding, self._single)
-        if self.whiten == "eigh":
+        if self.whiten != "cholesky":
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
-            self.components_ = C[: self.rank]
-            self._spectrum = spectrum[: self.rank]
+            if self.whiten == "kpca":
+                phi = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+                C, spectrum = principal(phi, C, on_device(rows, self.device))
+            self.components_, self._spectrum = C[: self.rank], spectrum[: self.rank]
         else:
             L, kept = pivoted_cholesky(gram, noise)
             self.landmarks_, self.weights_ = keep(self.landmarks_, self.weights_, kept)
             self.components_ = triangular_inverse(L)
             if place is not None and features is not None and not self._single:
-                # without W, rows of L belong to landmarks
-                order = kept if self.weights_ is None else kept[:0]
+                order = kept if self.weights_ is None else kept[:0]  # rows of L: landmarks
                 number = np.full(len(features), -1)
                 number[order] = np.arange(len(order))
                 self._known = KnownRows(place, features, number, L, kept, gram)
@@ -315,13 +317,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return KernelMatrix(kernel, rows.gathered(most), self.n_jobs)
 
     def _checked(self, draw: Any, rows: Source) -> Any:
-        if len(draw.indices) == 0:
-            raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
-        return draw
+        if len(draw.indices) > 0:
+            return draw
+        raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
 
     @property
     def eigenvalues_(self) -> np.ndarray:
-        """Eigenvalues of K~, largest first; with "cholesky" over its independent rows."""
+        """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
         check_is_fitted(self)
         if self._spectrum is not None:
             return self._spectrum
@@ -395,10 +397,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _on_coordinates(self, B: np.ndarray) -> np.ndarray:
         """Return coef with z(x) . coef = phi(x) . B, of which `_on_features` is the inverse."""
+        if self._padded or self.whiten == "kpca":
+            return self.components_ @ (self._sketched()[0] @ B)
         if self._spectrum is not None:
             return self._spectrum[:, None] * (self.components_ @ B)
-        if self._padded:
-            return self.components_ @ (self._sketched()[0] @ B)
         return triangular_product(triangular_inverse(self.components_), B, transposed=True)
 
     def __sklearn_tags__(self) -> Any:

@@ -14,14 +14,14 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.linalg import triangle_gram
+from .._numerics.linalg import symmetric_eigen, triangle_gram
 from .._numerics.namespace import cast
 from ..rows import Memory, Reduction, Source, to_host
 from ..solvers.moments import Moments
-from .features import LandmarkFeatures
+from .features import LandmarkFeatures, Projection
 from .whitening import Whitening
 
-__all__ = ["BlockMoments", "KnownRows", "Sample"]
+__all__ = ["BlockMoments", "KnownRows", "Sample", "principal"]
 
 # Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
 _FEW_OUTPUTS = 64
@@ -287,3 +287,35 @@ def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
     if getattr(store, "buffer", None) is None or len(store.buffer) < b:
         store.buffer = np.empty((b, m), dtype=dtype)
     return store.buffer[:b]
+
+
+def principal(
+    features: LandmarkFeatures, components: np.ndarray, rows: Source
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coordinates' principal axes V' C over all rows, and their mean squares (5.7).
+
+    Z'Z / n = V diag(values) V' for coordinates Z = features(rows) C'.
+    """
+    covariance = rows.reduce(_Squares(Projection(features, components.T))) / len(rows)
+    values, V = symmetric_eigen(covariance)
+    return V.T @ components, np.maximum(values, 0.0)
+
+
+class _Squares(Reduction):
+    """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a card."""
+
+    def __init__(self, projection: Any) -> None:
+        self.projection, self.width = projection, projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        Z = cast(self.projection(rows), np.float64)
+        return Z.T @ Z
+
+    def finish(self, total: Any) -> np.ndarray:
+        return to_host(total)
+
+    def on(self, place: Any) -> _Squares:
+        return _Squares(self.projection.on(place))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from .._numerics.arrays import n_rows, row_slices, take
-from .._numerics.linalg import symmetric_eigen
+from .._numerics.linalg import positive_solver, symmetric_eigen
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
@@ -158,11 +157,11 @@ def _sampled_scores(
     """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1, for some rows."""
     landmarks = take(rows, drawn)
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights
-    factor = np.linalg.cholesky(gram + shift * np.eye(len(drawn)))
+    solve = positive_solver(gram + shift * np.eye(len(drawn)))
     parts = []
     for block in row_slices(len(some), _ROWS):
         own = take(rows, some[block])
         cross = kernel(landmarks, own).astype(np.float64) * weights[:, None]
-        seen = np.square(solve_triangular(factor, cross, lower=True)).sum(axis=0)
+        seen = np.einsum("ij,ij->j", cross, solve(cross))
         parts.append((kernel.diag(own) - seen) / shift)
     return np.clip(np.concatenate(parts), 0.0, 1.0)

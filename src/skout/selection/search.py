@@ -110,14 +110,9 @@ def sketch_size_search(
     >>> model.set_params(**search.best_params_).sketch
     SubSample(size=40)
     """
-    budgets = {
-        name: np.inf if value is None else float(check_number(value, name))
-        for name, value in (
-            ("budget_seconds", budget_seconds),
-            ("fit_seconds", fit_seconds),
-            ("predict_seconds", predict_seconds),
-        )
-    }
+    budgets = _budgets(
+        budget_seconds=budget_seconds, fit_seconds=fit_seconds, predict_seconds=predict_seconds
+    )
     if not hasattr(model, "get_params"):
         raise TypeError(f"model must be an estimator with a sketch. Got {model!r} instead.")
     sketches = _sketches(model)
@@ -158,6 +153,14 @@ def sketch_size_search(
     for sketch, m in zip(sketches.values(), best, strict=True):
         sketch.set_params(size=m)
     return SketchSizeSearch(table, best, sketches, budgets["budget_seconds"])
+
+
+def _budgets(**given: float | None) -> dict[str, float]:
+    """Return the seconds allowed, infinitely many where none are given."""
+    return {
+        name: np.inf if value is None else float(check_number(value, name))
+        for name, value in given.items()
+    }
 
 
 def _kept(budgets: dict[str, float], fit: float, predict: float) -> bool:
