@@ -49,11 +49,10 @@ def train(X: Any, T: Any, held: Any, epochs: int, device: str, seed: int) -> Neu
     """Fit a linear layer; the epoch that is best on the validation part is kept."""
     n, n_val = len(X[0]), len(held[0])
     both = np.concatenate([X[0], held[0]]), np.concatenate([T, held[1]])
-    # the validation part is given: the last rows
-    model = FixedSplit(
+    model = NeuralRegressor(
         Linear,
         training=Training(epochs, 512, LR, warmup=0.02, optimizer="adam"),
-        validation=n_val / (n + n_val),
+        validation=np.arange(n, n + n_val),
         device=device,
         random_state=seed,
     )
@@ -62,14 +61,6 @@ def train(X: Any, T: Any, held: Any, epochs: int, device: str, seed: int) -> Neu
 
 def Linear(n_outputs: int) -> MLP:
     return MLP(n_outputs, hidden=())
-
-
-class FixedSplit(NeuralRegressor):
-    """Holds out the last rows instead of random ones."""
-
-    def _parts(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        n_held = round(self.validation * n)
-        return np.arange(n - n_held), np.arange(n - n_held, n)
 
 
 def n_weights(model: NeuralRegressor) -> int:

@@ -12,7 +12,7 @@ from extras import small_files
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 torch = pytest.importorskip("torch")
@@ -780,6 +780,65 @@ def test_on_a_card(precision):
         for d in ("cuda", "cpu")
     )  # fmt: skip
     assert abs(on_card - on_cpu) < 0.03
+
+
+def test_validation_pairs_may_be_given():
+    X, Z = problem(60)
+    held = np.arange(45, 60)
+    model = NeuralRegressor(MLP, training=Training(4, 16), validation=held, random_state=0)
+    model.fit(X, Z)
+    assert len(model.history_) == 4
+    Z[held] += 5.0  # the network never sees these rows
+    again = clone(model).fit(X, Z)
+    assert_allclose(
+        [row["train_loss"] for row in again.history_], [row["train_loss"] for row in model.history_]
+    )
+    assert all(
+        a["validation"] > b["validation"]
+        for a, b in zip(again.history_, model.history_, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ([0, 0], "different numbers of rows, from 0 to 59"),
+        ([60], "different numbers of rows"),
+        ([0.5], "a share of the rows, or the numbers"),
+        ([], "a share of the rows, or the numbers"),
+        (list(range(60)), "none is left to train on"),
+    ],
+)
+def test_validation_pairs_that_cannot_be(held, message):
+    with pytest.raises(ValueError, match=message):
+        NeuralRegressor(MLP, validation=held).fit(*problem(60))
+
+
+def test_the_best_epoch_of_given_pairs_is_that_of_decoded_objects():
+    """Algorithm 5.1: validation pairs, and the decoded metric that chooses the epoch."""
+    X, Z = problem(80)
+    Y = (Z > 0).astype(int)
+    held = np.arange(60, 80)
+    scored = []
+
+    def matches(truth, found):
+        scored.append(
+            float(np.mean([np.array_equal(a, b) for a, b in zip(truth, found, strict=True)]))
+        )
+        assert_array_equal(truth, Y[held])
+        return scored[-1]
+
+    model = dsokr(
+        MLP, "tanimoto", training=Training(6, 16), validation=held, scoring=matches, random_state=0
+    ).fit(X, Y)
+    assert model.regressor_.best_epoch_ == 1 + int(np.argmax(scored[:6]))
+
+
+def test_a_network_that_learns_nothing_says_so():
+    X, Z = problem(60)
+    still = NeuralRegressor(MLP, training=Training(5, 60, 1e-12), random_state=0)
+    with pytest.warns(ConvergenceWarning, match="is that of a constant"):
+        still.fit(np.zeros_like(X), Z)
 
 
 SHARED = """

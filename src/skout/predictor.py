@@ -417,7 +417,7 @@ def dsokr(
     output_rank: int | None = None,
     loss: Any = "squared",
     training: Any = None,
-    validation: float = 0.0,
+    validation: Any = 0.0,
     patience: int | None = None,
     metric: Any = None,
     scoring: Any = "coordinates",

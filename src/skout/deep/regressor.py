@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -27,6 +29,10 @@ from .training import Batches, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
 
+# After so many epochs a loss of at least this share of a constant's is worth a warning.
+_EPOCHS_TO_LEARN = 5
+_CONSTANT = 0.995
+
 
 class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     """Any torch module, trained to predict output coordinates with a kernel-induced loss.
@@ -40,9 +46,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         See `KernelLoss`.
     training : Training, optional
         Epochs, batches, learning rate and so on.
-    validation : float, default 0.0
-        Share of the rows, drawn at random, that is held out: the epoch with the best value on them
-        is kept.
+    validation : float or array of int, default 0.0
+        Share of the rows, drawn at random, that is held out, or the numbers of these rows, where
+        the validation pairs are given: the epoch with the best value on them is kept.
     patience : int, optional
         End when so many epochs in a row were no better on the held-out rows.
     metric : callable, optional
@@ -94,7 +100,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         *,
         loss: Any = "squared",
         training: Training | None = None,
-        validation: float = 0.0,
+        validation: Any = 0.0,
         patience: int | None = None,
         metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
         random_state: Any = None,
@@ -197,6 +203,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """Train on one part of the rows, and validate on the other."""
         training = Training() if self.training is None else self.training
         training.check()
+        if self.patience is not None:
+            check_number(self.patience, "patience", low=1, integer=True)
         targets = self._targets(X, y)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
@@ -220,6 +228,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         )
         self.module_.eval()
         self.history_ = trainer.history
+        _warn_if_constant(trainer.history, criterion, data[0])
         self.best_epoch_ = trainer.epoch if trainer.best is None else int(trainer.best["epoch"])
         self.n_outputs_ = targets.shape[1]
         return self
@@ -260,13 +269,13 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self, n: int, rng: np.random.Generator, groups: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows to train on and those held out."""
+        if np.ndim(self.validation) > 0:
+            return _given_parts(self.validation, n)
         share = check_number(self.validation, "validation")
         if share >= 1.0:
             raise ValueError(f"validation must be a share of the rows, below 1. Got {share!r}.")
-        if self.patience is not None:
-            check_number(self.patience, "patience", low=1, integer=True)
-            if share == 0.0:
-                raise ValueError("patience needs rows that are held out: set validation=0.1, say.")
+        if self.patience is not None and share == 0.0:
+            raise ValueError("patience needs rows that are held out: set validation=0.1, say.")
         n_held = int(np.ceil(share * n)) if share > 0.0 else 0
         if n_held >= n:
             raise ValueError(f"validation={share!r} of {n} rows leaves none to train on.")
@@ -344,6 +353,37 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         tags.input_tags.string = True
         tags.non_deterministic = True
         return tags
+
+
+def _given_parts(held: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows to train on and those held out, whose numbers are given."""
+    held = np.asarray(held)
+    if held.ndim != 1 or held.dtype.kind not in "iu" or not len(held):
+        raise ValueError("validation must be a share of the rows, or the numbers of some of them.")
+    if held.min() < 0 or held.max() >= n or len(np.unique(held)) < len(held):
+        raise ValueError(f"validation must have different numbers of rows, from 0 to {n - 1}.")
+    train = np.setdiff1d(np.arange(n), held)
+    if not len(train):
+        raise ValueError(f"validation holds out all {n} rows: none is left to train on.")
+    return train, np.sort(held)
+
+
+def _warn_if_constant(
+    history: list[dict[str, float]], criterion: KernelLoss, data: Batches
+) -> None:
+    """Warn where a network has learnt no more than the mean of its targets."""
+    if len(history) < _EPOCHS_TO_LEARN or len(data) < 2:
+        return
+    mean = data.targets.mean(dim=0).expand_as(data.targets)
+    constant = float(criterion(mean, data.targets, data.residual, data.weights))
+    loss = history[-1]["train_loss"]
+    if loss > _CONSTANT * constant > 0.0:
+        warnings.warn(
+            f"The network's loss, {loss:.3g}, is that of a constant, {constant:.3g}: it has learnt "
+            "nothing. Lower lr, raise warmup, or standardise the inputs.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _held_groups(
