@@ -28,6 +28,7 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
+    PrivateRidge,
     StructuredPredictor,
 )
 from skout.kernels import Gaussian, Linear
@@ -89,6 +90,7 @@ LEFT_OUT = {
         KernelClassifier(
             "gaussian", PSparsified(), loss="logistic", alpha=[1e-3, 0.1], random_state=0
         ),
+        PrivateRidge(random_state=0),
         PREDICTOR,
         Ensemble(PREDICTOR, 2, random_state=0),
     ]

@@ -18,6 +18,7 @@ from .regressors import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
+    PrivateRidge,
     graph_task_matrix,
     quantile_task_matrix,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
+    "PrivateRidge",
     "StructuredPredictor",
     "Tuned",
     "TwoWay",

@@ -16,6 +16,7 @@ from .base import (
 )
 from .bits import F1, GaussianTanimoto, Tanimoto
 from .combine import Mapped, align
+from .fourier import Fourier
 from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
 from .metric import Learnt, Mahalanobis
@@ -30,6 +31,7 @@ __all__ = [
     "KERNELS",
     "Core",
     "Cosine",
+    "Fourier",
     "Gaussian",
     "GaussianTanimoto",
     "Kendall",

@@ -231,6 +231,10 @@ class Gaussian(_Radial):
         block = self.against(B)
         return lambda A: -2.0 * self._width() * block(A)
 
+    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
+        return np.sqrt(2.0 * self._width()) * normal
+
 
 class Laplacian(_Distance):
     """k(x, x') = exp(-gamma ||x - x'||_1).
@@ -265,6 +269,10 @@ class Laplacian(_Distance):
             return xp.exp(out, out=out)
 
         return block
+
+    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of its spectral measure: independent Cauchy numbers times gamma."""
+        return self._width() * normal / rng.standard_normal(normal.shape)
 
     def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
         """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
@@ -350,6 +358,15 @@ class Matern(_Radial):
             return U
 
         return block
+
+    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of its spectral measure: Student's t of 2 nu degrees, times gamma."""
+        check_choice(self.nu, "nu", (0.5, 1.5, 2.5))
+        return (
+            self._width()
+            * normal
+            * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, normal.shape[1]))
+        )
 
     def slopes(self, B: Any) -> Callable[[Any], Any]:
         # k'(r)/r = -2 nu gamma^2 exp(-u) times 1/u, 1 and (1 + u)/3

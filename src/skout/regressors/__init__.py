@@ -3,6 +3,7 @@
 from .classifier import KernelClassifier
 from .induced import InducedMachine
 from .machine import KernelMachine
+from .private import PrivateRidge
 from .quantile import JointQuantileRegressor
 from .ridge import KernelRidge
 from .tasks import graph_task_matrix, quantile_task_matrix
@@ -13,6 +14,7 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
+    "PrivateRidge",
     "graph_task_matrix",
     "quantile_task_matrix",
 ]
