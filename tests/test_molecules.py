@@ -12,10 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skout.molecules import smiles
 from skout.kernels import F1, Tanimoto
 from skout.kernels.packed import PackedBits
-from skout.molecules import fingerprints, parse_smiles
+from skout.molecules import fingerprints, parse_smiles, smiles
 
 pytest.importorskip("rdkit")
 
