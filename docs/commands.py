@@ -103,6 +103,18 @@ STEPS: list[Step] = [
         ],
     ),
     (
+        "Spectra",
+        "From a library of spectra to a model, and from spectra of unknown molecules to names "
+        "([how](identify.md)). The scores are of molecules that the model had not seen.",
+        [
+            "skout pool build sample.smi -o sample.skpool",
+            "skout fit-spectra library.mgf --pool sample.skpool -o spectra.skout",
+            "skout identify unknown.mgf --model spectra.skout --pool sample.skpool --top 3 "
+            "-o hits.csv",
+            "cut -d, -f1,3,4,9,10 hits.csv",
+        ],
+    ),
+    (
         "Choose",
         "Options name kernels, sketches and penalties of a kernel ridge; where one is given, "
         "nothing else is tuned. Of several penalties the best in cross-validation is taken. "
@@ -161,6 +173,22 @@ def write_tables(folder: Path) -> None:
     _write(folder / "more.csv", ["smiles", "name"], [["CCO", "ethanol"], ["CCN", "ethylamine"]])
 
 
+def write_spectra(folder: Path) -> None:
+    """Write a library of 300 spectra of MassBank, two more without names, and candidates."""
+    from skout.datasets import load_massbank
+    from skout.readers import spectra_table, write_mgf
+
+    data = load_massbank(sample=True)
+    rows = np.flatnonzero(data.candidates.sizes > 2)
+    rows = np.random.default_rng(0).permutation(rows)[:302]
+    known, adduct = data.Y[rows], "[M+H]+"
+    table = spectra_table(data.X[rows], smiles=known, adduct=adduct, identifier=rows)
+    write_mgf(folder / "library.mgf", table.take(slice(0, 300)))
+    write_mgf(folder / "unknown.mgf", spectra_table(table.take(slice(300, None)), smiles=""))
+    candidates = sorted({str(text) for i in rows for text in data.candidates[i]})
+    (folder / "sample.smi").write_text("\n".join([*known, *candidates]), encoding="utf-8")
+
+
 def _write(path: Path, names: list[str], rows: list[list[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, lineterminator="\n").writerows([names, *rows])
@@ -216,6 +244,7 @@ def text() -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
+        write_spectra(folder)
         return "\n".join([HEAD, *(section(step, folder) for step in steps)])
 
 
