@@ -25,6 +25,7 @@ from .rows import memory_limits
 
 if TYPE_CHECKING:
     from . import datasets, diagnostics, readers, selection
+    from .predictors.spectra import SpectrumIdentifier
     from .predictors.tuning import Tuned
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
+    "SpectrumIdentifier",
     "StructuredPredictor",
     "Tuned",
     "TwoWay",
@@ -65,12 +67,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("Tuned", "datasets", "diagnostics", "readers", "selection")
+_LATER = ("SpectrumIdentifier", "Tuned", "datasets", "diagnostics", "readers", "selection")
+_IN_MODULES = {"SpectrumIdentifier": "predictors.spectra", "Tuned": "predictors.tuning"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Tuned":
-        return import_module(f"{__name__}.predictors.tuning").Tuned
+    if name in _IN_MODULES:
+        return getattr(import_module(f"{__name__}.{_IN_MODULES[name]}"), name)
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,17 @@ from ..metrics.scoring import score_objects
 from ..rows import Source, source
 from .joint import JointBasis, JointRegressor
 
-__all__ = ["NORMALISATIONS", "Ways", "best_option", "choose_weight", "judged"]
+__all__ = [
+    "NORMALISATIONS",
+    "Option",
+    "WayScores",
+    "Ways",
+    "best_option",
+    "choose_weight",
+    "folds_of",
+    "judged",
+    "options_for",
+]
 
 NORMALISATIONS = ("distance", "cosine")
 
@@ -208,8 +218,8 @@ def judged(
     """
     regressor, basis, decoder = parts
     pool = decoder.embed(candidates).distinct()
-    scores = _Scores(pool, basis, regressor.predict(X))
-    options = _options(scores, options) if isinstance(options, tuple) else options
+    scores = WayScores(pool, basis, regressor.predict(X))
+    options = options_for(scores.spreads(), options) if isinstance(options, tuple) else options
     return options, _judged(scores, options, scoring, decoder, Y)
 
 
@@ -285,9 +295,15 @@ class Option(NamedTuple):
         return float(not alone), ahead * by_distance, ahead * (not by_distance)
 
 
-def _options(scores: _Scores, normalisations: tuple[str, ...]) -> list[Option]:
-    """Return what is tried: the backward way alone, the forward way alone, and both."""
-    spreads = scores.spreads()
+def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Option]:
+    """Return what is tried: the backward way alone, the forward way alone, and both.
+
+    Parameters
+    ----------
+    spreads : ndarray of shape (3,)
+        How much the scores of `WayScores` vary among the candidates of a query.
+    normalisations : tuple of str
+    """
     found = [Option(0.0, normalisations[0])]
     for name in normalisations:
         own = spreads[1 + NORMALISATIONS.index(name)]
@@ -296,7 +312,7 @@ def _options(scores: _Scores, normalisations: tuple[str, ...]) -> list[Option]:
     return found
 
 
-class _Scores:
+class WayScores:
     """Scores of the candidates of each query, by each way.
 
     Parameters
@@ -347,7 +363,7 @@ class _Scores:
 
 
 def _judged(
-    scores: _Scores, options: list[Option], scoring: Any, decoder: Any, truth: Any
+    scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
 ) -> np.ndarray:
     """Return how good each option is, on average over the queries."""
     pool, factors = scores.pool, np.array([one.factors for one in options])

@@ -1,0 +1,143 @@
+"""From scores to probabilities and prediction sets, measured on molecules that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logsumexp
+from sklearn.linear_model import LogisticRegression
+
+__all__ = ["Confidence", "calibration_error", "truth_gap", "truth_rank"]
+
+# Differences of scores, relative to the largest, that are rounding.
+_TIE = 1e-10
+# Temperatures that are tried, in units of the spread of scores: from certainty to a guess.
+_COLDEST, _WARMEST = 1e-3, 1e2
+# Molecules that a curve is fitted on, at least; the smallest probability.
+_FEWEST, _TINY = 20, 1e-12
+# Bins of confidence that are compared with how often it is right.
+_BINS = 10
+
+
+class Confidence(NamedTuple):
+    """From the scores of candidates to the probability that each is the truth.
+
+    Scores are divided by a temperature and made probabilities; that of the best candidate is then
+    corrected by a logistic curve, and the others share the rest.
+
+    Parameters
+    ----------
+    temperature : float
+        At which the truths of held-out molecules are most probable.
+    intercept, slope : float
+        Of the curve, fitted on whether the best candidate was the truth.
+    """
+
+    temperature: float
+    intercept: float
+    slope: float
+
+    def of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each candidate, which sum to 1.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (c,)
+        """
+        # softmax p of s / t; then p_1 <- 1 / (1 + exp(-(a + b logit p_1)))
+        if len(scores) == 1:
+            return np.ones(1)
+        p, best = _softmax(scores / self.temperature), int(scores.argmax())
+        first = float(expit(self.intercept + self.slope * _logit(p[best])))
+        rest = max(1.0 - p[best], _TINY)
+        p *= (1.0 - first) / rest
+        p[best] = first
+        return p
+
+    @classmethod
+    def fitted(cls, scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Confidence:
+        """Fit on the candidates of held-out molecules.
+
+        Parameters
+        ----------
+        scores : sequence of arrays of shape (c_i,)
+        right : sequence of bool arrays of shape (c_i,)
+            Which candidates are the truth.
+        """
+        several = [i for i, s in enumerate(scores) if len(s) > 1 and right[i].any()]
+        scores, right = [scores[i] for i in several], [right[i] for i in several]
+        t = _temperature(scores, right)
+        hit = np.array([own[s.argmax()] for s, own in zip(scores, right, strict=True)])
+        if len(hit) < _FEWEST or hit.all() or not hit.any():
+            return cls(t, 0.0, 1.0)  # nothing to correct by
+        x = np.array([_logit(_softmax(s / t).max()) for s in scores])
+        curve = LogisticRegression(C=1.0).fit(x[:, None], hit)
+        return cls(t, float(curve.intercept_[0]), float(curve.coef_[0, 0]))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    return np.exp(logits - logsumexp(logits))
+
+
+def _logit(p: float) -> float:
+    p = min(max(float(p), _TINY), 1.0 - _TINY)
+    return float(np.log(p) - np.log1p(-p))
+
+
+def _temperature(scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
+    """Return the temperature at which the truths are most probable."""
+    spread = float(np.mean([s.std() for s in scores])) if scores else 0.0
+    if spread == 0.0:
+        return 1.0
+
+    def loss(log_temperature: float) -> float:
+        t = np.exp(log_temperature)
+        pairs = zip(scores, right, strict=True)
+        return -float(np.mean([logsumexp(s[own] / t) - logsumexp(s / t) for s, own in pairs]))
+
+    bounds = np.log(spread * _COLDEST), np.log(spread * _WARMEST)
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
+    """Return the rank of the truth among the candidates; ties share the mean of their ranks.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (c,)
+    right : ndarray of bool, shape (c,)
+        Copies of the truth take one place.
+    """
+    if not right.any():
+        return np.inf
+    own, others = scores[right].max(), scores[~right]
+    slack = _TIE * np.abs(scores).max()
+    above = np.sum(others > own + slack)
+    return float(1.0 + above + 0.5 * (np.sum(others >= own - slack) - above))
+
+
+def truth_gap(scores: np.ndarray, right: np.ndarray) -> float:
+    """Return by how much the best candidate outscores the truth; infinite without a truth.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (c,)
+    right : ndarray of bool, shape (c,)
+    """
+    return float(scores.max() - scores[right].max()) if right.any() else np.inf
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Return the mean difference of confidence and share of hits, over bins of equal size.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (n,)
+    right : ndarray of bool, shape (n,)
+    """
+    parts = np.array_split(np.argsort(confidence, kind="stable"), min(_BINS, len(confidence)))
+    gaps = [len(own) * abs(confidence[own].mean() - right[own].mean()) for own in parts]
+    return float(np.sum(gaps) / len(confidence))

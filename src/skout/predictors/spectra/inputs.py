@@ -1,0 +1,230 @@
+"""Spectra and molecules as users give them: masses, precursors, groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..._numerics.validation import check_choice
+from ...kernels.spectrum_rows import Spectra, read_spectra
+from ...molecules.standard import entries
+from ...readers import SpectraTable, neutral_mass, precursor_mz
+from ...readers.tables import Spectrum, normalised, table_of
+
+__all__ = [
+    "Library",
+    "as_table",
+    "formula_of",
+    "names_of",
+    "neutral_masses",
+    "read_library",
+    "with_adduct",
+    "with_precursors",
+]
+
+_SHOWN = 5
+
+
+def as_table(spectra: Any) -> SpectraTable:
+    """Return spectra with what is known of each.
+
+    Parameters
+    ----------
+    spectra : SpectraTable, Spectra, or list
+        Of (mz, intensity, precursor_mz), dicts, or spectra of matchms; fields of dicts and of the
+        metadata are kept.
+    """
+    if hasattr(spectra, "fields") and hasattr(spectra, "record"):
+        return spectra
+    rows = read_spectra(spectra)
+    given = (
+        [{}] * len(rows) if isinstance(spectra, Spectra) else [_metadata(one) for one in spectra]
+    )
+    found = []
+    for i, known in enumerate(given):
+        own = slice(rows.indptr[i], rows.indptr[i + 1])
+        fields = normalised(known) | {"precursor_mz": float(rows.precursor[own.start])}
+        found.append((i + 1, Spectrum(rows.mz[own], rows.intensity[own], fields)))
+    return table_of(found)
+
+
+def _metadata(item: Any) -> dict[str, str]:
+    """Return the texts and numbers that are known of a spectrum."""
+    known = item if isinstance(item, Mapping) else getattr(item, "metadata", {})
+    plain = {str(k): str(v) for k, v in known.items() if isinstance(v, str | int | float)}
+    return {k: v for k, v in plain.items() if "precursor_mz" not in k.lower()}
+
+
+def names_of(table: SpectraTable) -> list[str]:
+    """Return what to call each spectrum: its identifier, its name, or its number."""
+    parts = zip(table["identifier"], table["name"], table.record, strict=True)
+    return [str(identifier or name or number) for identifier, name, number in parts]
+
+
+def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
+    """Return spectra whose adduct is this one where they do not say theirs."""
+    if adduct is None:
+        return table
+    filled = np.array([own or adduct for own in table["adduct"]], dtype=object)
+    return replace(table, fields={**table.fields, "adduct": filled})
+
+
+def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
+    """Return the mass of each molecule by precursor and adduct, and why there is none, or "".
+
+    An adduct that cannot be read is no error here: it is told.
+    """
+    masses, notes = np.full(len(table), np.nan), []
+    for i in range(len(table)):
+        mz, adduct = table["precursor_mz"][i], table["adduct"][i]
+        if not adduct:
+            notes.append("its adduct is not known: give one, such as adduct='[M+H]+'.")
+        elif np.isnan(mz):
+            notes.append("the m/z of its precursor is not known.")
+        else:
+            masses[i], note = _mass(mz, adduct)
+            notes.append(note)
+    return masses, notes
+
+
+def _mass(mz: float, adduct: str) -> tuple[float, str]:
+    """Return the mass of a molecule, or NaN and why."""
+    try:
+        mass = float(neutral_mass(mz, adduct)[0])
+    except ValueError as error:
+        return np.nan, str(error)
+    if mass <= 0.0:
+        return np.nan, f"its precursor, {mz:g}, is lighter than the adduct {adduct}."
+    return mass, ""
+
+
+def with_precursors(table: SpectraTable, masses: np.ndarray) -> SpectraTable:
+    """Return spectra whose precursor follows from mass and adduct where it is not given."""
+    precursors = np.array(table["precursor_mz"], dtype=np.float64)
+    for i in np.flatnonzero(np.isnan(precursors) & np.isfinite(masses)):
+        try:
+            precursors[i] = precursor_mz(masses[i], table["adduct"][i])[0]
+        except ValueError:  # an adduct that cannot be read
+            continue
+    rows = table.spectra
+    spectra = rows.like(rows.indptr, rows.mz, rows.intensity, precursors[rows.row_numbers])
+    return replace(table, spectra=spectra, fields={**table.fields, "precursor_mz": precursors})
+
+
+# Libraries ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Library:
+    """Spectra of known molecules.
+
+    Parameters
+    ----------
+    spectra : Spectra
+        n rows, each with its precursor.
+    masses : ndarray of shape (n,)
+        Of the molecules, as precursor and adduct say; else by the formula.
+    molecule : ndarray of int, shape (n,)
+        Which molecule each is of.
+    smiles : list of str
+        One for each molecule, in the form that pools have.
+    exact : ndarray
+        The mass of each molecule.
+    groups : ndarray of int, shape (n,)
+        Rows of one number stay together in validation.
+    polarities : tuple of str
+        Those that there are.
+    """
+
+    spectra: Spectra
+    masses: np.ndarray
+    molecule: np.ndarray
+    smiles: list[str]
+    exact: np.ndarray
+    groups: np.ndarray
+    polarities: tuple[str, ...]
+
+
+def read_library(
+    spectra: Any, smiles: Any = None, groups: Any = None, *, on_error: str = "raise"
+) -> Library:
+    """Return the spectra of a library whose molecule and precursor are known.
+
+    Parameters
+    ----------
+    spectra : what `as_table` takes
+    smiles : sequence of str, optional
+        Default those of the table.
+    groups : sequence of labels, optional
+        Default the skeletons of the molecules, the first 14 letters of their InChIKeys.
+    on_error : "raise" or "skip", default "raise"
+        What to do about spectra without a valid SMILES or without a precursor.
+    """
+    check_choice(on_error, "on_error", ("raise", "skip"))
+    table = as_table(spectra)
+    texts = [str(one) for one in (table["smiles"] if smiles is None else smiles)]
+    for name, values in (("smiles", texts), ("groups", groups)):
+        if values is not None and len(values) != len(table):
+            raise ValueError(
+                f"{name} must have one for each of {len(table)} spectra. Got {len(values)}."
+            )
+    if len(table) == 0:
+        raise ValueError("spectra is empty: give the spectra of at least some molecules.")
+    distinct = list(dict.fromkeys(texts))
+    known: dict[str, Any] = dict(zip(distinct, entries(distinct), strict=True))
+    exact = np.array([np.nan if known[text] is None else known[text].mass for text in texts])
+    masses = neutral_masses(table)[0]
+    table = with_precursors(table, exact)
+    kept = _whole(table, texts, exact, on_error)
+    found = [known[texts[i]] for i in kept]
+    keys = np.array([one.key for one in found])
+    _, first, molecule = np.unique(keys, return_index=True, return_inverse=True)
+    labels = keys if groups is None else np.asarray(groups)[kept]
+    masses = np.where(np.isfinite(masses), masses, exact)[kept]
+    return Library(
+        table.spectra[kept],
+        masses,
+        molecule,
+        [found[i].smiles for i in first],
+        exact[kept[first]],
+        np.unique(labels, return_inverse=True)[1],
+        tuple(sorted({str(one) for one in table["polarity"][kept] if one})),
+    )
+
+
+def formula_of(molecule: Any) -> str:
+    """Return the formula of an RDKit molecule.
+
+    Parameters
+    ----------
+    molecule : rdkit.Chem.Mol
+    """
+    from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+
+    return str(CalcMolFormula(molecule))
+
+
+def _whole(
+    table: SpectraTable, texts: Sequence[str], exact: np.ndarray, on_error: str
+) -> np.ndarray:
+    """Return the rows that have all that a fit needs; tell of the others."""
+    faults = {}
+    for i, text in enumerate(texts):
+        if np.isnan(exact[i]):
+            faults[i] = f"its SMILES is not valid, {text!r}." if text else "it has no SMILES."
+        elif np.isnan(table["precursor_mz"][i]):
+            faults[i] = "it has neither a precursor m/z nor an adduct that gives one."
+    if faults:
+        shown = "; ".join(
+            f"record {table.record[i]}: {why}" for i, why in list(faults.items())[:_SHOWN]
+        )
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        what = f"{len(faults)} of {len(table)} spectra cannot be learnt from: {shown}{more}"
+        if on_error == "raise" or len(faults) == len(table):
+            raise ValueError(f'{what} Mend them, or leave them out with on_error="skip".')
+        warnings.warn(f"{what} They are left out.", UserWarning, stacklevel=4)
+    return np.array([i for i in range(len(texts)) if i not in faults], dtype=np.intp)

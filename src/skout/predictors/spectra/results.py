@@ -1,0 +1,136 @@
+"""What `SpectrumIdentifier` returns: plain values, to be shown and written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Explanation", "Hit", "Identification"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A candidate of a spectrum.
+
+    Parameters
+    ----------
+    rank : int
+        1 is best.
+    smiles, name, formula : str
+        As the pool has them; "" where it has none.
+    mass : float
+    score : float
+        The higher, the better; compares candidates of one spectrum.
+    confidence : float
+        Probability that it is the molecule, if the molecule is in the pool.
+    in_set : bool
+        Whether it is in the prediction set.
+    index : int
+        Its row in the pool.
+    """
+
+    rank: int
+    smiles: str
+    name: str
+    formula: str
+    mass: float
+    score: float
+    confidence: float
+    in_set: bool
+    index: int
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The best candidates of one spectrum.
+
+    Parameters
+    ----------
+    query : str
+        The identifier of the spectrum or its name, else its number.
+    record : int
+        Its number in the file; the first is 1.
+    precursor_mz, mass : float
+        Of the ion, and of the molecule; NaN where not known.
+    adduct : str
+    hits : tuple of Hit
+        Best first.
+    n_candidates : int
+        How many the pool has.
+    n_in_set : int
+        How many of these are in the prediction set.
+    seconds : float
+        Its share of the time.
+    note : str
+        Why there are no hits; "" where there are.
+    """
+
+    query: str
+    record: int
+    precursor_mz: float
+    adduct: str
+    mass: float
+    hits: tuple[Hit, ...] = ()
+    n_candidates: int = 0
+    n_in_set: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold: None stands for numbers that are not known."""
+        found = asdict(self)
+        for name in ("precursor_mz", "mass"):
+            found[name] = None if math.isnan(found[name]) else found[name]
+        return found | {"hits": list(found["hits"])}
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Which peaks a molecule explains: those that weigh as a part of its formula.
+
+    Parameters
+    ----------
+    smiles : str
+    mz, intensity : ndarray of shape (n,)
+        The peaks; the largest intensity is 1.
+    formula : tuple of n str
+        Of the part, as an ion; "" where no part weighs so.
+    error_ppm : ndarray of shape (n,)
+        NaN where a peak is not explained.
+    """
+
+    smiles: str
+    mz: np.ndarray
+    intensity: np.ndarray
+    formula: tuple[str, ...]
+    error_ppm: np.ndarray
+
+    @property
+    def explained(self) -> np.ndarray:
+        """Whether each peak is explained."""
+        return np.isfinite(self.error_ppm)
+
+    @property
+    def share(self) -> float:
+        """The part of the intensity that is explained."""
+        return float(self.intensity[self.explained].sum() / self.intensity.sum())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold: peaks as a list of dicts, and the share."""
+        peaks = zip(self.mz, self.intensity, self.formula, self.error_ppm, strict=True)
+        return {
+            "smiles": self.smiles,
+            "share": self.share,
+            "peaks": [
+                {
+                    "mz": float(mz),
+                    "intensity": float(intensity),
+                    "formula": formula,
+                    "error_ppm": None if math.isnan(error) else float(error),
+                }
+                for mz, intensity, formula, error in peaks
+            ],
+        }
