@@ -1,9 +1,10 @@
 """The `skout` command: the only package that prints, and that needs typer and rich.
 
-`about` has the commands that show something, `pools` those on molecules on disk, `models` those
-that fit and use a model. For these `tables` reads files by the block, `columns` makes inputs and
-outputs of cells, `settings` a model of words, `fitting`, `tuning` and `using` do the work, and
-`results` writes files. `serve` answers requests.
+`about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
+that name molecules, `models` those that fit and use a model of a table. For these `tables` reads
+files by the block, `columns` makes inputs and outputs of cells, `settings` a model of words,
+`fitting`, `tuning` and `using` do the work, and `results` writes files. `serve` answers
+requests.
 """
 
 import os
@@ -68,6 +69,7 @@ def build_app() -> "typer.Typer":
     from .models import add_models
     from .pools import add_pools
     from .serve import add_serve
+    from .spectra import add_spectra
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     _add_root(app)
@@ -75,6 +77,7 @@ def build_app() -> "typer.Typer":
     add_models(app)
     add_pools(app)
     add_serve(app)
+    add_spectra(app)
     return app
 
 

@@ -52,10 +52,10 @@ class Confidence(NamedTuple):
             return np.ones(1)
         p, best = _softmax(scores / self.temperature), int(scores.argmax())
         first = float(expit(self.intercept + self.slope * _logit(p[best])))
-        rest = max(1.0 - p[best], _TINY)
-        p *= (1.0 - first) / rest
-        p[best] = first
-        return p
+        others = np.delete(p, best) / max(1.0 - p[best], _TINY)
+        second = float(others.max())
+        first = max(first, second / (1.0 + second))  # the best is not less probable than another
+        return np.insert((1.0 - first) * others, best, first)
 
     @classmethod
     def fitted(cls, scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Confidence:

@@ -1,0 +1,221 @@
+"""Identify molecules of MassBank by the commands `skout fit-spectra` and `skout identify`.
+
+    python experiments/massbank.py prepare                 candidates of `sets`; once
+    python experiments/identify.py files                   library.msp and unknown.mgf; once
+    python experiments/identify.py fit --pool POOL         the model, by the command; record
+    python experiments/identify.py sets                    the model on the sets of massbank.py
+    python experiments/identify.py search --pool POOL      the command on 1,000 spectra of a pool
+
+The split is that of `massbank.py`: a tenth of the molecules, by InChIKey skeleton, is in the test
+part, and the library is all others. `sets` judges the model as `two_way.py` judges its own: with
+the candidates of the formula that `massbank.py prepare` found, means over test molecules. `search`
+asks the pool for the molecules within 10 ppm, as a user would; at most six spectra a molecule,
+and of those only whose molecule is in the pool count. Each part has its own entry in the record,
+with CPU and wall seconds and the largest memory of the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import RECORDS, read_record, surroundings
+from massbank import CACHE, Problem, judge, ranks_of
+from two_way import few
+
+from skout import load
+from skout.datasets import load_massbank
+from skout.molecules import MoleculePool
+from skout.readers import read_mgf
+
+LIBRARY, UNKNOWN, MODEL = CACHE / "library.msp", CACHE / "unknown.mgf", CACHE / "identify.skout"
+N_SEARCHED, MOST, TOP, PPM = 1000, 6, 25, 10.0
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+def files() -> None:
+    """Write all spectra but those of the test molecules, and spectra of these without names."""
+    problem, data = Problem(), load_massbank()
+    test = few(problem, problem.test, MOST)
+    asked = np.sort(np.random.default_rng(0).permutation(test)[:N_SEARCHED])
+    known = np.setdiff1d(np.arange(len(problem.keys)), all_of(problem, problem.test))
+    with open(LIBRARY, "w", encoding="utf-8") as file:
+        file.writelines(as_msp(problem, data, i) for i in known)
+    with open(UNKNOWN, "w", encoding="utf-8") as file:
+        file.writelines(as_mgf(problem, data, i) for i in asked)
+    print(f"{len(known)} spectra to learn from, {len(asked)} to identify")
+
+
+def all_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return all spectra of the molecules of some."""
+    return np.flatnonzero(np.isin(problem.keys, problem.keys[rows]))
+
+
+def peaks_of(problem: Problem, i: int) -> tuple[float, str]:
+    row = problem.spectra[i : i + 1]
+    pairs = zip(row.mz, row.intensity, strict=True)
+    lines = [f"{float(mz)!r} {float(value)!r}\n" for mz, value in pairs]
+    return float(row.precursor[0]), "".join(lines)
+
+
+def as_msp(problem: Problem, data: Any, i: int) -> str:
+    precursor, peaks = peaks_of(problem, i)
+    return (
+        f"Name: {data.extra['name'][i]}\nPrecursorMZ: {precursor!r}\nPrecursor_type: [M+H]+\n"
+        f"Ion_mode: P\nSMILES: {data.Y[i]}\nNum Peaks: {peaks.count(chr(10))}\n{peaks}\n"
+    )
+
+
+def as_mgf(problem: Problem, data: Any, i: int) -> str:
+    precursor, peaks = peaks_of(problem, i)
+    title = f"{i} {problem.keys[i]}"
+    head = f"TITLE={title}\nPEPMASS={precursor!r}\nADDUCT=[M+H]+\n"
+    formula = f"FORMULA={data.extra['formula'][i]}\n"
+    return f"BEGIN IONS\n{head}{formula}{peaks}END IONS\n\n"
+
+
+# Commands --------------------------------------------------------------------------------------
+
+
+def measured(*words: Any) -> dict[str, float]:
+    """Run a command of skout; return its wall and CPU seconds and its largest memory."""
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "skout", *map(str, words)])
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return {
+        "wall seconds": round(time.perf_counter() - start, 1),
+        "CPU seconds": round(used.ru_utime + used.ru_stime, 1),
+        "memory GB": round(used.ru_maxrss / 1e6, 2),
+        "load": round(os.getloadavg()[1], 1),
+    }
+
+
+def extend(part: str, results: dict[str, Any]) -> None:
+    """Put the results of a part into the record."""
+    path = RECORDS / "identify.json"
+    record = read_record("identify") if path.exists() else {"experiment": "identify", "parts": {}}
+    record["parts"][part] = surroundings() | {"seed": 0, "results": results}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
+
+
+def fit(pool: Path) -> None:
+    spent = measured("fit-spectra", LIBRARY, "--pool", pool, "--ppm", PPM, "-o", MODEL)
+    model = load(MODEL)
+    size = round(MODEL.stat().st_size / 1e6, 1)
+    settings = {"pool": len(MoleculePool.open(pool)), "model MB": size}
+    extend("fit", spent | settings | {"validation": model.validation_})
+
+
+def sets() -> None:
+    """Judge the model with the candidates of massbank.py, beside the model of two_way.py."""
+    problem, model = Problem(), load(MODEL)
+    test = problem.test
+    start = time.process_time()
+    ranks = ranks_of(problem, model.predictor_, problem.spectra[test], test)
+    spent = time.process_time() - start
+    row = judge(problem, ranks, test) | {"MRR@25": mrr_25(problem, ranks, test)}
+    others = [one["both"]["MRR"] for one in read_record("two_way_spectra")["results"]]
+    row |= {"MRR of two_way.py": float(np.mean(others)), "its draws": others}
+    extend("sets", row | {"n_test": len(test), "CPU seconds": round(spent, 1)})
+
+
+def mrr_25(problem: Problem, ranks: np.ndarray, some: np.ndarray) -> float:
+    """Return the mean reciprocal rank over molecules, 0 for ranks beyond 25."""
+    found = np.where(ranks <= TOP, ranks, np.inf)
+    return float(judge(problem, found, some)["MRR"])
+
+
+def search(pool: Path, name: str) -> None:
+    hits = CACHE / "hits.json"
+    model = ("--model", MODEL, "--pool", pool, "--ppm", PPM, "--top", TOP)
+    spent = measured("identify", UNKNOWN, *model, "-o", hits)
+    found = json.loads(hits.read_text())["results"]
+    molecules = MoleculePool.open(pool)
+    keys = np.array([one["query"].split()[1] for one in found])
+    inside = molecules.by_key(keys) >= 0
+    ranks = np.array([rank_of(one, key, molecules) for one, key in zip(found, keys, strict=True)])
+    sizes = np.array([one["n_candidates"] for one in found])
+    chosen = np.flatnonzero(inside)
+    row = by_molecule(ranks[chosen], keys[chosen])
+    covered = [in_set(found[i], keys[i], molecules) for i in chosen]
+    first = [one["hits"][0]["confidence"] if one["hits"] else 0.0 for one in found]
+    extend(
+        f"search {name}",
+        spent
+        | row
+        | {
+            "molecules in the pool": len(molecules),
+            "spectra": len(found),
+            "truth in the pool": int(inside.sum()),
+            "candidates, mean": float(sizes.mean()),
+            "candidates, median": float(np.median(sizes)),
+            "candidates, most": int(sizes.max()),
+            "in the first 25 and the set": float(np.mean(covered)),
+            "mean confidence of the first": float(np.mean(np.array(first)[chosen])),
+            "equal to Python": equal_to_python(found, molecules),
+        },
+    )
+
+
+def rank_of(one: dict[str, Any], key: str, pool: MoleculePool) -> float:
+    """Return the place of the molecule among the hits, infinite where it is not there."""
+    found = pool.keys([hit["index"] for hit in one["hits"]]) if one["hits"] else []
+    return next((float(i) for i, own in enumerate(found, 1) if own == key), np.inf)
+
+
+def in_set(one: dict[str, Any], key: str, pool: MoleculePool) -> bool:
+    rank = rank_of(one, key, pool)
+    return bool(np.isfinite(rank) and one["hits"][int(rank) - 1]["in_set"])
+
+
+def by_molecule(ranks: np.ndarray, keys: np.ndarray) -> dict[str, Any]:
+    """Return means over molecules with their standard errors."""
+    _, number, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    values = {
+        "top-1": ranks <= 1, "top-10": ranks <= 10, "MRR@25": np.where(ranks <= TOP, 1 / ranks, 0),
+    }  # fmt: skip
+    out: dict[str, Any] = {"test molecules": len(counts)}
+    for name, value in values.items():
+        mean = np.bincount(number, value) / counts
+        out |= {name: float(mean.mean()), f"{name} se": float(mean.std() / np.sqrt(len(mean)))}
+    return out
+
+
+def equal_to_python(found: list[dict[str, Any]], pool: MoleculePool) -> bool:
+    """Whether the first hundred spectra have the same hits in Python."""
+    model, table = load(MODEL), read_mgf(UNKNOWN, limit=100)
+    own = [one.as_dict() | {"seconds": 0} for one in model.identify(table, pool, ppm=PPM, top=TOP)]
+    same = [one | {"seconds": 0} for one in found[: len(own)]]
+    return json.loads(json.dumps(own)) == same
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("files", "fit", "sets", "search"))
+    parser.add_argument("--pool", type=Path, help="what `skout pool build` made")
+    options = parser.parse_args()
+    if options.part in ("fit", "search") and options.pool is None:
+        parser.error("--pool is needed")
+    if options.part == "search":
+        search(options.pool, options.pool.stem)
+    elif options.part == "fit":
+        fit(options.pool)
+    else:
+        {"files": files, "sets": sets}[options.part]()
+
+
+if __name__ == "__main__":
+    main()

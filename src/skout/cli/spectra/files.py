@@ -1,0 +1,92 @@
+"""Open files of spectra by their ending, models and pools."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import SpectrumIdentifier, load
+from ..._numerics.arrays import stack
+from ...molecules import MoleculePool
+from ...persistence import FileError
+from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
+
+__all__ = ["open_identifier", "open_pool", "read_spectra_files"]
+
+_READERS: dict[str, Callable[..., SpectraTable]] = {
+    ".mgf": read_mgf,
+    ".msp": read_msp,
+    ".mzml": read_mzml,
+    ".txt": read_massbank,
+}
+
+
+def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
+    """Return the spectra of files, one after the other; errors name the file and the remedy.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+    skip_invalid : bool
+        Whether damaged records are left out, with a warning.
+    """
+    tables = [_read(path, skip_invalid) for path in paths]
+    problems = tuple(problem for table in tables for problem in table.problems)
+    return SpectraTable(
+        stack([table.spectra for table in tables]),
+        {name: np.concatenate([t.fields[name] for t in tables]) for name in tables[0].fields},
+        np.concatenate([table.record for table in tables]),
+        problems,
+    )
+
+
+def _read(path: Path, skip_invalid: bool) -> SpectraTable:
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in _READERS:
+        raise ValueError(
+            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and .gz."
+        )
+    try:
+        table = _READERS[ending](path, on_error="skip" if skip_invalid else "raise")
+    except ValueError as error:
+        raise for_the_shell(error) from error
+    if len(table) == 0:
+        raise ValueError(f"{path} has no spectra that can be read.")
+    return table
+
+
+def for_the_shell(error: ValueError) -> ValueError:
+    """Return an error whose remedy is an option of the command line."""
+    return ValueError(str(error).replace('on_error="skip"', "--skip-invalid"))
+
+
+def open_identifier(path: Path) -> Any:
+    """Load a model of spectra.
+
+    Parameters
+    ----------
+    path : path
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model {str(path)!r}.")
+    try:
+        model = load(path)
+    except FileError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if not isinstance(model, SpectrumIdentifier):
+        raise ValueError(
+            f"--model must be what `skout fit-spectra` wrote. Got {str(path)!r}, which holds a "
+            f"{type(model).__name__}."
+        )
+    return model
+
+
+def open_pool(path: Path | None) -> Any:
+    """Open a pool of molecules; None stays None.
+
+    Parameters
+    ----------
+    path : path, optional
+    """
+    return None if path is None else MoleculePool.open(path)
