@@ -61,6 +61,7 @@ OPTIONAL = {
     "faiss",
     *("networkx", "safetensors", "skops", "transformers"),
     *("h5py", "pyarrow", "zarr"),
+    *("fastapi", "starlette", "uvicorn"),
 }
 MAY_PRINT = {"cli", "__main__"}
 MAX_MODULE_LINES = 500

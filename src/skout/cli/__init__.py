@@ -3,7 +3,8 @@
 `about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
 that name molecules, `models` those that fit and use a model of a table. For these `tables` reads
 files by the block, `columns` makes inputs and outputs of cells, `settings` a model of words,
-`fitting`, `tuning` and `using` do the work, and `results` writes files.
+`fitting`, `tuning` and `using` do the work, and `results` writes files. `serve` answers
+requests.
 """
 
 import os
@@ -67,6 +68,7 @@ def build_app() -> "typer.Typer":
     from .about import add_about
     from .models import add_models
     from .pools import add_pools
+    from .serve import add_serve
     from .spectra import add_spectra
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -74,6 +76,7 @@ def build_app() -> "typer.Typer":
     add_about(app)
     add_models(app)
     add_pools(app)
+    add_serve(app)
     add_spectra(app)
     return app
 

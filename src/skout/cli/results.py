@@ -1,6 +1,7 @@
 """Write rows of results by the block: CSV, JSON lines or parquet, to a file or to the terminal."""
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,16 @@ from .._numerics.files import check_place as check_writable
 from .._numerics.files import replacing
 from .._numerics.validation import check_choice
 
-__all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "show", "tell", "write_rows"]
+__all__ = [
+    "FORMATS",
+    "as_csv",
+    "check_format",
+    "check_place",
+    "load_pyarrow",
+    "show",
+    "tell",
+    "write_rows",
+]
 
 FORMATS = ("csv", "jsonl", "parquet")
 #: A block of rows: equally long lists by the name of their column.
@@ -76,6 +86,13 @@ def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
                 return _write_parquet(blocks, binary)
         with open(part, "w", encoding="utf-8", newline="") as file:
             return _WRITERS[form](blocks, file)
+
+
+def as_csv(blocks: Iterable[Columns]) -> str:
+    """Return blocks of rows as the text of a CSV file."""
+    file = io.StringIO(newline="")
+    _write_csv(blocks, file)
+    return file.getvalue()
 
 
 def _n_rows(block: Columns) -> int:

@@ -14,14 +14,14 @@ from fnmatch import fnmatchcase
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from .kinds import MISSING, as_number, as_numbers
 from .results import load_pyarrow
 
-__all__ = ["Part", "Table", "is_table", "listed", "open_table", "select"]
+__all__ = ["Csv", "Part", "Table", "is_table", "listed", "open_table", "select"]
 
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
@@ -144,16 +144,24 @@ class Table(ABC):
             raise
 
 
-class _Csv(Table):
+class Csv(Table):
+    """A CSV or TSV file in UTF-8."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-        with self._errors(), open(path, encoding="utf-8-sig", newline="") as file:
+        self._delimiter = self._separator()
+        with self._errors(), self._open() as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             self.names = [name.strip() for name in next(reader, [])]
             first = next(self._rows(reader), [])
         _check_names(self.names, path)
         self._row_bytes = sum(map(len, first)) + len(first)
+
+    def _separator(self) -> str:
+        return "\t" if self.path.suffix.lower() in (".tsv", ".tab") else ","
+
+    def _open(self) -> TextIO:
+        return open(self.path, encoding="utf-8-sig", newline="")
 
     def _errors(self) -> "_CsvErrors":
         return _CsvErrors(self.path)
@@ -224,7 +232,7 @@ class _Csv(Table):
         pick: Any = itemgetter(*at) if len(at) > 1 else lambda row: [row[j] for j in at]
         columns = {name: place[name] for name in texts}
         start = done + 1
-        with self._errors(), open(self.path, encoding="utf-8-sig", newline="") as file:
+        with self._errors(), self._open() as file:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             next(reader)
             lines = islice(self._rows(reader), done, None)
@@ -340,7 +348,7 @@ def _numbered(key: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 _READERS: dict[str, type[Table]] = {".parquet": _Parquet, ".npz": _Npz}
-_READERS |= dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), _Csv)
+_READERS |= dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Csv)
 
 
 def is_table(path: Path) -> bool:

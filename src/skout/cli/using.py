@@ -31,7 +31,16 @@ from .progress import progress
 from .settings import MODULES
 from .tables import Part, Table, is_table, listed, open_table, select
 
-__all__ = ["Saved", "embed_file", "evaluate_table", "open_model", "predict_table", "rank_table"]
+__all__ = [
+    "Saved",
+    "embed_file",
+    "evaluate_table",
+    "open_model",
+    "predict_part",
+    "predict_table",
+    "rank_part",
+    "rank_table",
+]
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,13 @@ class Saved:
         if self.outputs.kind == "numbers":
             raise ValueError("The model predicts numbers, which are not chosen from candidates.")
         return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
+
+    def n_candidates(self, candidates: Any) -> int:
+        """Return how many candidates there are, 0 for a model that has none."""
+        if candidates is not None:
+            return n_rows(candidates.objects)
+        pool = getattr(getattr(self.chooser, "decoder_", None), "pool_", None)
+        return 0 if pool is None else n_rows(pool)
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -168,8 +184,13 @@ def predict_table(
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
     parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.gaps)
     for part in progress(parts, "predicting"):
-        found = saved.predict(inputs.read(table, part), candidates)
-        yield {**{name: part.texts[name] for name in copied}, **outputs.cells(found)}
+        found = predict_part(saved, table, part, candidates)
+        yield {**{name: part.texts[name] for name in copied}, **found}
+
+
+def predict_part(saved: Saved, table: Table, part: Part, candidates: Any) -> dict[str, list[Any]]:
+    """Return columns of predictions for some rows."""
+    return saved.outputs.cells(saved.predict(saved.inputs.read(table, part), candidates))
 
 
 def rank_table(
@@ -177,29 +198,30 @@ def rank_table(
 ) -> Iterator[dict[str, list[Any]]]:
     """Yield columns query, rank, candidate and score: one row a query and rank."""
     check_number(k, "-k", low=1, integer=True)
+    inputs = saved.inputs
+    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.gaps), "ranking"):
+        yield rank_part(saved, table, part, candidates, k)
+
+
+def rank_part(
+    saved: Saved, table: Table, part: Part, candidates: Any, k: int
+) -> dict[str, list[Any]]:
+    """Return columns query, rank, candidate and score for some rows."""
     if saved.outputs.kind == "numbers":
         raise ValueError("The model predicts numbers: there is nothing to rank. Use predict.")
-    inputs, model = saved.inputs, saved.chooser
-    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.gaps), "ranking"):
-        k = min(k, _n_candidates(model, candidates))
-        indices, scores = model.rank(inputs.read(table, part), candidates, k=k)
-        pool = model.decoder_.pool_ if candidates is None else candidates.objects
-        found, place = np.unique(indices, return_inverse=True)
-        words = saved.outputs.words(take(pool, found))
-        n, width = indices.shape
-        yield {
-            "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
-            "rank": np.tile(np.arange(1, width + 1), n).tolist(),
-            "candidate": [words[j] for j in np.ravel(place)],
-            "score": np.ravel(scores).tolist(),
-        }
-
-
-def _n_candidates(model: Any, candidates: Any) -> int:
-    if candidates is not None:
-        return n_rows(candidates.objects)
-    pool = getattr(model.decoder_, "pool_", None)  # others say themselves that they have none
-    return 1 if pool is None else n_rows(pool)
+    model = saved.chooser
+    k = min(k, max(1, saved.n_candidates(candidates)))  # others say themselves that they have none
+    indices, scores = model.rank(saved.inputs.read(table, part), candidates, k=k)
+    pool = model.decoder_.pool_ if candidates is None else candidates.objects
+    found, place = np.unique(indices, return_inverse=True)
+    words = saved.outputs.words(take(pool, found))
+    n, width = indices.shape
+    return {
+        "query": np.repeat(np.arange(part.start, part.start + n), width).tolist(),
+        "rank": np.tile(np.arange(1, width + 1), n).tolist(),
+        "candidate": [words[j] for j in np.ravel(place)],
+        "score": np.ravel(scores).tolist(),
+    }
 
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:

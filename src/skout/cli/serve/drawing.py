@@ -1,0 +1,91 @@
+"""Pictures: how columns lie in an image, and molecules as SVG."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...kernels.smiles import molecules
+from .limits import Deadline
+
+__all__ = ["Picture", "draw_molecules", "picture_of"]
+
+_SPEC = re.compile(r"(\d{1,4})x(\d{1,4})(?::([^,:]+),([^,:]+))?").fullmatch
+# Pixels of a drawn molecule, and the most characters of a SMILES that is drawn.
+_WIDTH, _HEIGHT, _LONGEST = 260, 190, 2000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Columns that are the pixels of an image, row by row.
+
+    Parameters
+    ----------
+    height, width : int
+    low, high : float
+        The values of black and white.
+    """
+
+    height: int
+    width: int
+    low: float = 0.0
+    high: float = 1.0
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Raise if there are not as many columns as pixels."""
+        if len(columns) != self.height * self.width:
+            raise ValueError(
+                f"An image of {self.height}x{self.width} has {self.height * self.width} pixels, "
+                f"and the model {len(columns)} columns of numbers."
+            )
+
+    def about(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def picture_of(text: str, option: str) -> Picture:
+    """Return the picture of words such as 16x16 or 16x16:-1,1.
+
+    Examples
+    --------
+    >>> from skout.cli.serve.drawing import picture_of
+    >>> picture_of("8x4:0,16", "--input-image")
+    Picture(height=8, width=4, low=0.0, high=16.0)
+    """
+    found = _SPEC(text)
+    try:
+        if found is None:
+            raise ValueError
+        height, width, low, high = found.groups()
+        return Picture(int(height), int(width), float(low or 0.0), float(high or 1.0))
+    except ValueError:
+        raise ValueError(
+            f"{option} must be height x width, as 16x16, with the values of black and white if "
+            f"these are not 0 and 1, as 16x16:-1,1. Got {text!r} instead."
+        ) from None
+
+
+def draw_molecules(smiles: Iterable[str], deadline: Deadline) -> dict[str, str | None]:
+    """Return an SVG for each SMILES; None for one that is invalid, too long or out of time."""
+    found: dict[str, str | None] = {}
+    for text in smiles:
+        if text not in found:
+            deadline.check()
+            found[text] = draw_molecule(text) if len(text) <= _LONGEST else None
+    return found
+
+
+def draw_molecule(smiles: str) -> str | None:
+    """Return a molecule as SVG, None if the SMILES is invalid."""
+    [molecule] = molecules([smiles])
+    if molecule is None:
+        return None
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    drawer: Any = rdMolDraw2D.MolDraw2DSVG(_WIDTH, _HEIGHT)
+    drawer.drawOptions().clearBackground = False
+    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
+    drawer.FinishDrawing()
+    text: str = drawer.GetDrawingText()
+    return text[text.index("<svg") :]

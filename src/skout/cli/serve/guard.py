@@ -1,0 +1,184 @@
+"""What stands before the addresses: hosts, headers, logs, counts, and the reading of bodies."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from .limits import Deadline, Limits, Refused
+from .metrics import Metrics
+
+__all__ = ["LOCAL", "Failed", "Guard", "JsonLines", "read_body"]
+
+log = logging.getLogger("skout.serve")
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+# Nothing of others is loaded, and nothing runs but the page's own script.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+_ENCODED = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+#: Names that a browser has for this computer.
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+# Seconds for which the rest of a body is read and thrown away, so that its sender reads why.
+_LINGER = 2.0
+
+
+class Guard:
+    """Middleware around all addresses.
+
+    Parameters
+    ----------
+    app : ASGI application
+    metrics : Metrics
+    routes : sequence of str
+        The addresses that are counted by name.
+    hosts : sequence of str
+        Values of the header Host, without a port, that are answered; if empty all.
+    """
+
+    def __init__(
+        self, app: App, metrics: Metrics, routes: Sequence[str], hosts: Sequence[str] = LOCAL
+    ) -> None:
+        self._app, self._metrics = app, metrics
+        self._routes, self._hosts = set(routes), set(hosts)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+        note: dict[str, Any] = {}
+        scope["skout"] = note
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_ENCODED]
+            await send(message)
+
+        try:
+            if self._hosts and _host(scope) not in self._hosts:
+                refused = Refused(400, "This host is not served.", Connection="close")
+                await Failed(refused)(scope, receive, sending)
+            else:
+                await self._app(scope, receive, sending)
+        finally:
+            self._count(scope, status, time.perf_counter() - start, note)
+
+    def _count(self, scope: Message, status: int, seconds: float, note: dict[str, Any]) -> None:
+        path = scope["path"]
+        rows = note.get("rows", 0)
+        self._metrics.add(path if path in self._routes else "other", status, seconds, rows)
+        said: dict[str, Any] = {
+            "method": scope["method"][:20],
+            "path": path[:200],
+            "status": status,
+            "ms": round(1e3 * seconds, 2),
+            "rows": rows,
+            **{name: note[name] for name in ("model", "error") if name in note},
+        }
+        level = logging.ERROR if status == 500 else logging.INFO
+        log.log(level, "request", extra=said, exc_info=note.get("exception"))
+
+
+def _host(scope: Message) -> str:
+    """Return the host that a request is for, without the port."""
+    value = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    host = value.decode("latin-1").lower()
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+async def read_body(request: Any, limits: Limits, deadline: Deadline) -> bytes:
+    """Return the body of a request of JSON, or refuse what is too large or too slow."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":  # other sites cannot send it without asking first
+        raise Refused(415, "The body must be JSON: Content-Type: application/json.")
+    large = Refused(413, f"A request may have {limits.megabytes:g} MB.", Connection="close")
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > limits.bytes:
+        raise large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(deadline.left):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.bytes:
+                    raise large
+    except TimeoutError:
+        late = f"The body did not arrive within {deadline.seconds:g} s."
+        raise Refused(408, late, Connection="close") from None
+    return bytes(body)
+
+
+class Failed(Response):
+    """Says why a request has no answer."""
+
+    def __init__(self, refused: Refused) -> None:
+        reason = {"status": refused.status, "message": refused.reason[:1000]}
+        headers = {"Cache-Control": "no-store", **refused.headers}
+        body = json.dumps({"error": reason})
+        super().__init__(body, refused.status, headers, media_type="application/json")
+        self._reason = refused.reason[:200]
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Send it; where the body is too large, read on for a while, so that its sender reads."""
+        scope.get("skout", {})["error"] = self._reason
+        if self.status_code != 413:
+            await super().__call__(scope, receive, send)
+            return
+        start = {"type": "http.response.start", "status": 413, "headers": self.raw_headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        await _drain(receive)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive) -> None:
+    """Throw away what is still coming, for a while."""
+    try:
+        async with asyncio.timeout(_LINGER):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request" or not message.get("more_body"):
+                    return
+    except TimeoutError:
+        pass
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record of the log as one line of JSON."""
+
+    _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        said |= {name: v for name, v in vars(record).items() if name not in self._OWN}
+        if record.exc_info and record.exc_info[0] is not None:
+            said["trace"] = self.formatException(record.exc_info)
+        return json.dumps(said, default=str)

@@ -1,0 +1,158 @@
+"""How much requests may ask for, and how many are worked on at a time."""
+
+import asyncio
+import contextvars
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from ..._numerics.validation import check_number
+
+__all__ = ["Deadline", "Gate", "Limits", "Refused"]
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """A request that gets no answer but a status and the reason."""
+
+    def __init__(self, status: int, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows.
+
+    Parameters
+    ----------
+    megabytes : float
+        Of the body of a request.
+    rows : int
+        Rows, or spectra, of a request.
+    candidates : int
+        Candidates that are returned for a row.
+    seconds : float
+        From the first byte of a request to its answer.
+    workers : int or None
+        Requests that are computed at a time, each in one thread; None for the number of cores.
+    queue : int
+        Requests that wait for their turn; more are told to come again.
+    connections : int
+        Connections that are open at a time.
+    """
+
+    megabytes: float = 8.0
+    rows: int = 1000
+    candidates: int = 100
+    seconds: float = 30.0
+    workers: int | None = None
+    queue: int = 64
+    connections: int = 512
+
+    def __post_init__(self) -> None:
+        check_number(self.megabytes, "--max-mb", strict=True)
+        check_number(self.seconds, "--max-seconds", strict=True)
+        for name in ("rows", "candidates", "workers", "connections"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), f"--max-{name}", low=1, integer=True)
+        check_number(self.queue, "--max-queue", integer=True)
+
+    @property
+    def bytes(self) -> int:
+        """The most bytes of a body."""
+        return int(self.megabytes * 1e6)
+
+    def check_rows(self, n: int, what: str = "rows") -> None:
+        """Refuse a request with too many rows."""
+        if n > self.rows:
+            raise Refused(413, f"A request may have {self.rows:,} {what}.")
+
+    def check_candidates(self, n: int) -> None:
+        """Refuse a request for too many candidates, or for none."""
+        if not 1 <= n <= self.candidates:
+            raise Refused(422, f"top must be from 1 to {self.candidates}. Got {n} instead.")
+
+
+class Deadline:
+    """The end of the time of a request."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._end = seconds, time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return max(0.0, self._end - time.monotonic())
+
+    def check(self) -> None:
+        """Refuse to go on after it."""
+        if self.left <= 0.0:
+            raise self.passed()
+
+    def passed(self) -> Refused:
+        """Return what to raise after it."""
+        return Refused(503, f"It takes longer than {self.seconds:g} s: ask for less at a time.")
+
+
+class Gate:
+    """Runs work in threads: some at a time, some in a queue, and no more.
+
+    Work that has passed its deadline is not answered, but it keeps its thread until it ends.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        workers = limits.workers or os.cpu_count() or 1
+        self._limits = limits
+        self._free = asyncio.Semaphore(workers)
+        self._pool = ThreadPoolExecutor(workers, "skout-serve", initializer=_one_thread)
+        self.running = self.waiting = 0
+
+    async def run(self, work: Callable[[Deadline], T], deadline: Deadline) -> T:
+        """Return what `work(deadline)` returns."""
+        await self._wait(deadline)
+        self.running += 1
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        future = loop.run_in_executor(self._pool, context.run, work, deadline)
+        future.add_done_callback(self._release)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), deadline.left)
+        except TimeoutError:
+            raise deadline.passed() from None
+
+    async def _wait(self, deadline: Deadline) -> None:
+        """Wait for a free thread."""
+        if self._free.locked() and self.waiting >= self._limits.queue:
+            raise self._busy()
+        self.waiting += 1
+        try:
+            await asyncio.wait_for(self._free.acquire(), deadline.left)
+        except TimeoutError:
+            raise self._busy() from None
+        finally:
+            self.waiting -= 1
+
+    def _busy(self) -> Refused:
+        return Refused(503, "The server is busy: come again.", Retry_After="1")
+
+    def _release(self, future: Any) -> None:
+        self.running -= 1
+        self._free.release()
+        if not future.cancelled():
+            future.exception()  # seen, where nobody waits any more
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _one_thread() -> None:
+    """Hold OpenMP to one thread in this one: requests are what runs in parallel."""
+    threadpool_limits(1, user_api="openmp")

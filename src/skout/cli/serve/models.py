@@ -1,0 +1,99 @@
+"""The model that is served, and the next one when its file is replaced."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Models", "digest"]
+
+log = logging.getLogger("skout.serve")
+Stamp = tuple[Any, ...]
+
+
+class Models:
+    """Holds the model of some files; who works on a request takes `current` once.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files that the model is made of.
+    open_all : callable
+        Returns the model.
+    """
+
+    def __init__(self, paths: Sequence[Path], open_all: Callable[[], Any]) -> None:
+        self._paths, self._open = list(paths), open_all
+        self.error: str | None = None
+        self.loads = {"ok": 0, "failed": 0}
+        self.current, self._stamp = self._read()
+        self._keep()
+
+    def _keep(self) -> None:
+        self.loaded, self.error = time.time(), None
+        self.loads["ok"] += 1
+
+    def _read(self) -> tuple[Any, Stamp]:
+        """Return the model, and what its files were before and after it was read."""
+        while True:
+            before = self._look()
+            try:
+                found = self._open()
+            except Exception:
+                if before == self._look():
+                    raise
+                continue
+            if before == self._look():  # else parts may be of two models
+                return found, before
+
+    def _look(self) -> Stamp:
+        """Return what tells files from those that replace them."""
+        return tuple(_stamp(path) for path in self._paths)
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the files again and again, and load what is new; a bad file changes nothing."""
+        while True:
+            await asyncio.sleep(seconds)
+            stamp = self._look()
+            if stamp == self._stamp:
+                continue
+            self._stamp = stamp
+            try:
+                self.current, self._stamp = await asyncio.to_thread(self._read)
+            except Exception as error:
+                self.loads["failed"] += 1
+                self.error = self._said(error)
+                log.error("the new model is not used: %s", self.error)
+            else:
+                self._keep()
+                log.info("a new model is used", extra={"model": self.current.id})
+
+    def _said(self, error: Exception) -> str:
+        """Return what is wrong, without the folders of files."""
+        text = " ".join(str(error).split())
+        for path in self._paths:
+            text = text.replace(str(path), path.name)
+        return f"{type(error).__name__}: {text}"
+
+
+def _stamp(path: Path) -> Any:
+    """Return what changes with a file; of a folder, with the files in it."""
+    try:
+        found = os.stat(path)
+        inside = sorted(os.listdir(path)) if path.is_dir() else []
+    except OSError as error:
+        return error.errno
+    mine = (found.st_ino, found.st_size, found.st_mtime_ns)
+    return mine, [_stamp(path / name) for name in inside]
+
+
+def digest(path: Path) -> str:
+    """Return a short name of the content of a model's file: the start of its own checksum."""
+    size = hashlib.sha256().digest_size
+    with open(path, "rb") as file:
+        file.seek(-size, os.SEEK_END)
+        return file.read(size).hex()[:12]

@@ -1,0 +1,495 @@
+"use strict";
+// The page of `skout serve`. Texts of models and requests enter as text nodes, never as HTML.
+
+const MOST_FIELDS = 30; // columns that have a field each
+const MOST_SHOWN = 25; // rows that are shown; the CSV has all
+const EXPLAINED = 3; // hits whose peaks are explained
+const SVG = "http://www.w3.org/2000/svg";
+const byId = (id) => document.getElementById(id);
+let about = null;
+let last = null; // the request whose answer is shown
+
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function say(text, bad = false) {
+  byId("status").textContent = text;
+  byId("status").classList.toggle("bad", bad);
+}
+
+async function ask(path, body, accept = "application/json") {
+  const answer = await fetch(path, {
+    method: body ? "POST" : "GET",
+    headers: body ? { "Content-Type": "application/json", Accept: accept } : {},
+    body: body ? JSON.stringify(body) : undefined,
+  });
+  if (answer.ok) return accept === "text/csv" ? answer.blob() : answer.json();
+  let text = `The server answers ${answer.status}.`;
+  try {
+    text = (await answer.json()).error.message;
+  } catch {
+    // no JSON: the status says enough
+  }
+  throw new Error(text);
+}
+
+// The form ---------------------------------------------------------------------------------------
+
+function fileInput(id, label, accept, use) {
+  const input = el("input", { type: "file", id, accept });
+  input.addEventListener("change", () => {
+    if (input.files.length) use(input.files[0]);
+  });
+  return el("label", { for: id }, label, input);
+}
+
+function dropZone(use, ...children) {
+  const zone = el("div", { class: "drop" }, ...children);
+  zone.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    zone.classList.add("over");
+  });
+  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    zone.classList.remove("over");
+    const file = event.dataTransfer.files[0];
+    const text = event.dataTransfer.getData("text/plain");
+    if (file) use(file);
+    else if (text) use(new Blob([text]));
+  });
+  return zone;
+}
+
+async function readInto(id, file) {
+  if (file.size > about.limits.megabytes * 1e6) {
+    say(`The file is larger than ${about.limits.megabytes} MB.`, true);
+    return;
+  }
+  byId(id).value = await file.text();
+  byId(id).closest("details")?.setAttribute("open", "");
+  say(`Read ${file.name || "the text"}.`);
+}
+
+function textArea(id, label, hint, accept, fileLabel) {
+  const use = (file) => readInto(id, file);
+  return dropZone(
+    use,
+    el("label", { for: id }, label, " ", el("span", { class: "hint" }, hint)),
+    el("textarea", { id, spellcheck: "false" }),
+    fileInput(`${id}-file`, fileLabel, accept, use),
+  );
+}
+
+function numberOption(id, label, value, attributes) {
+  const input = el("input", { id, type: "number", value, ...attributes });
+  return el("label", { for: id }, label, input);
+}
+
+function tableArea(open) {
+  const names = about.inputs.columns;
+  const shown = names.slice(0, 8).join(",") + (names.length > 8 ? ",…" : "");
+  const hint = `first line: ${shown} (${names.length} columns)`;
+  const area = textArea("table", "Rows as CSV", hint, ".csv,.tsv,.txt", "or a CSV file, here or dropped");
+  if (open) return area;
+  return el("details", {}, el("summary", {}, "Many rows"), area);
+}
+
+function buildTableForm() {
+  const { columns, text, image } = about.inputs;
+  const fields = byId("fields");
+  if (image) {
+    fields.append(buildCanvas(image), tableArea(false));
+  } else if (text) {
+    const label = el("label", { for: "text" }, columns[0]);
+    fields.append(label, el("textarea", { id: "text" }), tableArea(false));
+  } else if (columns.length <= MOST_FIELDS) {
+    const grid = el("div", { class: "grid" });
+    columns.forEach((name, j) => {
+      const input = el("input", { id: `x${j}`, type: "number", step: "any", inputmode: "decimal" });
+      grid.append(el("label", { for: `x${j}` }, name, input));
+    });
+    fields.append(grid, tableArea(false));
+  } else {
+    fields.append(tableArea(true));
+  }
+  if (about.candidates) {
+    const most = Math.min(about.candidates, about.limits.candidates);
+    byId("options").append(numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }));
+  }
+}
+
+function buildSpectraForm() {
+  byId("fields").append(
+    textArea("spectra", "Spectra", "MGF or MSP", ".mgf,.msp,.txt", "or a file, here or dropped"),
+  );
+  const most = about.limits.candidates;
+  byId("options").append(
+    numberOption("top", "Candidates", Math.min(10, most), { min: 1, max: most }),
+    numberOption("ppm", "Mass error (ppm)", 10, { min: 0.1, max: 100, step: "any" }),
+    el("label", { for: "adduct" }, "Adduct ", el("span", { class: "hint" }, "if not given"),
+      el("input", { id: "adduct", type: "text", placeholder: "[M+H]+" })),
+  );
+}
+
+// An image as input: drawn with a pointer, or from a file.
+function buildCanvas({ height, width }) {
+  const canvas = el("canvas", {
+    id: "canvas", width, height, role: "img", "aria-label": `Drawing, ${height} by ${width} pixels`,
+  });
+  const scale = Math.max(1, Math.floor(280 / Math.max(height, width)));
+  canvas.style.width = `${width * scale}px`;
+  const paint = canvas.getContext("2d", { willReadFrequently: true });
+  const clear = () => {
+    paint.fillStyle = "#000";
+    paint.fillRect(0, 0, width, height);
+  };
+  clear();
+  canvas.addEventListener("pointermove", (event) => {
+    if (!event.buttons) return;
+    const box = canvas.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * width;
+    const y = ((event.clientY - box.top) / box.height) * height;
+    const thick = Math.max(1, Math.min(height, width) / 8);
+    paint.fillStyle = "#fff";
+    paint.fillRect(Math.round(x - thick / 2), Math.round(y - thick / 2), Math.ceil(thick), Math.ceil(thick));
+  });
+  const use = async (file) => {
+    try {
+      const picture = await createImageBitmap(file);
+      paint.drawImage(picture, 0, 0, width, height);
+      say("Read the image.");
+    } catch {
+      say("This is no image that the browser can read.", true);
+    }
+  };
+  const wipe = el("button", { type: "button", class: "second small" }, "Clear");
+  wipe.addEventListener("click", clear);
+  return dropZone(
+    use,
+    el("p", { class: "hint" }, "Draw, or drop an image; white on black."),
+    canvas,
+    el("div", {}, wipe),
+    fileInput("image-file", "or an image file", "image/*", use),
+  );
+}
+
+function pixels({ height, width, low, high }) {
+  const data = byId("canvas").getContext("2d").getImageData(0, 0, width, height).data;
+  const values = [];
+  for (let i = 0; i < data.length; i += 4) {
+    const grey = (0.299 * data[i] + 0.587 * data[i + 1] + 0.114 * data[i + 2]) / 255;
+    values.push(low + grey * (high - low));
+  }
+  return values;
+}
+
+// What the form says, as the body of a request.
+function request() {
+  if (about.kind === "spectra") {
+    const body = { spectra: byId("spectra").value, top: Number(byId("top").value) };
+    body.ppm = Number(byId("ppm").value);
+    if (byId("adduct").value.trim()) body.adduct = byId("adduct").value.trim();
+    return body;
+  }
+  if (byId("table")?.value.trim()) return { table: byId("table").value };
+  const { columns, text, image } = about.inputs;
+  if (text) return { rows: [{ [columns[0]]: byId("text").value }] };
+  const row = {};
+  if (image) {
+    pixels(image).forEach((value, j) => { row[columns[j]] = value; });
+  } else {
+    columns.forEach((name, j) => {
+      const value = byId(`x${j}`)?.value ?? "";
+      row[name] = value === "" ? null : Number(value);
+    });
+  }
+  return { rows: [row] };
+}
+
+// Results ----------------------------------------------------------------------------------------
+
+const short = (x) => (x === null ? "–" : Number(x.toPrecision(4)).toString());
+
+function bar(value, low, high, name = null) {
+  const share = value === null || high <= low ? 1 : (value - low) / (high - low);
+  const fill = el("span", { class: "fill" });
+  fill.style.width = `${100 * Math.max(0.03, share)}%`;
+  return el("div", { class: "bar" },
+    name === null ? null : el("span", { class: "name" }, name),
+    el("span", { class: "track", "aria-hidden": "true" }, fill),
+    el("span", { class: "number" }, short(value)));
+}
+
+// Numbers of either sign: zero lies between the largest and the smallest.
+function signedBars(values) {
+  const numbers = values.map(([, value]) => value);
+  const low = Math.min(0, ...numbers);
+  const high = Math.max(0, ...numbers);
+  const width = high - low || 1;
+  return values.map(([name, value]) => {
+    const line = bar(value, low, high, name);
+    const fill = line.querySelector(".fill");
+    line.querySelector(".track").classList.add("signed");
+    fill.style.left = `${(100 * (Math.min(0, value) - low)) / width}%`;
+    fill.style.width = `${(100 * Math.abs(value)) / width}%`;
+    return line;
+  });
+}
+
+function pictureOf({ height, width, low, high }, values) {
+  const canvas = el("canvas", { width, height, role: "img", "aria-label": "Predicted image" });
+  canvas.style.width = `${width * Math.max(1, Math.floor(160 / Math.max(height, width)))}px`;
+  const paint = canvas.getContext("2d");
+  const data = paint.createImageData(width, height);
+  values.forEach((value, i) => {
+    const grey = (255 * (value - low)) / (high - low || 1);
+    data.data.set([grey, grey, grey, 255], 4 * i);
+  });
+  paint.putImageData(data, 0, 0);
+  return canvas;
+}
+
+function molecule(smiles, drawing) {
+  if (!drawing) return el("code", {}, smiles);
+  const source = `data:image/svg+xml,${encodeURIComponent(drawing)}`;
+  return el("img", { class: "molecule", src: source, alt: `Structure of ${smiles}`, width: 260, height: 190 });
+}
+
+function chips(names) {
+  if (!names.length) return el("p", { class: "soft" }, "no label");
+  return el("ul", { class: "chips", "aria-label": "labels" }, ...names.map((name) => el("li", {}, name)));
+}
+
+function order(names) {
+  return el("ol", { class: "order" }, ...names.map((name) => el("li", {}, name)));
+}
+
+// A candidate, or a predicted cell, as its kind is shown.
+function shown(kind, text, drawing) {
+  if (kind === "label_sets") return chips(text.split(about.outputs.separator).filter(Boolean));
+  if (kind === "rankings") return order(text.split(">"));
+  if (kind === "smiles") return molecule(text, drawing);
+  return el("code", {}, text);
+}
+
+function prediction(row) {
+  const { kind, columns, text, image } = about.outputs;
+  if (image) return [pictureOf(image, columns.map((name) => row[name]))];
+  if (kind === "numbers") return signedBars(columns.map((name) => [name, row[name]]));
+  if (text) return [shown(kind, String(row[columns[0]]), null)];
+  if (kind === "label_sets") return [chips(columns.filter((name) => row[name]))];
+  return [order([...columns].sort((a, b) => row[a] - row[b]))]; // columns of ranks
+}
+
+function candidateList(candidates) {
+  const scores = candidates.map((one) => one.score).filter((score) => score !== null);
+  const low = Math.min(...scores);
+  const high = Math.max(...scores);
+  const kind = about.outputs.kind;
+  const list = el("ol", { class: `candidates${kind === "smiles" ? " drawn" : ""}` });
+  for (const one of candidates) {
+    list.append(el("li", {},
+      el("span", { class: "rank" }, `${one.rank}.`),
+      shown(kind, one.candidate, one.svg),
+      kind === "smiles" && one.svg ? el("code", {}, one.candidate) : null,
+      bar(one.score, low, high)));
+  }
+  return list;
+}
+
+function showRows(predicted, ranked) {
+  const total = predicted.rows.length;
+  const cards = predicted.rows.slice(0, MOST_SHOWN).map((row, i) => {
+    const card = el("article", {}, el("h2", {}, total > 1 ? `Row ${i + 1}` : "Prediction"));
+    card.append(...prediction(row));
+    if (ranked) card.append(el("h3", {}, "Best candidates"), candidateList(ranked.rows[i].candidates));
+    return card;
+  });
+  byId("results").replaceChildren(...cards);
+  say(total > MOST_SHOWN ? `${total} rows; the first ${MOST_SHOWN} are shown, the CSV has all.` : done(total, "row"));
+}
+
+function done(n, what) {
+  return `${n} ${what}${n === 1 ? "" : "s"} predicted.`;
+}
+
+// Spectra ----------------------------------------------------------------------------------------
+
+function hitCard(hit, explain) {
+  const facts = el("dl", {});
+  const known = [["name", hit.name], ["formula", hit.formula], ["mass", hit.mass && hit.mass.toFixed(4)]];
+  for (const [name, value] of known) {
+    if (value) facts.append(el("dt", {}, name), el("dd", {}, value));
+  }
+  const card = el("li", { class: hit.in_set ? "in-set" : null },
+    el("span", { class: "rank" }, `${hit.rank}. `),
+    hit.in_set ? el("span", { class: "badge" }, "in the prediction set") : null,
+    molecule(hit.smiles, hit.svg),
+    hit.svg ? el("code", {}, hit.smiles) : null,
+    facts,
+    bar(hit.confidence, 0, 1, "confidence"),
+    el("div", { class: "soft" }, `score ${short(hit.score)}`));
+  if (explain) {
+    const button = el("button", { type: "button", class: "second small", "aria-pressed": "false" }, "Peaks");
+    button.setAttribute("aria-label", `Show the peaks that candidate ${hit.rank} explains`);
+    button.addEventListener("click", () => explain(button));
+    card.append(button);
+  }
+  return card;
+}
+
+// Above the axis all peaks; below it those that fragments of the candidate explain.
+function peaksPlot(found) {
+  const [width, height, left, middle] = [640, 300, 10, 150];
+  const largest = Math.max(...found.mz, 1) * 1.05;
+  const tallest = Math.max(...found.intensity, 1e-300);
+  const x = (mz) => left + ((width - 2 * left) * mz) / largest;
+  const share = found.share === null ? "" : `, ${Math.round(100 * found.share)} % of the intensity explained`;
+  const plot = svg("svg", {
+    class: "peaks", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Peaks${share}`,
+  });
+  const line = (kind, mz, to) => svg("line", {
+    class: kind, x1: x(mz), x2: x(mz), y1: middle, y2: to, "stroke-width": 2,
+  });
+  const named = [];
+  found.mz.forEach((mz, i) => {
+    const length = (110 * found.intensity[i]) / tallest;
+    const formula = found.formula[i];
+    plot.append(line(formula ? "explained" : "other", mz, middle - length));
+    if (!formula) return;
+    plot.append(line("explained", mz, middle + length));
+    named.push([length, mz, formula]);
+  });
+  const axis = { class: "axis", x1: left, x2: width - left, y1: middle, y2: middle };
+  plot.append(svg("line", axis), ...labels(named, x, middle, width));
+  plot.append(svg("text", { x: left, y: 14 }, `all peaks, m/z to ${largest.toFixed(0)}`));
+  plot.append(svg("text", { x: left, y: height - 6 }, `explained${share}`));
+  return plot;
+}
+
+// The names of the tallest explained peaks, where they do not cover each other.
+function labels(named, x, middle, width) {
+  const taken = [];
+  const made = [];
+  for (const [length, mz, formula] of named.sort((a, b) => b[0] - a[0])) {
+    const text = `${formula} ${mz.toFixed(3)}`;
+    const half = 3.2 * text.length;
+    const at = Math.min(Math.max(x(mz), half), width - half);
+    if (made.length >= 8 || taken.some(([other, size]) => Math.abs(other - at) < size + half)) continue;
+    taken.push([at, half]);
+    made.push(svg("text", { x: at, y: middle + length + 13, "text-anchor": "middle" }, text));
+  }
+  return made;
+}
+
+function spectrumCard(found) {
+  const card = el("article", {}, el("h2", {}, `Spectrum ${found.query}`));
+  const facts = [
+    found.precursor_mz === null ? null : `m/z ${found.precursor_mz.toFixed(4)}`,
+    found.adduct, `${found.n_candidates} candidates`, `${found.n_in_set} in the prediction set`,
+  ];
+  card.append(el("p", { class: "soft" }, facts.filter(Boolean).join(" · ")));
+  if (found.note) card.append(el("p", {}, found.note));
+  const place = el("div", {});
+  const list = el("ol", { class: "candidates drawn" });
+  found.hits.forEach((hit, i) => {
+    const explanation = found.explanations[i];
+    const show = explanation && ((button) => {
+      for (const other of list.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-pressed", "true");
+      place.replaceChildren(el("h3", {}, `Peaks and candidate ${hit.rank}`), peaksPlot(explanation));
+    });
+    list.append(hitCard(hit, show));
+    if (i === 0 && show) show(list.querySelector("button"));
+  });
+  card.append(place, list);
+  return card;
+}
+
+function showSpectra(answer) {
+  const all = answer.spectra;
+  byId("results").replaceChildren(...all.slice(0, MOST_SHOWN).map(spectrumCard));
+  say(all.length > MOST_SHOWN
+    ? `${all.length} spectra; the first ${MOST_SHOWN} are shown, the CSV has all.`
+    : `${all.length} spectr${all.length === 1 ? "um" : "a"} searched.`);
+}
+
+// Go ---------------------------------------------------------------------------------------------
+
+async function predict(body) {
+  if (about.kind === "spectra") {
+    last = ["api/identify", body];
+    showSpectra(await ask("api/identify", { ...body, draw: true, explain: EXPLAINED }));
+    return;
+  }
+  const predicted = await ask("api/predict", body);
+  last = ["api/predict", body];
+  let ranked = null;
+  if (about.candidates) {
+    const asked = { ...body, top: Number(byId("top").value) };
+    ranked = await ask("api/rank", { ...asked, draw: true });
+    last = ["api/rank", asked];
+  }
+  showRows(predicted, ranked);
+}
+
+async function submit(event) {
+  event.preventDefault();
+  byId("go").disabled = true;
+  say("Working …");
+  try {
+    await predict(request());
+    byId("csv").hidden = false;
+    byId("results").focus({ preventScroll: false });
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    byId("go").disabled = false;
+  }
+}
+
+async function download() {
+  try {
+    const blob = await ask(...last, "text/csv");
+    const link = el("a", { href: URL.createObjectURL(blob), download: "skout.csv" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    say("The CSV is downloaded.");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+async function start() {
+  try {
+    about = await ask("api/model");
+  } catch (error) {
+    say(error.message, true);
+    return;
+  }
+  const names = about.kind === "spectra" ? "names molecules" : `predicts ${about.outputs.kind.replace("_", " ")}`;
+  byId("what").textContent = names;
+  byId("summary").textContent = about.summary;
+  byId("model").textContent = about.model;
+  (about.kind === "spectra" ? buildSpectraForm : buildTableForm)();
+  byId("form").addEventListener("submit", submit);
+  byId("csv").addEventListener("click", download);
+  byId("go").disabled = false;
+  say("");
+}
+
+start();

@@ -1,0 +1,97 @@
+"""What requests and answers look like; the OpenAPI description is made of these."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .limits import Refused
+
+__all__ = [
+    "Failure",
+    "Predictions",
+    "RankRequest",
+    "Rankings",
+    "RowsRequest",
+    "parse",
+]
+
+_Cell = int | float | str | None
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RowsRequest(_Strict):
+    """Rows to predict: give `rows` or `table`."""
+
+    rows: list[dict[str, _Cell]] | None = Field(
+        None, description="Each row is an object from the names of columns to numbers or text."
+    )
+    table: str | None = Field(None, description="The text of a CSV or TSV file with a header.")
+
+
+class RankRequest(RowsRequest):
+    """Rows to rank candidates for."""
+
+    top: int = Field(10, description="How many candidates for each row.")
+    draw: bool = Field(False, description="Whether molecules are drawn, as SVG.")
+
+
+class Predictions(BaseModel):
+    """What the model predicts: the columns that `skout predict` writes."""
+
+    model: str = Field(description="Stands for the file of the model that answered.")
+    output: str
+    rows: list[dict[str, Any]]
+
+
+class Candidate(BaseModel):
+    """A candidate of a ranking."""
+
+    rank: int
+    candidate: str
+    score: float | None
+    svg: str | None = None
+
+
+class Ranking(BaseModel):
+    """The candidates of a row, best first."""
+
+    query: int = Field(description="Number of the row, from 1.")
+    candidates: list[Candidate]
+
+
+class Rankings(BaseModel):
+    """The best candidates of each row, as `skout rank` finds them."""
+
+    model: str
+    output: str
+    rows: list[Ranking]
+
+
+class Reason(BaseModel):
+    """Why there is no answer."""
+
+    status: int
+    message: str
+
+
+class Failure(BaseModel):
+    """What a request gets instead of an answer."""
+
+    error: Reason
+
+
+Request = Any
+
+
+def parse(schema: type[Request], body: bytes) -> Any:
+    """Return the request of a body, or refuse it and say what is wrong."""
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(one)[:80] for one in first["loc"])
+        status = 400 if first["type"] == "json_invalid" else 422
+        raise Refused(status, f"{where}: {first['msg']}" if where else first["msg"]) from None

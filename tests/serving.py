@@ -1,0 +1,129 @@
+"""What the tests of `skout serve` share: models of every kind, and a server in a thread."""
+
+import contextlib
+import csv
+import http.client
+import io
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from skout._numerics.threads import single_thread
+from skout.cli.fitting import fit_file
+from skout.cli.results import write_rows
+from skout.cli.serve import server
+from skout.cli.settings import merge
+
+N = 60
+X = np.random.default_rng(0).uniform(-1, 1, (N, 3)).round(3)
+BITS = (X > 0).astype(int)
+WHICH = np.digitize(X[:, 0], [-0.3, 0.4])
+RANKS = np.argsort(np.argsort(X, axis=1), axis=1)
+COLUMNS = {
+    **{f"x{j + 1}": X[:, j].tolist() for j in range(3)},
+    "tags": [";".join(f"t{j}" for j in np.flatnonzero(row)) for row in BITS],
+    **{f"label_{j}": BITS[:, j].tolist() for j in range(3)},
+    "order": [">".join("abc"[j] for j in np.argsort(row)) for row in X],
+    **{f"rank_{c}": (RANKS[:, j] + 1).tolist() for j, c in enumerate("abc")},
+    "word": [("banana", "orange", "bandana")[j] for j in WHICH],
+    "mol": [("CCO", "c1ccccc1", "CC(=O)Nc1ccc(O)cc1")[j] for j in WHICH],
+    "y": (X[:, 0] * X[:, 1]).tolist(),
+    "z": X.sum(axis=1).tolist(),
+}
+SMALL = {"input_sketch": "subsample:20", "output_sketch": "p_sparsified:10"}
+# What `skout fit` is told for each kind of model.
+KINDS = {
+    "label sets": {"target": "tags", "output": "label_sets", "inputs": "x*", **SMALL},
+    "columns of labels": {"target": "label_*", "output": "label_sets", "inputs": "x*", **SMALL},
+    "built label sets": {
+        **{"target": "label_*", "output": "label_sets", "inputs": "x*", "decoder": "label_sets"},
+        **SMALL,
+    },
+    "rankings": {"target": "order", "output": "rankings", "inputs": "x*", **SMALL},
+    "columns of ranks": {"target": "rank_*", "output": "rankings", "inputs": "x*", **SMALL},
+    "strings": {"target": "word", "output": "strings", "inputs": "x*", **SMALL},
+    "molecules": {"target": "mol", "output": "smiles", "inputs": "x*", **SMALL},
+    "molecules of a text": {"target": "mol", "output": "smiles", "inputs": "word", **SMALL},
+    "numbers": {"target": "y,z", "inputs": "x*", "alpha": 1e-3},
+    "numbers of a molecule": {"target": "y", "inputs": "mol", "input_kernel": "tanimoto"},
+    "tuned": {"target": "tags", "output": "label_sets", "inputs": "word", "budget": "1 fits"},
+    "tuned numbers": {"target": "y", "inputs": "mol", "budget": "1 fits"},
+}
+
+
+def fit(kind: str, folder: Path, name: str = "model.skout", **more) -> Path:
+    """Fit a model of a kind; return its file."""
+    table = folder / "train.csv"
+    if not table.exists():
+        write_rows([COLUMNS], str(table), "csv")
+    path = folder / name
+    fit_file(table, merge({**KINDS[kind], **more}, None), path)
+    return path
+
+
+def queries(n: int = 3) -> list[dict]:
+    """Return rows of the table, as a request has them."""
+    return [{name: cells[i] for name, cells in COLUMNS.items()} for i in range(n)]
+
+
+def as_csv(rows: list[dict]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+class Client:
+    """Speaks HTTP with a server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def __call__(self, method, path, body=None, **headers):
+        """Return the status, the headers and the body of an answer."""
+        if isinstance(body, dict | list):
+            body = json.dumps(body).encode()
+            headers.setdefault("Content_Type", "application/json")
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, named)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+
+    def json(self, method, path, body=None, **headers):
+        """Return the status and the JSON of an answer."""
+        status, _, content = self(method, path, body, **headers)
+        return status, json.loads(content)
+
+
+@contextlib.contextmanager
+def running(models, limits=None, **options):
+    """Run a server in a thread, and yield a client of it."""
+    limits = limits or server.Limits()
+    made, place = server.prepare(models, limits, "127.0.0.1", 0, **options)
+    port = place.getsockname()[1]
+
+    def run():
+        with single_thread():
+            made.run(sockets=[place])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        while not made.started and thread.is_alive():
+            time.sleep(0.01)
+        yield Client(port)
+    finally:
+        made.should_exit = True
+        thread.join()
+
+
+def served(path, pool=None, **options):
+    """Return the models of a file."""
+    paths = [path] if pool is None else [path, pool]
+    return server.Models(paths, lambda: server.open_served(path, pool, **options))
