@@ -94,12 +94,14 @@ def prepare(wheel: Path | None) -> None:
     for text, name in zip(truth, formula, strict=True):
         if text not in members[name]:
             members[name].append(text)
+    known = {name: set(some) for name, some in members.items()}
     if wheel is not None:
         add_moses(Chem, wheel, members)
     names = sorted(members)
     number = {name: i for i, name in enumerate(names)}
     sets = [sorted(set(members[name])) for name in names]
     smiles = [text for some in sets for text in some]
+    added = [t not in known[name] for name, some in zip(names, sets, strict=True) for t in some]
     print(f"{len(smiles)} candidates of {len(names)} formulas")
     bits = fingerprints(smiles, n_bits=4096, verbose=True)
     starts = np.cumsum([0, *map(len, sets)])
@@ -111,7 +113,7 @@ def prepare(wheel: Path | None) -> None:
     np.savez_compressed(
         CACHE / "massbank.npz", words=bits.words, n_bits=bits.n_bits, starts=starts,
         formula=np.array([number[name] for name in formula]), place=np.array(place),
-        smiles=np.array(smiles), moses=wheel is not None,
+        smiles=np.array(smiles), moses=wheel is not None, added=np.array(added),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .predictors.conformal import ConformalSets
 from .predictors.ensemble import Ensemble
 from .predictors.hubs import without_hubs
+from .predictors.reranker import Reranker
 from .predictors.twoway import TwoWay
 from .regressors import (
     InducedMachine,
@@ -37,6 +38,7 @@ __all__ = [
     "KernelClassifier",
     "KernelMachine",
     "KernelRidge",
+    "Reranker",
     "StructuredPredictor",
     "Tuned",
     "TwoWay",

@@ -18,10 +18,11 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from .._numerics.arrays import Rows, row_slices
 from ..decoding.outputs import plain_outputs
 from ..decoding.predicting import predicted
+from ..decoding.sets import set_scores
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
-__all__ = ["JointBasis", "JointRegressor"]
+__all__ = ["JointBasis", "JointRegressor", "forward_scores"]
 
 # Rows whose coordinates the forward map predicts at a time.
 _ROWS = 2**13
@@ -114,6 +115,43 @@ class JointBasis(TransformerMixin, BaseEstimator):
         own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
         return own + forward
 
+    def scores_by_way(
+        self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return the scores of some candidates of each query by each way, each with weight 1.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predictions of `JointRegressor`.
+        embedding : ndarray of shape (c, p + 1), or p + 2 with prices
+        indptr, numbers : ndarrays of int
+            The candidates of query i are numbers[indptr[i]:indptr[i + 1]].
+
+        Returns
+        -------
+        scores : dict of ndarrays, each with a number for each candidate
+            "backward", "forward" and "cosine", as far as there are such.
+        """
+        p, end = self.rank_backward, self.rank_
+        if self.weight == 0.0:
+            return {}
+        weight = 1.0 if np.isinf(self.weight) else self.weight
+        used, place = np.unique(numbers, return_inverse=True)
+        G = embedding[used, p:end]  # sqrt(weight) g(c)
+        squares = np.einsum("ij,ij->i", G, G) / weight
+        products = set_scores(F[:, p:end], G, indptr, place) / weight
+        found = {"cosine": 2.0 * products - 1.0}
+        if not self.cosine:
+            lengths = np.repeat(np.linalg.norm(F[:, p:end], axis=1), np.diff(indptr))
+            pairs = forward_scores(products, squares[place], lengths / np.sqrt(weight))
+            found = dict(zip(("forward", "cosine"), pairs, strict=True))
+        if p:
+            norms = -embedding[used, -1] - weight * squares  # k(c, c)
+            back = set_scores(2.0 * F[:, :p], embedding[used, :p], indptr, place)
+            found = {"backward": back - norms[place], **found}
+        return found
+
 
 class JointRegressor(BaseEstimator):
     """Predictions for both ways, [f(x), sqrt(weight) z_x(x)], of fitted parts.
@@ -183,6 +221,14 @@ def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
         return factor * Z
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
     return factor * Z / np.maximum(lengths, np.finfo(np.float64).tiny)
+
+
+def forward_scores(
+    products: np.ndarray, squares: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return 2 <z_x, g> - ||g||^2 and 2 cos(z_x, g) - 1, of <z_x, g>, ||g||^2 and ||z_x||."""
+    both = np.maximum(lengths * np.sqrt(squares), np.finfo(np.float64).tiny)
+    return 2.0 * products - squares, 2.0 * products / both - 1.0
 
 
 def _beside(*parts: np.ndarray) -> np.ndarray:

@@ -22,9 +22,17 @@ from ..decoding.recognise import are_lists
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
 from ..rows import Source, source
-from .joint import JointBasis, JointRegressor
+from .joint import JointBasis, JointRegressor, forward_scores
 
-__all__ = ["NORMALISATIONS", "Ways", "best_option", "choose_weight", "judged"]
+__all__ = [
+    "NORMALISATIONS",
+    "Ways",
+    "best_option",
+    "choose_weight",
+    "folds_of",
+    "judged",
+    "params_of_rows",
+]
 
 NORMALISATIONS = ("distance", "cosine")
 
@@ -91,11 +99,15 @@ class Ways:
     def of(self, rows: np.ndarray, n: int) -> Ways:
         """Return the ways for some of n rows."""
         groups = None if self.groups is None else self.groups[rows]
-        params = {
-            name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
-            for name, value in self.fit_params.items()
-        }
-        return replace(self, groups=groups, fit_params=params)
+        return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
+
+
+def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
+    """Return parameters of fit, those of n rows for some of these."""
+    return {
+        name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
+        for name, value in params.items()
+    }
 
 
 @contextmanager
@@ -332,14 +344,9 @@ class _Scores:
     def _of(self, some: slice, own: Any) -> np.ndarray:
         """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
         products = self.zx[some] @ self.g[own].T
-        lengths = np.linalg.norm(self.zx[some], axis=1)[:, None] * np.sqrt(self.squares[own])
-        return np.stack(
-            [
-                2.0 * self.f[some] @ self.z[own].T - self.norms[own],
-                2.0 * products - self.squares[own],
-                2.0 * products / np.maximum(lengths, np.finfo(np.float64).tiny) - 1.0,
-            ]
-        )
+        lengths = np.linalg.norm(self.zx[some], axis=1)[:, None]
+        backward = 2.0 * self.f[some] @ self.z[own].T - self.norms[own]
+        return np.stack([backward, *forward_scores(products, self.squares[own], lengths)])
 
     def spreads(self) -> np.ndarray:
         """Return how much each of the scores varies among the candidates of a query, shape (3,)."""
