@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from .boosting import BoostedTrees
+
 __all__ = ["Lists", "boosted", "chosen_alpha", "importances", "linear", "log_likelihoods"]
 
 # Penalties that are tried, from the strongest on; infinity is the predictor's own order.
@@ -242,8 +244,6 @@ def _mean(scores: np.ndarray, lists: Lists) -> float:
 
 def _rounds(lists: Lists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, Any]]:
     from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
-
-    from .tuning.boosting import BoostedTrees
 
     scores, right = lists.features @ coef, np.zeros(len(lists.features))
     right[lists.truth] = 1.0
