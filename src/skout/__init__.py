@@ -11,7 +11,6 @@ from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .predictors.conformal import ConformalSets
 from .predictors.ensemble import Ensemble
 from .predictors.hubs import without_hubs
-from .predictors.reranker import Reranker
 from .predictors.twoway import TwoWay
 from .regressors import (
     InducedMachine,
@@ -26,6 +25,7 @@ from .rows import memory_limits
 
 if TYPE_CHECKING:
     from . import datasets, diagnostics, readers, selection
+    from .predictors.reranker import Reranker
     from .predictors.tuning import Tuned
 
 __all__ = [
@@ -67,12 +67,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("Tuned", "datasets", "diagnostics", "readers", "selection")
+_LATER = ("Reranker", "Tuned", "datasets", "diagnostics", "readers", "selection")
+_MODULES = {"Reranker": "predictors.reranker", "Tuned": "predictors.tuning"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Tuned":
-        return import_module(f"{__name__}.predictors.tuning").Tuned
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

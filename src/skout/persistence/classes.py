@@ -50,6 +50,8 @@ _SCORES = (
     *("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression"),
     "r_regression",
 )
+# Modules whose classes are looked for when they are first needed.
+_LATER = ("skout.predictors.reranker", "skout.predictors.tuning")
 
 
 def name_of(kind: type) -> str:
@@ -65,7 +67,7 @@ def public_name(name: str) -> str:
 class ByName(dict[str, Any]):
     """Classes by the name that a file has for them, with or without a module of ours.
 
-    Those of tuned models are slow to import, and are there once a name is not found without them.
+    Those of `_LATER` are slow to import, and are there once a name is not found without them.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -80,9 +82,9 @@ class ByName(dict[str, Any]):
     def _known(self, name: str) -> str:
         name = public_name(name)
         if not super().__contains__(name) and name.startswith("skout."):
-            tuning = import_module("skout.predictors.tuning")
-            later = [getattr(tuning, one) for one in tuning.__all__]
-            self.update({name_of(kind): kind for kind in later})
+            for module in map(import_module, _LATER):
+                kinds = [getattr(module, one) for one in module.__all__]
+                self.update({name_of(kind): kind for kind in kinds})
         return name
 
 

@@ -3,7 +3,6 @@
 from .conformal import ConformalSets
 from .ensemble import Ensemble
 from .hubs import without_hubs
-from .reranker import Reranker
 from .twoway import TwoWay
 
-__all__ = ["ConformalSets", "Ensemble", "Reranker", "TwoWay", "without_hubs"]
+__all__ = ["ConformalSets", "Ensemble", "TwoWay", "without_hubs"]
