@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
@@ -89,6 +90,8 @@ class Rehearsal:
     top : int or None
     X, Y, groups, candidates, columns, fit_params
         As given to fit.
+    is_fitted : bool
+        Whether the predictor is fitted already, on other rows.
     """
 
     def __init__(
@@ -102,7 +105,11 @@ class Rehearsal:
         candidates: Any,
         columns: Any,
         fit_params: dict[str, Any],
+        is_fitted: bool,
     ) -> None:
+        self.is_fitted = is_fitted
+        if is_fitted:
+            check_is_fitted(last_of(predictor))
         self.predictor, self.features, self.top = predictor, features, top
         self.X, self.Y, self.fit_params = X, plain_outputs(Y), fit_params
         check_pair(X, self.Y)
@@ -133,6 +140,8 @@ class Rehearsal:
 
     def fitted(self, rows: np.ndarray | None = None) -> Any:
         """Return the predictor, fitted on some rows; None is all."""
+        if self.is_fitted:
+            return self.predictor
         X, Y = (
             (self.X, self.Y) if rows is None else (self.inputs.take(rows), self.outputs.take(rows))
         )
@@ -167,10 +176,18 @@ class Rehearsal:
         """
         names: list[str] = []
         parts, absent = [], 0
-        for number, (train, test) in enumerate(folds_of(cv, self.n, self.groups, rng)):
-            test = np.sort(rng.permutation(test)[:_MOST_ROWS])
+        folds = [
+            (train, np.sort(rng.permutation(test)[:_MOST_ROWS]))
+            for train, test in folds_of(cv, self.n, self.groups, rng)
+        ]
+        fold_of = np.full(self.n, -1)
+        for number, (_, test) in enumerate(folds):
+            fold_of[test] = number
+        if self.is_fitted:  # asked once for all
+            folds = [(np.empty(0), np.flatnonzero(fold_of >= 0))]
+        for train, test in folds:
             filled = test[self._sizes(test) > 0]
-            names, part = self._part(self.fitted(train), filled, number, rng)
+            names, part = self._part(self.fitted(train), filled, fold_of[filled], rng)
             parts.append(part)
             absent += len(test) - len(part.truth)
         lists = _joined(parts)
@@ -182,7 +199,7 @@ class Rehearsal:
         return names, lists, absent
 
     def _part(
-        self, model: Any, rows: np.ndarray, fold: int, rng: np.random.Generator
+        self, model: Any, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
     ) -> tuple[list[str], Lists]:
         """Return what a model says of rows that it has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
@@ -203,12 +220,16 @@ class Rehearsal:
         truth[listed.query_of[hit]] = np.flatnonzero(hit)
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        lists = Lists(values, listed.indptr, truth, weights, np.full(len(rows), fold))
+        lists = Lists(values, listed.indptr, truth, weights, fold)
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
     def references(self, model: Any, cv: int, rng: np.random.Generator) -> tuple[np.ndarray, Any]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
+        if self.is_fitted:
+            given = asked(model, self.X, self._own(np.arange(self.n)))
+            some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
+            return given.F[some], self.outputs.take(some)
         before, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
         F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])

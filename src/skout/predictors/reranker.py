@@ -27,6 +27,8 @@ __all__ = ["Reranker"]
 # Differences of scores, relative to them, that are rounding.
 _TIE = 1e-10
 _MODELS = ("linear", "boosting")
+# The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
+_PREFIT, _FOLDS = "prefit", 5
 
 
 class Reranker(ObjectPredictor):
@@ -55,15 +57,16 @@ class Reranker(ObjectPredictor):
     top : int or None, default 100
         How many of a query's best candidates are ranked again; the others follow as they were. None
         is all.
-    cv : int, default 5
-        Number of folds.
+    cv : int or "prefit", default 5
+        Number of folds. "prefit" takes a predictor that is fitted, and learns from what it says of
+        the rows given to `fit`, which must be others.
     random_state : None, int or Generator
         Seed of the folds.
 
     Attributes
     ----------
     predictor_
-        Fitted on all rows.
+        Fitted on all rows; that which was given, if it was fitted.
     feature_names_ : list of str
     coef_ : ndarray of shape (d,)
         Of each feature, in units of how much it varies among the candidates of a query.
@@ -105,7 +108,7 @@ class Reranker(ObjectPredictor):
         model: str = "linear",
         alpha: Any = "cv",
         top: int | None = 100,
-        cv: int = 5,
+        cv: int | str = 5,
         random_state: Any = None,
     ) -> None:
         self.predictor = predictor
@@ -153,13 +156,23 @@ class Reranker(ObjectPredictor):
         features = self._check()
         rng = check_rng(self.random_state)
         rehearsal = Rehearsal(
-            self.predictor, features, self.top, X, Y, groups, candidates, columns, fit_params
+            self.predictor,
+            features,
+            self.top,
+            X,
+            Y,
+            groups,
+            candidates,
+            columns,
+            fit_params,
+            self.cv == _PREFIT,
         )
-        names, lists, n_left_out = rehearsal.lists(self.cv, rng)
+        cv = _FOLDS if self.cv == _PREFIT else self.cv
+        names, lists, n_left_out = rehearsal.lists(cv, rng)
         scale = lists.spreads()
         found = learnt(lists.scaled(scale), self.model, self.alpha, rng)
         predictor = rehearsal.fitted()
-        references = rehearsal.references(predictor, self.cv, rng) if "price" in features else None
+        references = rehearsal.references(predictor, cv, rng) if "price" in features else None
         # together, once all are fitted: a fit that fails changes nothing
         self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
         self.coef_, self.alpha_, self.rounds_, self.cv_results_ = found
