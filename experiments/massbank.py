@@ -167,13 +167,22 @@ def with_precursors(data: Any) -> Any:
     return rows.like(rows.indptr, rows.mz, rows.intensity, filled)
 
 
+def without_moses(z: dict[str, Any]) -> dict[str, Any]:
+    """Return candidates without those that MOSES added."""
+    keep = ~z["added"]
+    before = np.concatenate([[0], np.cumsum(keep)])
+    less = {name: z[name][keep] for name in ("words", "smiles", "added")}
+    return z | less | {"starts": before[z["starts"]], "place": before[z["place"]], "moses": False}
+
+
 class Problem:
     """Spectra, the molecules behind them, candidates, and the parts of the split."""
 
-    def __init__(self, seed: int = 0) -> None:
-        data = load_massbank()
+    def __init__(self, seed: int = 0, *, moses: bool = True) -> None:
+        self.data = data = load_massbank()
         with np.load(CACHE / "massbank.npz") as file:
             z = {name: file[name] for name in file.files}
+        z = z if moses else without_moses(z)
         self.spectra, self.smiles, self.moses = with_precursors(data), z["smiles"], bool(z["moses"])
         self.pool = PackedBits(z["words"], int(z["n_bits"]))
         self.place, self.starts, self.formula = z["place"], z["starts"], z["formula"]

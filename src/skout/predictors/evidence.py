@@ -6,7 +6,7 @@ their scores are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,15 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .._numerics.arrays import n_rows, row_slices
+from ..basis.features import LandmarkFeatures
 from ..decoding.base import able
 from ..decoding.ensembles import Blend, EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
 from ..decoding.prices import hub_prices
 from ..decoding.sets import set_scores
-from ..rows import source
+from ..kernels.combine import summands
+from ..rows import encoded, source
+from .joint import scaled
 
 __all__ = ["OWN", "Asked", "Listed", "asked", "check_features", "columns_of", "evidence"]
 
@@ -31,6 +34,7 @@ _ALWAYS = ("score", "rank", "ways", "members")
 _PAIRS = 2**15
 # Differences of scores, relative to them, that are rounding.
 _TIE = 1e-10
+_TINY = np.finfo(np.float64).tiny
 
 
 # Lists -------------------------------------------------------------------------------------------
@@ -146,8 +150,8 @@ class Asked:
     def kernels(self, listed: Listed) -> dict[str, np.ndarray]:
         """Return what each kernel of a sum on inputs adds to 2 <f(x), z(c)>."""
         found = {}
-        E = self.pool.embedding[:, : self.F.shape[1]]
-        for name, F in coordinates_by_kernel(self.model, self.X, self.F.shape[1]):
+        for name, start, F in coordinates_by_kernel(self.model, self.X):
+            E = self.pool.embedding[:, start : start + F.shape[1]]
             found[name] = set_scores(2.0 * F, E, listed.indptr, listed.number)
         return found
 
@@ -230,9 +234,37 @@ def asked(model: Any, X: Any, candidates: Any) -> Asked:
     return kind(model, X, candidates)
 
 
-def coordinates_by_kernel(model: Any, X: Any, width: int) -> list[tuple[str, np.ndarray]]:
-    """Return what each summand of the input kernel adds to the predicted coordinates."""
-    return []
+def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield what each summand of a kernel on inputs adds to the predicted coordinates.
+
+    That is, W k_j(landmarks, x) in place of W k(landmarks, x) in the map, and in the coordinates of
+    inputs where there is a forward way. With each come a name and the first coordinate that it is
+    a part of; nothing where the kernel is no sum.
+    """
+    regressor = model.regressor_
+    ridge = getattr(regressor, "regressor", regressor)
+    if hasattr(ridge, "_projection") and getattr(regressor, "weight", 0.0) < np.inf:
+        own = ridge._projection
+        yield from _by_kernel("kernel", 0, own.features, own.matrix, ridge, X)
+    if getattr(regressor, "weight", 0.0) > 0.0:
+        basis, start = regressor.inputs, model.output_basis_.rank_backward
+        found = _by_kernel("forward kernel", start, basis._features, basis.components_.T, basis, X)
+        lengths = np.linalg.norm(basis.transform(X), axis=1, keepdims=True)
+        factor = scaled(np.ones((1, 1)), regressor.weight, False)
+        for name, at, Z in found:
+            yield name, at, factor * (Z / np.maximum(lengths, _TINY) if regressor.cosine else Z)
+
+
+def _by_kernel(
+    name: str, start: int, features: Any, matrix: np.ndarray, owner: Any, X: Any
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    kernel = features.kernel
+    rows = summands(kernel, encoded(owner, kernel, X, reset=False).here())
+    parts = summands(kernel, features.landmarks)
+    if len(parts) > 1:
+        for j, ((one, landmarks), (_, own)) in enumerate(zip(parts, rows, strict=True)):
+            made = LandmarkFeatures(one, landmarks, features.weights)(own)
+            yield f"{name} {j}", start, np.asarray(made, dtype=np.float64) @ matrix
 
 
 # Features ----------------------------------------------------------------------------------------
