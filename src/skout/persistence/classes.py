@@ -26,6 +26,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
+from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -120,6 +121,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
+        *(SideInputs, SideRidge),
     ]
 )
 
