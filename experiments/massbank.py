@@ -94,12 +94,14 @@ def prepare(wheel: Path | None) -> None:
     for text, name in zip(truth, formula, strict=True):
         if text not in members[name]:
             members[name].append(text)
+    known = {name: set(some) for name, some in members.items()}
     if wheel is not None:
         add_moses(Chem, wheel, members)
     names = sorted(members)
     number = {name: i for i, name in enumerate(names)}
     sets = [sorted(set(members[name])) for name in names]
     smiles = [text for some in sets for text in some]
+    added = [t not in known[name] for name, some in zip(names, sets, strict=True) for t in some]
     print(f"{len(smiles)} candidates of {len(names)} formulas")
     bits = fingerprints(smiles, n_bits=4096, verbose=True)
     starts = np.cumsum([0, *map(len, sets)])
@@ -111,7 +113,7 @@ def prepare(wheel: Path | None) -> None:
     np.savez_compressed(
         CACHE / "massbank.npz", words=bits.words, n_bits=bits.n_bits, starts=starts,
         formula=np.array([number[name] for name in formula]), place=np.array(place),
-        smiles=np.array(smiles), moses=wheel is not None,
+        smiles=np.array(smiles), moses=wheel is not None, added=np.array(added),
     )  # fmt: skip
 
 
@@ -165,13 +167,22 @@ def with_precursors(data: Any) -> Any:
     return rows.like(rows.indptr, rows.mz, rows.intensity, filled)
 
 
+def without_moses(z: dict[str, Any]) -> dict[str, Any]:
+    """Return candidates without those that MOSES added."""
+    keep = ~z["added"]
+    before = np.concatenate([[0], np.cumsum(keep)])
+    less = {name: z[name][keep] for name in ("words", "smiles", "added")}
+    return z | less | {"starts": before[z["starts"]], "place": before[z["place"]], "moses": False}
+
+
 class Problem:
     """Spectra, the molecules behind them, candidates, and the parts of the split."""
 
-    def __init__(self, seed: int = 0) -> None:
-        data = load_massbank()
+    def __init__(self, seed: int = 0, *, moses: bool = True) -> None:
+        self.data = data = load_massbank()
         with np.load(CACHE / "massbank.npz") as file:
             z = {name: file[name] for name in file.files}
+        z = z if moses else without_moses(z)
         self.spectra, self.smiles, self.moses = with_precursors(data), z["smiles"], bool(z["moses"])
         self.pool = PackedBits(z["words"], int(z["n_bits"]))
         self.place, self.starts, self.formula = z["place"], z["starts"], z["formula"]

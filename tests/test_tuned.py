@@ -15,8 +15,8 @@ from skout import Tuned
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
+from skout.predictors.boosting import BoostedTrees
 from skout.predictors.tuning import costs, search, space
-from skout.predictors.tuning.boosting import BoostedTrees
 from skout.predictors.tuning.estimator import as_budget
 from skout.predictors.tuning.folds import make_folds
 from skout.predictors.tuning.inputs import ColumnScaler

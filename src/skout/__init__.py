@@ -26,6 +26,7 @@ from .rows import memory_limits
 
 if TYPE_CHECKING:
     from . import datasets, diagnostics, readers, selection
+    from .predictors.reranker import Reranker
     from .predictors.spectra import SpectrumIdentifier
     from .predictors.tuning import Tuned
 
@@ -40,6 +41,7 @@ __all__ = [
     "KernelMachine",
     "KernelRidge",
     "PrivateRidge",
+    "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",
     "Tuned",
@@ -69,8 +71,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("SpectrumIdentifier", "Tuned", "datasets", "diagnostics", "readers", "selection")
-_IN_MODULES = {"SpectrumIdentifier": "predictors.spectra", "Tuned": "predictors.tuning"}
+_IN_MODULES = {
+    "Reranker": "predictors.reranker",
+    "SpectrumIdentifier": "predictors.spectra",
+    "Tuned": "predictors.tuning",
+}
+_LATER = (*_IN_MODULES, "datasets", "diagnostics", "readers", "selection")
 
 
 def __getattr__(name: str) -> Any:

@@ -251,11 +251,11 @@ class _Combination(Kernel):
         return all(self._part(name).runs_on_device for name in self.parts)
 
     def against(self, B: Any) -> Block:
-        left_B, right_B = _sides(B)
+        left_B, right_B = sides(B)
         left, right = self._part("left").against(left_B), self._part("right").against(right_B)
 
         def block(A: Any, out: Any = None) -> Any:
-            left_A, right_A = _sides(A)
+            left_A, right_A = sides(A)
             K = left(left_A, out)
             self._combine(K, right(right_A))
             return K
@@ -263,7 +263,7 @@ class _Combination(Kernel):
         return block
 
     def diag(self, A: Any) -> Any:
-        left_A, right_A = _sides(A)
+        left_A, right_A = sides(A)
         values = cast(self._part("left").diag(left_A), np.float64) + 0.0  # a copy
         self._combine(values, self._part("right").diag(right_A))
         return values
@@ -274,7 +274,7 @@ class _Combination(Kernel):
         """Bring the values of the right kernel into those of the left one."""
 
 
-def _sides(rows: Any) -> tuple[Any, Any]:
+def sides(rows: Any) -> tuple[Any, Any]:
     """Return the rows of the left and of the right kernel."""
     return (rows.left, rows.right) if hasattr(rows, "left") else (rows, rows)
 
@@ -291,10 +291,11 @@ class Sum(_Combination):
     --------
     >>> import numpy as np
     >>> from skout.kernels import Gaussian, Linear
-    >>> kernel = Gaussian(gamma=1.0) + Linear()
-    >>> float(kernel(np.array([[1.0, 2.0]]))[0, 0])
+    >>> float((Gaussian(gamma=1.0) + Linear())(np.array([[1.0, 2.0]]))[0, 0])
     6.0
     """
+
+    adds = True
 
     @staticmethod
     def _combine(K: Any, other: Any) -> None:
@@ -313,8 +314,7 @@ class Product(_Combination):
     --------
     >>> import numpy as np
     >>> from skout.kernels import Gaussian, Linear
-    >>> kernel = Gaussian(gamma=1.0) * Linear()
-    >>> float(kernel(np.array([[1.0, 2.0]]))[0, 0])
+    >>> float((Gaussian(gamma=1.0) * Linear())(np.array([[1.0, 2.0]]))[0, 0])
     5.0
     """
 

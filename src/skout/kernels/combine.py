@@ -25,9 +25,9 @@ from .._numerics.arrays import (
 from .._numerics.linalg import symmetric_eigen
 from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
-from .base import Block, Kernel, Scaled, as_kernel
+from .base import Block, Kernel, Scaled, as_kernel, sides
 
-__all__ = ["Mapped", "align"]
+__all__ = ["Mapped", "align", "summands"]
 
 # Rows of a kernel matrix that are computed at a time.
 _ROWS = 512
@@ -130,6 +130,20 @@ class Mapped(Kernel):
 
     def diag(self, A: Any) -> np.ndarray:
         return self._part("kernel").diag(A.rows)
+
+
+def summands(kernel: Kernel, rows: Any) -> list[tuple[Kernel, Any]]:
+    """Return the kernels that a sum is made of, each with its rows; of others the kernel itself.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : rows, as the kernel encodes them
+    """
+    if not getattr(kernel, "adds", False):
+        return [(kernel, rows)]
+    pairs = zip(kernel.parts, sides(rows), strict=True)
+    return [one for name, part in pairs for one in summands(kernel._part(name), part)]
 
 
 def align(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -290,6 +291,7 @@ def _facts(model: Any, candidates: bool) -> dict[str, Any]:
         for part in parts
         for name in _FACTS
         if isinstance(getattr(part, name, None), int | float)
+        and math.isfinite(getattr(part, name))  # JSON has no infinity
     }
     pool = getattr(getattr(model, "decoder_", None), "pool_", None)
     if pool is not None and candidates:

@@ -26,6 +26,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
+from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -51,6 +52,8 @@ _SCORES = (
     *("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression"),
     "r_regression",
 )
+# Modules whose classes are looked for when they are first needed.
+_LATER = ("skout.predictors.reranker", "skout.predictors.tuning")
 
 
 def name_of(kind: type) -> str:
@@ -66,8 +69,7 @@ def public_name(name: str) -> str:
 class ByName(dict[str, Any]):
     """Classes by the name that a file has for them, with or without a module of ours.
 
-    Those of tuned models and of spectra are slow to import, and are there once a name is not found
-    without them.
+    Those of `_LATER` are slow to import, and are there once a name is not found without them.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -83,8 +85,8 @@ class ByName(dict[str, Any]):
         name = public_name(name)
         if not super().__contains__(name) and name.startswith("skout."):
             for module in map(import_module, _LATER):
-                later = [getattr(module, one) for one in module.__all__]
-                self.update({name_of(kind): kind for kind in later})
+                kinds = [getattr(module, one) for one in module.__all__]
+                self.update({name_of(kind): kind for kind in kinds})
         return name
 
 
@@ -120,6 +122,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
+        *(SideInputs, SideRidge),
     ]
 )
 

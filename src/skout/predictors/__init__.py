@@ -1,4 +1,4 @@
-"""What wraps a predictor: ensembles, two ways, prediction sets, hub prices, a tuned model."""
+"""What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices, tuning."""
 
 from .conformal import ConformalSets
 from .ensemble import Ensemble

@@ -15,8 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
 from ..decoding import CandidateSets
-from ..decoding.base import able
-from ..decoding.predicting import split_pipeline
+from ..decoding.predicting import searcher
 
 __all__ = ["ConformalSets"]
 
@@ -31,7 +30,7 @@ class ConformalSets(BaseEstimator):
 
     Parameters
     ----------
-    model : StructuredPredictor, or Pipeline that ends in one
+    model : StructuredPredictor or Reranker, or Pipeline that ends in one
         Fitted, with a decoder that ranks candidates. If it is fitted again, calibrate again.
 
     Attributes
@@ -76,9 +75,8 @@ class ConformalSets(BaseEstimator):
             raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
         if n_rows(X) == 0:
             raise ValueError("calibrate needs at least one row. Got none.")
-        decoder = self._decoder("gaps")
-        gaps = np.sort(decoder.gaps(self._coordinates(X), Y, candidates))
-        self.gaps_, self._made_by = gaps, getattr(decoder, "made_by", None)
+        rows, model = self._searcher(X, "gaps")
+        self.gaps_, self._made_by = np.sort(model.gaps(rows, Y, candidates)), model.made_by
         return self
 
     def predict(self, X: Any, candidates: Any = None, coverage: float = 0.9) -> CandidateSets:
@@ -98,8 +96,8 @@ class ConformalSets(BaseEstimator):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         gap = self.threshold(coverage)
-        decoder = self._calibrated_decoder("within")
-        return decoder.within(self._coordinates(X), gap, candidates)
+        rows, model = self._calibrated(X, "within")
+        return model.within(rows, gap, candidates)
 
     def threshold(self, coverage: float = 0.9) -> float:
         """Return the gap within which candidates are in the set.
@@ -159,12 +157,12 @@ class ConformalSets(BaseEstimator):
             "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate.
         """
         gap = self.threshold(coverage)
-        decoder = self._calibrated_decoder("embed", "gaps", "within")
-        F = self._coordinates(X)
-        pool = decoder.embed(candidates)
-        sets = decoder.within(F, gap, pool)
+        rows, model = self._calibrated(X, "embed", "gaps", "within")
+        pool = model.embed(candidates)
+        sets = model.within(rows, gap, pool)
+        own = replace(pool, objects=sets) if hasattr(pool, "objects") else sets
         # no gap is finite where the truth is not in the set
-        covered = np.isfinite(decoder.gaps(F, Y, replace(pool, objects=sets)))
+        covered = np.isfinite(model.gaps(rows, Y, own))
         sizes = sets.sizes
         return {
             "coverage": float(np.mean(covered)),
@@ -173,23 +171,18 @@ class ConformalSets(BaseEstimator):
             "share_of_one": float(np.mean(sizes == 1)),
         }
 
-    def _coordinates(self, X: Any) -> np.ndarray:
-        before, last = split_pipeline(self.model, "ConformalSets")
-        return last.predict_coordinates(X if before is None else before.transform(X))
+    def _searcher(self, X: Any, *methods: str) -> tuple[Any, Any]:
+        """Return rows for the predictor, and what searches, which must have these methods."""
+        before, model = searcher(self.model, "ConformalSets", *methods)
+        return X if before is None else before.transform(X), model
 
-    def _decoder(self, *methods: str) -> Any:
-        """Return the decoder of the model, which must have these methods."""
-        decoder = split_pipeline(self.model, "ConformalSets")[1].decoder_
-        return able(decoder, *methods, by="ConformalSets")
-
-    def _calibrated_decoder(self, *methods: str) -> Any:
-        """Return the decoder of the model, which must be the one that `calibrate` saw."""
-        decoder = self._decoder(*methods)
-        made_by = getattr(decoder, "made_by", None)
+    def _calibrated(self, X: Any, *methods: str) -> tuple[Any, Any]:
+        """Return the same of the model that `calibrate` saw."""
+        rows, model = self._searcher(X, *methods)
         # files of older versions do not say which one it was
-        if getattr(self, "_made_by", made_by) != made_by:
+        if getattr(self, "_made_by", model.made_by) != model.made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, so that the gaps are those of "
                 "another model: call `calibrate` again."
             )
-        return decoder
+        return rows, model

@@ -80,14 +80,14 @@ def without_hubs(
     decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
     pool = decoder.embed(candidates)
     rng = check_rng(random_state)
-    F = _cross_predicted(model, before, X, Y, cv, rng)
+    F = cross_predicted(model, before, X, Y, cv, rng)
     some = np.sort(rng.permutation(len(F))[:n_references])
     own = decoder.matched(take(Y, some), pool)
     prices = hub_prices(F[some], pool, own, share=share, heat=heat)
     return decoder.priced(pool, prices)
 
 
-def _cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
+def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) -> np.ndarray:
     """Return the coordinates that regressors predict which were fitted without equal outputs."""
     from sklearn.model_selection import GroupKFold  # slow to import
 

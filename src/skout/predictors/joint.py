@@ -10,7 +10,7 @@ so that a decoder that knows one basis searches both ways.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -18,10 +18,11 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from .._numerics.arrays import Rows, row_slices
 from ..decoding.outputs import plain_outputs
 from ..decoding.predicting import predicted
+from ..decoding.sets import set_scores
 from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
 
-__all__ = ["JointBasis", "JointRegressor"]
+__all__ = ["JointBasis", "JointRegressor", "forward_scores"]
 
 # Rows whose coordinates the forward map predicts at a time.
 _ROWS = 2**13
@@ -71,6 +72,11 @@ class JointBasis(TransformerMixin, BaseEstimator):
         return self.outputs.feature_names_in_
 
     @property
+    def has_sides(self) -> bool:
+        """Whether the forward way has side inputs."""
+        return getattr(self.regressor, "has_norms", False)
+
+    @property
     def rank_backward(self) -> int:
         """How many of the coordinates are the backward way's."""
         return 0 if np.isinf(self.weight) else self.outputs.rank_
@@ -99,20 +105,89 @@ class JointBasis(TransformerMixin, BaseEstimator):
         if self.weight > 0.0:
             for some in row_slices(len(rows), _ROWS):
                 G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))
-                out[some, p:] = scaled(G, self.weight, self.cosine)
+                out[some, p:] = scaling(self.regressor)(G, self.weight, self.cosine)
         return out
 
     def _norms(self, rows: Any, coordinates: np.ndarray) -> np.ndarray:
-        """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1."""
+        """Return k(c, c) + weight ||g(c)||^2; with cosines the second norm is 1.
+
+        Where there are side inputs, that norm depends on the query and is among the coordinates.
+        """
         p = self.rank_backward
         if self.weight == 0.0:
             forward: Any = 0.0
         elif self.cosine:
             forward = 1.0 if np.isinf(self.weight) else self.weight
+        elif self.has_sides:
+            forward = 0.0
         else:
             forward = np.einsum("ij,ij->i", coordinates[:, p:], coordinates[:, p:])
         own = self.outputs.kernel_.diag(rows) if p else np.zeros(len(coordinates))
         return own + forward
+
+    def scores_by_way(
+        self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return the scores of some candidates of each query by each way, each with weight 1.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predictions of `JointRegressor`.
+        embedding : ndarray of shape (c, p + 1), or p + 2 with prices
+        indptr, numbers : ndarrays of int
+            The candidates of query i are numbers[indptr[i]:indptr[i + 1]].
+
+        Returns
+        -------
+        scores : dict of ndarrays, each with a number for each candidate
+            "backward", "forward" and "cosine", as far as there are such.
+        """
+        if self.weight == 0.0:
+            return {}
+        used, place = np.unique(numbers, return_inverse=True)
+        query = np.repeat(np.arange(len(F)), np.diff(indptr))
+        parts = self.parts(F, embedding[used])
+
+        def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+            return set_scores(A, B, indptr, place)
+
+        found = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
+        if not self.cosine:
+            lengths = parts.lengths[query], parts.squares[place]
+            pairs = forward_scores(
+                products(parts.zx, parts.g), products(parts.u, parts.m), *lengths
+            )
+            found = dict(zip(("forward", "cosine"), pairs, strict=True))
+        if self.rank_backward:
+            back = products(2.0 * parts.f, parts.z) - parts.norms[place]
+            found = {"backward": back, **found}
+        return found
+
+    def parts(self, F: np.ndarray, embedding: np.ndarray) -> JointParts:
+        """Return what the scores of both ways are made of.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+        embedding : ndarray of shape (c, p + 1), or p + 2 with prices
+        """
+        p, end = self.rank_backward, self.rank_
+        weight = 1.0 if np.isinf(self.weight) else self.weight
+        zx, g = F[:, p:end] / np.sqrt(weight), embedding[:, p:end] / np.sqrt(weight)
+        norms = -embedding[:, -1]
+        if self.has_sides:
+            n = self.regressor.basis.rank_
+            m = embedding[:, p + n : end - 1] / weight
+            own = zx[:, :n], g[:, :n], -2.0 * F[:, p + n : end - 1], m
+            squares, lengths = self.regressor.mean_squares(m), F[:, end - 1]
+            norms = norms - weight if self.cosine else norms
+        else:
+            squares = np.einsum("ij,ij->i", g, g)
+            lengths = np.linalg.norm(zx, axis=1)
+            own = zx, g, np.ones((len(F), 1)), squares[:, None]
+            norms = norms - weight * squares
+        return JointParts(F[:, :p], embedding[:, :p], norms, *own, lengths, squares)
 
 
 class JointRegressor(BaseEstimator):
@@ -172,7 +247,7 @@ class JointRegressor(BaseEstimator):
             parts.append(predicted(self.regressor, X))
         if self.weight > 0.0:
             Z = self.inputs.transform(plain_outputs(X, "X"))
-            parts.append(by_blocks(scaled, Z, self.weight, self.cosine))
+            parts.append(by_blocks(scaling(self.inputs), Z, self.weight, self.cosine))
         return parts[0] if len(parts) == 1 else by_blocks(_beside, *parts)
 
 
@@ -183,6 +258,40 @@ def scaled(Z: np.ndarray, weight: float, cosine: bool) -> np.ndarray:
         return factor * Z
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
     return factor * Z / np.maximum(lengths, np.finfo(np.float64).tiny)
+
+
+def scaling(part: Any) -> Any:
+    """Return how a part scales its coordinates: its own way, or `scaled`."""
+    return getattr(part, "scaled", scaled)
+
+
+class JointParts(NamedTuple):
+    """What the scores of n queries and c candidates by both ways are made of, for a weight of 1.
+
+    Backward 2 <f, z> - norms, forward 2 <zx, g> - <u, m>, where the second is ||g||^2, and by
+    cosines 2 <zx, g> / (lengths sqrt(squares)) - 1.
+    """
+
+    f: np.ndarray  # (n, p)
+    z: np.ndarray  # (c, p)
+    norms: np.ndarray  # (c,)
+    zx: np.ndarray  # (n, q)
+    g: np.ndarray  # (c, q)
+    u: np.ndarray  # (n, r)
+    m: np.ndarray  # (c, r)
+    lengths: np.ndarray  # (n,)
+    squares: np.ndarray  # (c,)
+
+
+def forward_scores(
+    products: np.ndarray, own: np.ndarray, lengths: np.ndarray, squares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return 2 <z_x, g> - ||g||^2 and 2 cos(z_x, g) - 1.
+
+    Of <z_x, g>; of ||g||^2 for this query; of ||z_x||; and of ||g||^2 for any.
+    """
+    both = np.maximum(lengths * np.sqrt(squares), np.finfo(np.float64).tiny)
+    return 2.0 * products - own, 2.0 * products / both - 1.0
 
 
 def _beside(*parts: np.ndarray) -> np.ndarray:

@@ -21,8 +21,10 @@ from ..decoding.pools import taken, truth_in
 from ..decoding.recognise import are_lists
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
+from ..predictor import as_basis
 from ..rows import Source, source
-from .joint import JointBasis, JointRegressor
+from .joint import JointBasis, JointRegressor, forward_scores
+from .sides import fit_sides
 
 __all__ = [
     "NORMALISATIONS",
@@ -34,6 +36,7 @@ __all__ = [
     "folds_of",
     "judged",
     "options_for",
+    "params_of_rows",
 ]
 
 NORMALISATIONS = ("distance", "cosine")
@@ -46,6 +49,8 @@ _MOST_ROWS, _MOST_SCORED = 50_000, 5_000
 _SCORES, _TIE = 2**22, 1e-10
 # Queries that the spread of scores is taken from.
 _SPREADS = 500
+# Folds in which the forward way chooses its penalty, where its regressor has no number of them.
+_FOLDS = 5
 
 _RECIPROCAL = "mean_reciprocal_rank"
 
@@ -73,16 +78,28 @@ class Ways:
     forward: Any
     groups: np.ndarray | None
     fit_params: dict[str, Any]
+    side: Any = None
 
     def fitted(self, X: Any, Y: Any) -> FittedWays:
         """Fit both on all rows."""
         backward = _fitted(self.backward, X, Y, self.groups, self.fit_params)
         if self.forward is None:
-            return FittedWays(backward, None)
+            return FittedWays(backward)
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
-        return FittedWays(backward, _fitted(forward, outputs, inputs, self.groups, self.fit_params))
+        if self.side is not None:
+            return FittedWays(backward, *self._with_sides(forward, inputs, outputs))
+        ahead = _fitted(forward, outputs, inputs, self.groups, self.fit_params)
+        return FittedWays(backward, ahead.regressor_, ahead.output_basis_)
+
+    def _with_sides(self, forward: Any, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return the forward map with side inputs, and the vectors of queries that it meets."""
+        cv = getattr(forward.regressor, "cv", None)
+        cv = int(cv) if isinstance(cv, Integral) else _FOLDS
+        folds = list(folds_of(cv, n_rows(Y), self.groups, np.random.default_rng(0)))
+        bases = (as_basis(self.side), as_basis(forward.output_basis))
+        return fit_sides(forward, *bases, X, Y, folds, self.fit_params.get("sample_weight"))
 
     def encoded(self, objects: Any) -> Any:
         """Return outputs as the output kernel encodes them."""
@@ -97,15 +114,28 @@ class Ways:
                 as_kernel(regressor.kernel).encode(self.encoded(Y))
         with _blamed("forward must predict coordinates of inputs: its output basis takes X."):
             as_kernel(getattr(basis, "kernel", basis)).encode(X)
+        if self.side is None:
+            return
+        if not hasattr(regressor, "kernel"):
+            raise TypeError(
+                f"side needs a forward regressor with a kernel, and {type(regressor).__name__} has "
+                "none: give sisokr(output_kernel, input_kernel) as forward."
+            )
+        with _blamed("side must be a kernel or basis that takes X."):
+            as_kernel(getattr(self.side, "kernel", self.side)).encode(X)
 
     def of(self, rows: np.ndarray, n: int) -> Ways:
         """Return the ways for some of n rows."""
         groups = None if self.groups is None else self.groups[rows]
-        params = {
-            name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
-            for name, value in self.fit_params.items()
-        }
-        return replace(self, groups=groups, fit_params=params)
+        return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
+
+
+def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
+    """Return parameters of fit, those of n rows for some of these."""
+    return {
+        name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
+        for name, value in params.items()
+    }
 
 
 @contextmanager
@@ -132,23 +162,18 @@ def _fitted(model: Any, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any])
 
 @dataclass(frozen=True)
 class FittedWays:
-    """Both models, fitted on the same rows."""
+    """Both models, fitted on the same rows; None is no forward way."""
 
     backward: Any
-    forward: Any
+    forward: Any = None
+    inputs: Any = None
 
     def joint(self, weight: float, cosine: bool) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together."""
-        back, ahead = self.backward, self.forward
-        inputs = None if ahead is None else ahead.output_basis_
+        back, inputs = self.backward, self.inputs
         regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
-        basis = JointBasis(
-            back.output_basis_,
-            None if ahead is None else ahead.regressor_,
-            0 if inputs is None else inputs.rank_,
-            weight,
-            cosine,
-        )
+        n_forward = 0 if inputs is None else inputs.rank_
+        basis = JointBasis(back.output_basis_, self.forward, n_forward, weight, cosine)
         return regressor, basis, same_candidates(back.decoder_, basis)
 
 
@@ -325,37 +350,29 @@ class WayScores:
     """
 
     def __init__(self, pool: EmbeddedPool, basis: JointBasis, F: np.ndarray) -> None:
-        p, E = basis.rank_backward, pool.embedding
-        self.pool = pool
-        self.f, self.zx = F[:, :p], F[:, p:]
-        self.z, self.g = E[:, :p], E[:, p:-1]
-        self.squares = np.einsum("ij,ij->i", self.g, self.g)
-        self.norms = -E[:, -1] - self.squares  # k(c, c)
+        self.pool, self.n = pool, len(F)
+        self.parts = basis.parts(F, pool.embedding)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the distinct candidates of a query, and their scores of shape (3, c)."""
         if self.pool.is_per_query:
             members, indptr = self.pool.members, self.pool.objects.indptr
-            for i in range(len(self.f)):
+            for i in range(self.n):
                 own = members[indptr[i] : indptr[i + 1]]
                 yield own, self._of(slice(i, i + 1), own)[:, 0]
             return
-        everything = np.arange(len(self.z))
-        for some in row_slices(len(self.f), max(1, _SCORES // len(self.z))):
+        everything = np.arange(len(self.pool.embedding))
+        for some in row_slices(self.n, max(1, _SCORES // len(everything))):
             for S in self._of(some, slice(None)).swapaxes(0, 1):
                 yield everything, S
 
     def _of(self, some: slice, own: Any) -> np.ndarray:
         """Return 2 <f, z> - k, 2 <zx, g> - |g|^2 and 2 cos(zx, g) - 1, shape (3, b, c)."""
-        products = self.zx[some] @ self.g[own].T
-        lengths = np.linalg.norm(self.zx[some], axis=1)[:, None] * np.sqrt(self.squares[own])
-        return np.stack(
-            [
-                2.0 * self.f[some] @ self.z[own].T - self.norms[own],
-                2.0 * products - self.squares[own],
-                2.0 * products / np.maximum(lengths, np.finfo(np.float64).tiny) - 1.0,
-            ]
-        )
+        one = self.parts
+        backward = 2.0 * one.f[some] @ one.z[own].T - one.norms[own]
+        products, own_squares = one.zx[some] @ one.g[own].T, one.u[some] @ one.m[own].T
+        lengths = one.lengths[some, None], one.squares[own]
+        return np.stack([backward, *forward_scores(products, own_squares, *lengths)])
 
     def spreads(self) -> np.ndarray:
         """Return how much each of the scores varies among the candidates of a query, shape (3,)."""
@@ -368,7 +385,7 @@ def _judged(
     """Return how good each option is, on average over the queries."""
     pool, factors = scores.pool, np.array([one.factors for one in options])
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
-    right = truth_in(pool, decoder, truth, len(scores.f))
+    right = truth_in(pool, decoder, truth, scores.n)
     found = [
         _reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
         for t, (own, S) in zip(right, scores, strict=True)

@@ -1,6 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
-from .boosting import BoostedTrees
+from ..boosting import BoostedTrees
 from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler

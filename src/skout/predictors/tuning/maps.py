@@ -15,7 +15,7 @@ from ..._numerics.validation import check_rng
 from ...kernels import Gaussian, Laplacian, Linear, Matern, as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
-from .boosting import BoostedTrees
+from ..boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
 from .logistic import LogisticOutputs

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from ..._numerics.arrays import row_slices
+from .._numerics.arrays import row_slices
 
 __all__ = ["BoostedTrees"]
 
@@ -26,7 +26,7 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.ensemble import HistGradientBoostingRegressor
-    >>> from skout.predictors.tuning.boosting import BoostedTrees
+    >>> from skout.predictors.boosting import BoostedTrees
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> one = HistGradientBoostingRegressor(max_iter=20).fit(X, X[:, 0])
     >>> same = BoostedTrees(HistGradientBoostingRegressor(max_iter=20)).fit(X, X[:, 0])

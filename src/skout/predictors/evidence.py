@@ -1,0 +1,420 @@
+"""What is known of a query and a candidate: scores by parts of a model, ranks, columns of users.
+
+A predictor is asked once for all queries: it lists the best candidates of each, and says what
+their scores are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from .._numerics.arrays import n_rows, row_slices
+from ..basis.features import LandmarkFeatures
+from ..decoding.base import able
+from ..decoding.ensembles import Blend, EmbeddedPools
+from ..decoding.pools import EmbeddedPool, taken, truth_in
+from ..decoding.prices import hub_prices
+from ..decoding.sets import set_scores
+from ..kernels.combine import summands
+from ..rows import encoded, source
+from .joint import scaled
+
+__all__ = ["OWN", "Asked", "Listed", "asked", "check_features", "columns_of", "evidence"]
+
+#: Names of the features that are made here, and of those that every predictor has.
+OWN = ("score", "rank", "ways", "members", "kernels", "price")
+AUTO = "auto"
+_ALWAYS = ("score", "rank", "ways", "members")
+# Pairs of queries and candidates that a function of a user gets at a time.
+_PAIRS = 2**15
+# Differences of scores, relative to them, that are rounding.
+_TIE = 1e-10
+_TINY = np.finfo(np.float64).tiny
+
+
+# Lists -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The best candidates of each query, one query after another, best first.
+
+    Attributes
+    ----------
+    indptr : ndarray of int, shape (n + 1,)
+    place : ndarray of int, shape (m,)
+        Position in the pool, or in the query's own set.
+    number : ndarray of int, shape (m,)
+        Which of the distinct candidates it is.
+    score : ndarray of shape (m,)
+        By the predictor.
+    """
+
+    indptr: np.ndarray
+    place: np.ndarray
+    number: np.ndarray
+    score: np.ndarray
+
+    @classmethod
+    def of(cls, found: tuple[np.ndarray, np.ndarray], pool: EmbeddedPool) -> Listed:
+        """Make the lists of what `rank` found."""
+        index, scores = (np.asarray(one) for one in found)
+        there = index >= 0
+        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        place, at = index[there], np.nonzero(there)[0]
+        if pool.is_per_query:
+            number = pool.inverse[pool.objects.indices[pool.objects.indptr[at] + place]]
+        else:
+            number = pool.inverse[place]
+        return cls(indptr, place, number, scores[there])
+
+    @property
+    def query_of(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    @property
+    def position(self) -> np.ndarray:
+        """The place of each candidate in its list, from 0."""
+        return np.arange(len(self.place)) - self.indptr[self.query_of]
+
+    def select(self, keep: np.ndarray) -> Listed:
+        """Return some of the entries, at increasing numbers or by a mask."""
+        sizes = np.bincount(self.query_of[keep], minlength=len(self.indptr) - 1)
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return Listed(indptr, self.place[keep], self.number[keep], self.score[keep])
+
+    def distinct(self) -> tuple[Listed, np.ndarray, np.ndarray]:
+        """Return the lists without copies, the entries that stay, and where each is in these."""
+        width = int(self.number.max(initial=0)) + 1
+        key = self.query_of * width + self.number
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        where = np.empty(len(order), dtype=np.intp)
+        where[order] = np.arange(len(order))
+        return self.select(first[order]), first[order], where[inverse]
+
+
+class Asked:
+    """A model of coordinates, asked for the candidates of some queries.
+
+    Parameters
+    ----------
+    model : StructuredPredictor
+    X : rows, n of them
+    candidates : as `rank` takes them
+    """
+
+    def __init__(self, model: Any, X: Any, candidates: Any) -> None:
+        methods = ("embed", "queries", "matched", "truth_ranks")
+        self.model, self.decoder = model, able(model.decoder_, *methods, by="Reranker")
+        self.pool = self.decoder.embed(candidates)
+        self.F = np.asarray(model.predict_coordinates(X))
+        self.X, self.n = X, len(self.F)
+
+    def listed(self, k: int) -> Listed:
+        """Return the k best candidates of each query, or all if there are fewer."""
+        found = self.decoder.rank(self.F, self.pool, k=max(1, min(k, self.pool.largest)))
+        return Listed.of(found, self.pool)
+
+    def truth(self, Y: Any) -> np.ndarray:
+        """Return the distinct candidate that each true object is, or -1."""
+        return truth_in(self.pool, self.decoder, Y, self.n)
+
+    def matched(self, Y: Any) -> np.ndarray:
+        """Return the distinct candidate that each object is, whosever it may be, or -1."""
+        return self.decoder.matched(Y, self.pool)
+
+    def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
+        return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
+
+    def scores_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the score of one distinct candidate of each query."""
+        queries = self.decoder.queries(self.F, self.pool)
+        return np.einsum("ij,ij->i", queries, self.pool.embedding[numbers])
+
+    def ways(self, listed: Listed) -> dict[str, np.ndarray]:
+        """Return the scores by each way, if there are two."""
+        basis = self.decoder.basis_
+        if not hasattr(basis, "scores_by_way"):
+            return {}
+        return basis.scores_by_way(self.F, self.pool.embedding, listed.indptr, listed.number)
+
+    def members(self, listed: Listed) -> dict[str, np.ndarray]:
+        return {}
+
+    def kernels(self, listed: Listed) -> dict[str, np.ndarray]:
+        """Return what each kernel of a sum on inputs adds to 2 <f(x), z(c)>."""
+        found = {}
+        for name, start, F in coordinates_by_kernel(self.model, self.X):
+            E = self.pool.embedding[:, start : start + F.shape[1]]
+            found[name] = set_scores(2.0 * F, E, listed.indptr, listed.number)
+        return found
+
+    def price(self, listed: Listed, references: Any) -> dict[str, np.ndarray]:
+        """Return what candidates pay for being near to predictions of other queries."""
+        used, number = np.unique(listed.number, return_inverse=True)
+        some = self.pool.of_numbers(used, used)
+        F, truth = references
+        places = np.searchsorted(used, truth)
+        inside = used[np.minimum(places, len(used) - 1)] == truth
+        prices = hub_prices(F, some, np.where(inside, places, -1), share=1.0)
+        return {"price": -np.linalg.norm(self.F, axis=1)[listed.query_of] * prices[number]}
+
+    def references(self, Y: Any, most: int, rng: np.random.Generator) -> Any:
+        """Return predictions of queries that the model has not seen, and their true candidates."""
+        some = np.sort(rng.permutation(self.n)[:most])
+        return self.F[some], self.truth(Y)[some]
+
+
+class _AskedTogether(Asked):
+    """The same of an ensemble, whose members have coordinates of their own."""
+
+    def __init__(self, model: Any, X: Any, candidates: Any) -> None:
+        self.model, self.X, self.n = model, X, n_rows(X)
+        self.pools: EmbeddedPools = model.embed(candidates)
+        self.pool = self.pools.pool
+        self.queries = model._queries(X, self.pools)
+
+    @property
+    def _blend(self) -> Blend:
+        return self.model._blend(self.queries, self.pools)
+
+    def listed(self, k: int) -> Listed:
+        return Listed.of(self._blend.best(max(1, min(k, self.pool.largest))), self.pool)
+
+    def truth(self, Y: Any) -> np.ndarray:
+        return self.model._truth(Y, self.pools, self.n)
+
+    def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
+        return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
+
+    def scores_of(self, numbers: np.ndarray) -> np.ndarray:
+        if self.model.combine_ == "rank":  # of which the others of the query are a part
+            return -self._blend.truth_ranks(numbers, 0.5)
+        return self._blend._own(numbers)[0]
+
+    def ways(self, listed: Listed) -> dict[str, np.ndarray]:
+        return {}
+
+    def members(self, listed: Listed) -> dict[str, np.ndarray]:
+        """Return the score by each member."""
+        pairs = zip(self.queries, self.pools.embeddings, strict=True)
+        return {
+            f"member {t}": set_scores(Q, E, listed.indptr, listed.number)
+            for t, (Q, E) in enumerate(pairs)
+        }
+
+    def kernels(self, listed: Listed) -> dict[str, np.ndarray]:
+        return {}
+
+    def price(self, listed: Listed, references: Any) -> dict[str, np.ndarray]:
+        return {}
+
+    def references(self, Y: Any, most: int, rng: np.random.Generator) -> Any:
+        return None
+
+
+def asked(model: Any, X: Any, candidates: Any) -> Asked:
+    """Ask a fitted predictor, or a Pipeline that ends in one, for the candidates of queries.
+
+    Parameters
+    ----------
+    model : StructuredPredictor, TwoWay, Ensemble or Pipeline
+    X : rows, n of them
+    candidates : as `rank` takes them
+    """
+    if isinstance(model, Pipeline):
+        X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
+    kind = _AskedTogether if hasattr(model, "members_") else Asked
+    return kind(model, X, candidates)
+
+
+def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield what each summand of a kernel on inputs adds to the predicted coordinates.
+
+    That is, W k_j(landmarks, x) in place of W k(landmarks, x) in the map, and in the coordinates of
+    inputs where there is a forward way. With each come a name and the first coordinate that it is
+    a part of; nothing where the kernel is no sum.
+    """
+    regressor = model.regressor_
+    ridge = getattr(regressor, "regressor", regressor)
+    if hasattr(ridge, "_projection") and getattr(regressor, "weight", 0.0) < np.inf:
+        own = ridge._projection
+        yield from _by_kernel("kernel", 0, own.features, own.matrix, ridge, X)
+    if hasattr(getattr(regressor, "inputs", None), "components_"):  # no side inputs
+        basis, start = regressor.inputs, model.output_basis_.rank_backward
+        found = _by_kernel("forward kernel", start, basis._features, basis.components_.T, basis, X)
+        lengths = np.linalg.norm(basis.transform(X), axis=1, keepdims=True)
+        factor = scaled(np.ones((1, 1)), regressor.weight, False)
+        for name, at, Z in found:
+            yield name, at, factor * (Z / np.maximum(lengths, _TINY) if regressor.cosine else Z)
+
+
+def _by_kernel(
+    name: str, start: int, features: Any, matrix: np.ndarray, owner: Any, X: Any
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    kernel = features.kernel
+    rows = summands(kernel, encoded(owner, kernel, X, reset=False).here())
+    parts = summands(kernel, features.landmarks)
+    if len(parts) > 1:
+        for j, ((one, landmarks), (_, own)) in enumerate(zip(parts, rows, strict=True)):
+            made = LandmarkFeatures(one, landmarks, features.weights)(own)
+            yield f"{name} {j}", start, np.asarray(made, dtype=np.float64) @ matrix
+
+
+# Features ----------------------------------------------------------------------------------------
+
+
+def check_features(features: Any) -> tuple[Any, ...]:
+    """Return names and functions, "auto" and one function alone spelt out; raise for others."""
+    if isinstance(features, str):
+        features = (features,)
+    elif callable(features):
+        features = (AUTO, features)
+    if not isinstance(features, Sequence):
+        raise TypeError(
+            "features must be names, functions (queries, candidates) -> columns, or a list of "
+            f"both. Got {features!r} instead."
+        )
+    for one in features:
+        if not callable(one) and one not in (AUTO, *OWN):
+            raise ValueError(
+                f"features has {one!r}, which is neither a function nor one of "
+                f"{', '.join(map(repr, (AUTO, *OWN)))}."
+            )
+    return tuple(features)
+
+
+def evidence(
+    given: Asked,
+    listed: Listed,
+    features: tuple[Any, ...],
+    X: Any,
+    columns: np.ndarray | None = None,
+    references: Any = None,
+) -> tuple[list[str], np.ndarray]:
+    """Return names of features and their values, shape (m, d); the predictor's score is first.
+
+    Scores come as they are and, "in spreads", from the mean of the query's list in units of how
+    much they vary in it.
+
+    Parameters
+    ----------
+    given : Asked
+    listed : Listed
+        Without copies.
+    features : tuple of str and callable
+    X : rows, n of them
+    columns : ndarray of shape (m, d), optional
+        Of the user, of these pairs.
+    references : optional
+        For prices.
+    """
+    wanted = {*features} | ({*_ALWAYS} if AUTO in features else set())
+    found: dict[str, np.ndarray] = {"score": listed.score}
+    for name in ("ways", "members", "kernels"):
+        if name in wanted:
+            own = getattr(given, name)(listed)
+            if not own and name in features:
+                raise ValueError(_missing(name, given.model))
+            found |= own
+    if "price" in wanted:
+        own = given.price(listed, references)
+        if not own:
+            raise ValueError(_missing("price", given.model))
+        found |= own
+    found |= {f"{name} in spreads": in_spreads(s, listed) for name, s in found.items()}
+    if "rank" in wanted:
+        found["log rank"] = -np.log1p(listed.position)
+    names, values = [*found], [*found.values()]
+    for one in features:
+        if callable(one):
+            more = _called(one, given.pool, listed, X)
+            names += _names(getattr(one, "__name__", type(one).__name__), more.shape[1])
+            values += [*more.T]
+    if columns is not None:
+        names, values = names + _names("column", columns.shape[1]), [*values, *columns.T]
+    return names, np.column_stack(values)
+
+
+def _missing(name: str, model: Any) -> str:
+    why = {
+        "ways": "TwoWay has two ways",
+        "members": "Ensemble has members",
+        "kernels": "a KernelRidge with a sketch has such, if its kernel is a sum",
+        "price": "models with one set of coordinates have prices, ensembles none",
+    }[name]
+    return f"features has {name!r}, which {type(model).__name__} cannot give: {why}. Leave it out."
+
+
+def _names(name: str, d: int) -> list[str]:
+    return [name] if d == 1 else [f"{name} {j}" for j in range(d)]
+
+
+def in_spreads(score: np.ndarray, listed: Listed) -> np.ndarray:
+    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal."""
+    sizes, starts, query = np.diff(listed.indptr), listed.indptr[:-1], listed.query_of
+    filled = sizes > 0
+    mean, spread = np.zeros(len(sizes)), np.zeros(len(sizes))
+    mean[filled] = np.add.reduceat(score, starts[filled]) / sizes[filled]
+    inner = score - mean[query]
+    spread[filled] = np.sqrt(np.add.reduceat(inner**2, starts[filled]) / sizes[filled])
+    spread[spread <= _TIE * np.abs(score).max(initial=0.0)] = np.inf
+    return inner / spread[query]
+
+
+def _called(function: Callable[..., Any], pool: EmbeddedPool, listed: Listed, X: Any) -> np.ndarray:
+    """Return the columns that a function of a user makes of pairs."""
+    rows, parts, query = source(X), [], listed.query_of
+    name = getattr(function, "__name__", repr(function))
+    for some in row_slices(len(query), _PAIRS):
+        at = listed.place[some]
+        if pool.is_per_query:
+            at = pool.objects.indices[pool.objects.indptr[query[some]] + at]
+        made = np.asarray(function(rows.take(query[some]), taken(pool.pool, at)), dtype=np.float64)
+        made = made[:, None] if made.ndim == 1 else made
+        if made.ndim != 2 or len(made) != len(at):
+            raise ValueError(
+                f"{name} must return one row of numbers for each of {len(at)} pairs. Got shape "
+                f"{made.shape} instead."
+            )
+        parts.append(made)
+    found = np.concatenate(parts) if parts else np.empty((0, 1))
+    return _finite(found, f"{name} returned")
+
+
+def columns_of(columns: Any, pool: EmbeddedPool, listed: Listed, rows: np.ndarray) -> np.ndarray:
+    """Return the user's columns of pairs, shape (m, d).
+
+    Parameters
+    ----------
+    columns : array
+        Of one pool with c candidates, shape (c,), (c, d) or (n, c, d); of sets, (s,) or (s, d),
+        one row for each candidate of the sets, one set after another.
+    pool : EmbeddedPool
+        Of the queries that are listed.
+    listed : Listed
+    rows : ndarray of int
+        Where the columns of the queries begin, if each has a set; else their numbers.
+    """
+    values = np.asarray(columns, dtype=np.float64)
+    query = rows[listed.query_of]
+    if pool.is_per_query:
+        found = values[query + listed.place]
+    elif values.ndim == 3:
+        found = values[query, listed.place]
+    else:
+        found = values[listed.place]
+    found = found[:, None] if found.ndim == 1 else found
+    return _finite(found, "columns has")
+
+
+def _finite(values: np.ndarray, what: str) -> np.ndarray:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{what} numbers that are not finite: give a number for each pair.")
+    return values

@@ -1,0 +1,304 @@
+"""Which of a query's own candidates is the true one: a softmax over them, linear or boosted.
+
+With the features phi(c) of the candidates c of a query, P(c) = exp(g(phi(c))) / sum of all. The
+loss of a query is -log P(truth); what is the same for all its candidates plays no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from .boosting import BoostedTrees
+
+__all__ = ["Lists", "boosted", "chosen_alpha", "importances", "linear", "log_likelihoods"]
+
+# Penalties that are tried, from the strongest on; infinity is the predictor's own order.
+_ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)
+# Largest factor of the predictor's score, in units of its spread.
+_STEEPEST = 1e3
+# Of boosting: rounds at most, trees of a round, leaves of a tree, and the part of a step taken.
+_ROUNDS, _TREES, _LEAVES, _SHARE, _LONGEST = 20, 5, 15, 0.5, 50.0
+# A spread that is smaller than this, relative to the values, is rounding.
+_CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Features of the candidates of each query, one query after another.
+
+    Attributes
+    ----------
+    features : ndarray of shape (m, d)
+        The first column is the predictor's score.
+    indptr : ndarray of int, shape (n + 1,)
+        Where the candidates of each query begin; none has fewer than one.
+    truth : ndarray of int, shape (n,)
+        The row of the true candidate.
+    weights : ndarray of shape (n,)
+        How much each query counts.
+    fold : ndarray of int, shape (n,)
+    """
+
+    features: np.ndarray
+    indptr: np.ndarray
+    truth: np.ndarray
+    weights: np.ndarray
+    fold: np.ndarray
+
+    @property
+    def query_of(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.truth)), np.diff(self.indptr))
+
+    def of(self, queries: np.ndarray) -> Lists:
+        """Return the lists of some queries, at increasing numbers."""
+        sizes = np.diff(self.indptr)[queries]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.indptr[queries] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        truth = self.truth[queries] - self.indptr[queries] + indptr[:-1]
+        return Lists(self.features[rows], indptr, truth, self.weights[queries], self.fold[queries])
+
+    def parts(self) -> Iterator[tuple[Lists, Lists]]:
+        """Yield the other folds and a fold, for each that leaves any."""
+        for number in np.unique(self.fold):
+            held = self.fold == number
+            if not held.all():
+                yield self.of(np.flatnonzero(~held)), self.of(np.flatnonzero(held))
+
+    def scaled(self, scale: np.ndarray) -> Lists:
+        """Return the same with features divided by these numbers."""
+        return replace(self, features=self.features / scale)
+
+    def spreads(self) -> np.ndarray:
+        """Return the root mean square of what each feature varies by among candidates of a query.
+
+        1 where it does not vary, shape (d,).
+        """
+        means = np.add.reduceat(self.features, self.indptr[:-1], axis=0)
+        means /= np.diff(self.indptr)[:, None]
+        inner = self.features - means[self.query_of]
+        found = np.sqrt(np.mean(inner**2, axis=0))
+        size = np.abs(self.features).max(axis=0, initial=0.0)
+        return np.where(found > _CONSTANT * size, found, 1.0)
+
+
+def _probabilities(scores: np.ndarray, lists: Lists) -> tuple[np.ndarray, np.ndarray]:
+    """Return P(c) of each candidate and log P(truth) of each query."""
+    starts, query = lists.indptr[:-1], lists.query_of
+    scores = scores - np.maximum.reduceat(scores, starts)[query]
+    P = np.exp(scores)
+    total = np.add.reduceat(P, starts)
+    return P / total[query], scores[lists.truth] - np.log(total)
+
+
+def log_likelihoods(scores: np.ndarray, lists: Lists) -> np.ndarray:
+    """Return log P(truth) of each query.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m,)
+    lists : Lists
+    """
+    return _probabilities(scores, lists)[1]
+
+
+def loss_and_slope(
+    coef: np.ndarray, lists: Lists, alpha: float, start: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return the penalised loss and its gradient.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (d,)
+    lists : Lists
+    alpha : float
+    start : ndarray of shape (d,)
+    """
+    # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
+    #     + alpha / 2 ||coef - start||^2
+    w = lists.weights / lists.weights.sum()
+    P, known = _probabilities(lists.features @ coef, lists)
+    slope = (w[lists.query_of] * P) @ lists.features - w @ lists.features[lists.truth]
+    away = coef - start
+    return float(-w @ known + 0.5 * alpha * away @ away), slope + alpha * away
+
+
+def _minimum(lists: Lists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
+    found = minimize(
+        loss_and_slope,
+        first,
+        args=(lists, alpha, start),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 500, "gtol": 1e-9, "ftol": 1e-13},
+    )
+    return found.x
+
+
+def own_order(lists: Lists) -> np.ndarray:
+    """Return coefficients of the predictor's score alone, as steep as the truth is certain."""
+    d = lists.features.shape[1]
+    unit = np.eye(d)[0]
+    found = minimize_scalar(
+        lambda steep: loss_and_slope(steep * unit, lists, 0.0, unit)[0],
+        bounds=(0.0, _STEEPEST),
+        method="bounded",
+        options={"xatol": 1e-4},
+    )
+    # a score that says nothing still orders candidates where nothing else is known
+    return max(float(found.x), 1e-6) * unit
+
+
+def linear(lists: Lists, alpha: float, first: np.ndarray | None = None) -> np.ndarray:
+    """Return the coefficients of least loss, drawn towards the predictor's own order.
+
+    Parameters
+    ----------
+    lists : Lists
+        Their features on one scale.
+    alpha : float
+        Infinity is the predictor's own order.
+    first : ndarray of shape (d,), optional
+        Where to begin.
+
+    Returns
+    -------
+    coef : ndarray of shape (d,)
+    """
+    start = own_order(lists)
+    if np.isinf(alpha):
+        return start
+    return _minimum(lists, alpha, start, start if first is None else first)
+
+
+def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
+    """Return the penalty of the largest likelihood in folds that were held out.
+
+    Infinity, the predictor's own order, unless another is ahead by more than a standard error.
+
+    Parameters
+    ----------
+    lists : Lists
+
+    Returns
+    -------
+    alpha : float
+    results : dict
+        "alpha", "score", and "fold_score" of shape (n_folds, n_alphas).
+    """
+    alphas = np.array([np.inf, *_ALPHAS])
+    gains, table = [], []
+    for train, held in lists.parts():
+        start = own_order(train)
+        path = [start]
+        for alpha in _ALPHAS:
+            path.append(_minimum(train, alpha, start, path[-1]))
+        found = np.array([log_likelihoods(held.features @ coef, held) for coef in path])
+        gains.append(found * (held.weights / held.weights.mean()))
+        table.append(np.average(found, axis=1, weights=held.weights))
+    if not table:
+        return float(_ALPHAS[0]), {}
+    each = np.hstack(gains)  # (n_alphas, n)
+    score = each.mean(axis=1)
+    best = int(np.argmax(score))
+    more = each[best] - each[0]
+    error = more.std() / np.sqrt(len(more))
+    results = {"alpha": alphas, "score": score, "fold_score": np.array(table)}
+    return float(alphas[best] if more.mean() > error else np.inf), results
+
+
+# Boosting ----------------------------------------------------------------------------------------
+
+
+def boosted(lists: Lists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]]:
+    """Return steps and trees that are added to the linear scores.
+
+    A round fits trees to 1[c = truth] - P(c), which is how the likelihood of a query grows with the
+    score of c, and goes half of the best step; the number of rounds is chosen in folds.
+
+    Parameters
+    ----------
+    lists : Lists
+    coef : ndarray of shape (d,)
+    seed : int
+    """
+    table = []
+    for train, held in lists.parts():
+        scores = held.features @ coef
+        found = [_mean(scores, held)]
+        for step, trees in _rounds(train, coef, seed):
+            scores = scores + step * trees.predict(held.features)
+            found.append(_mean(scores, held))
+        table.append(found + [found[-1]] * (_ROUNDS + 1 - len(found)))
+    n_rounds = int(np.argmax(np.mean(table, axis=0))) if table else 1
+    return [one for one, _ in zip(_rounds(lists, coef, seed), range(n_rounds), strict=False)]
+
+
+def _mean(scores: np.ndarray, lists: Lists) -> float:
+    return float(np.average(log_likelihoods(scores, lists), weights=lists.weights))
+
+
+def _rounds(lists: Lists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, Any]]:
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
+
+    scores, right = lists.features @ coef, np.zeros(len(lists.features))
+    right[lists.truth] = 1.0
+    for number in range(_ROUNDS):
+        trees = HistGradientBoostingRegressor(
+            max_iter=_TREES,
+            learning_rate=0.3,
+            max_leaf_nodes=_LEAVES,
+            early_stopping=False,
+            random_state=seed + number,
+        )
+        w = lists.weights[lists.query_of]
+        P, _ = _probabilities(scores, lists)
+        grown = BoostedTrees(trees).fit(lists.features, w * (right - P))
+        more = grown.predict(lists.features)
+        step = _SHARE * _best_step(scores, more, lists)
+        if step <= 0.0:
+            return
+        scores = scores + step * more
+        yield step, grown
+
+
+def _best_step(scores: np.ndarray, more: np.ndarray, lists: Lists) -> float:
+    found = minimize_scalar(
+        lambda step: -_mean(scores + step * more, lists),
+        bounds=(0.0, _LONGEST),
+        method="bounded",
+        options={"xatol": 1e-2},
+    )
+    return float(found.x) if -found.fun > _mean(scores, lists) else 0.0
+
+
+# What counts -------------------------------------------------------------------------------------
+
+
+def importances(lists: Lists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return how much likelihood is lost where a feature is shuffled among a query's candidates.
+
+    Parameters
+    ----------
+    lists : Lists
+    scores_of : callable
+        From features to scores.
+    rng : Generator
+
+    Returns
+    -------
+    losses : ndarray of shape (d,)
+        At least 0; 0 for a feature that plays no part.
+    """
+    whole = _mean(scores_of(lists.features), lists)
+    order = np.lexsort((rng.random(len(lists.features)), lists.query_of))  # within each query
+    found = []
+    for j in range(lists.features.shape[1]):
+        shuffled = lists.features.copy()
+        shuffled[:, j] = shuffled[order, j]
+        found.append(max(0.0, whole - _mean(scores_of(shuffled), lists)))
+    return np.array(found)

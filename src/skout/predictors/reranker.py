@@ -1,0 +1,479 @@
+"""A learned last word: which of a query's best candidates is the true one, by all that is known."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from .._numerics.validation import check_choice, check_number, check_rng
+from ..decoding import CandidateSets
+from ..decoding.judging import object_score
+from ..decoding.outputs import plain_outputs
+from ..decoding.pools import taken
+from ..decoding.predicting import ObjectPredictor
+from ..decoding.search import Found
+from ..decoding.sets import best_of_sets, top_k_of_sets
+from .evidence import Asked, Listed, asked, check_features, columns_of, evidence
+from .listwise import importances
+from .rehearsal import Rehearsal, check_columns, check_predictor, last_of, learnt
+
+__all__ = ["Reranker"]
+
+# Differences of scores, relative to them, that are rounding.
+_TIE = 1e-10
+_MODELS = ("linear", "boosting")
+# The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
+_PREFIT, _FOLDS = "prefit", 5
+
+
+class Reranker(ObjectPredictor):
+    """Rank the best candidates of a predictor again, by a model of which of them is true.
+
+    The predictor is fitted on parts of the data, and says of the others what it knows of each query
+    and candidate: its scores, those of its parts, ranks, and columns of yours. A softmax over the
+    candidates of each query learns from these which one is true. It is drawn towards the
+    predictor's own order, which stays where nothing is ahead of it by a standard error.
+
+    Parameters
+    ----------
+    predictor : StructuredPredictor, TwoWay, Ensemble, or Pipeline that ends in one
+        Whose decoder ranks candidates. Of TwoWay a fixed `weight` will do: it is learnt here.
+    features : str, callable, or list of such, default "auto"
+        Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
+        "kernels", what each kernel of a sum on inputs adds to the score, and "price", that of hubs
+        (see `without_hubs`). "auto" is all of the first four that there are. A function
+        (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and returns
+        one number or row of numbers for each; alone, it comes in addition to "auto".
+    model : "linear" or "boosting", default "linear"
+        Linear in the features, which is convex, or trees on top of that.
+    alpha : "cv" or float, default "cv"
+        Penalty on the way from the predictor's own order, to which infinity holds it. "cv" chooses
+        by the likelihood of held-out folds.
+    top : int or None, default 100
+        How many of a query's best candidates are ranked again; the others follow as they were. None
+        is all.
+    cv : int or "prefit", default 5
+        Number of folds. "prefit" takes a predictor that is fitted, and learns from what it says of
+        the rows given to `fit`, which must be others.
+    random_state : None, int or Generator
+        Seed of the folds.
+
+    Attributes
+    ----------
+    predictor_
+        Fitted on all rows; that which was given, if it was fitted.
+    feature_names_ : list of str
+    coef_ : ndarray of shape (d,)
+        Of each feature, in units of how much it varies among the candidates of a query.
+    importances_ : ndarray of shape (d,)
+        How much log-likelihood of the truth is lost, on average over held-out queries, where the
+        feature is shuffled among the candidates of each.
+    alpha_ : float
+    cv_results_ : dict of arrays
+        "alpha", "score" (mean log-likelihood) and "fold_score" of what was tried, if alpha="cv".
+    n_queries_, n_left_out_ : int
+        Held-out queries that were learnt from; and those left out, because the truth was not among
+        the best candidates, or there was no other.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skout import Reranker, TwoWay, sisokr
+    >>> from skout.metrics import mean_reciprocal_rank
+    >>> images = load_digits(n_class=5).data / 16.0
+    >>> upper, lower = images[:, :32], images[:, 32:]
+    >>> two = TwoWay(sisokr("gaussian", "gaussian", random_state=0), weight=1.0)
+    >>> model = Reranker(two, cv=2, random_state=0).fit(upper[:500], lower[:500])
+    >>> ranks = model.truth_ranks(upper[500:], lower[500:], lower)
+    >>> before = two.fit(upper[:500], lower[:500]).truth_ranks(upper[500:], lower[500:], lower)
+    >>> bool(mean_reciprocal_rank(ranks) > mean_reciprocal_rank(before))
+    True
+    >>> model.feature_names_[:4]
+    ['score', 'backward', 'forward', 'cosine']
+    """
+
+    _inner = "predictor"
+    __metadata_request__fit: ClassVar = {"groups": False, "candidates": False, "columns": False}
+
+    def __init__(
+        self,
+        predictor: Any,
+        features: Any = "auto",
+        *,
+        model: str = "linear",
+        alpha: Any = "cv",
+        top: int | None = 100,
+        cv: int | str = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.predictor = predictor
+        self.features = features
+        self.model = model
+        self.alpha = alpha
+        self.top = top
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        groups: Any = None,
+        candidates: Any = None,
+        columns: Any = None,
+        **fit_params: Any,
+    ) -> Reranker:
+        """Learn the last word in cross-validation, then fit the predictor on all rows.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        groups : sequence of n labels, optional
+            Rows of one label stay in one fold, such as the spectra of a molecule; the predictor's
+            fit gets them too.
+        candidates : objects, CandidateSets or list of lists, optional
+            What held-out rows choose from, as it will be at prediction: one pool, or one set for
+            each row of X. Default the distinct outputs of all rows.
+        columns : array, optional
+            Numbers of yours for pairs. Of one pool with c candidates, shape (c,), (c, d), or
+            (n, c, d); of sets, one row for each candidate of each set, one set after another, shape
+            (s,) or (s, d).
+        **fit_params
+            Passed to the predictor's fit, e.g. sample_weight, which weighs queries here too.
+
+        Returns
+        -------
+        self : Reranker
+        """
+        if _routing_enabled():
+            fit_params = process_routing(self, "fit", **fit_params).predictor.fit
+        features = self._check()
+        rng = check_rng(self.random_state)
+        rehearsal = Rehearsal(
+            self.predictor,
+            features,
+            self.top,
+            X,
+            Y,
+            groups,
+            candidates,
+            columns,
+            fit_params,
+            self.cv == _PREFIT,
+        )
+        cv = _FOLDS if self.cv == _PREFIT else self.cv
+        names, lists, n_left_out = rehearsal.lists(cv, rng)
+        scale = lists.spreads()
+        found = learnt(lists.scaled(scale), self.model, self.alpha, rng)
+        predictor = rehearsal.fitted()
+        references = rehearsal.references(predictor, cv, rng) if "price" in features else None
+        # together, once all are fitted: a fit that fails changes nothing
+        self.predictor_, self.feature_names_, self.scale_ = predictor, names, scale
+        self.coef_, self.alpha_, self.rounds_, self.cv_results_ = found
+        self.n_queries_, self.n_left_out_ = len(lists.truth), n_left_out
+        self.references_, self._takes_columns = references, columns is not None
+        self._name = uuid4().hex
+        self.importances_ = importances(lists, self._word, rng)
+        return self
+
+    def _check(self) -> tuple[Any, ...]:
+        """Check the parameters, and return the features as a tuple."""
+        features = check_features(self.features)
+        check_choice(self.model, "model", _MODELS)
+        alpha = self.alpha
+        if alpha != "cv" and not (isinstance(alpha, Real) and float(alpha) >= 0.0):
+            raise ValueError(f'alpha must be "cv" or a number >= 0. Got {alpha!r} instead.')
+        if self.top is not None:
+            check_number(self.top, "top", low=1, integer=True)
+        check_predictor(self.predictor)
+        return features
+
+    # Scores --------------------------------------------------------------------------------------
+
+    def _word(self, features: np.ndarray) -> np.ndarray:
+        """Return the scores of candidates of these features, shape (m,)."""
+        scaled = features / self.scale_
+        scores = scaled @ self.coef_
+        for step, trees in self.rounds_:
+            scores = scores + step * trees.predict(scaled)
+        return scores
+
+    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Asked, Any]:
+        check_is_fitted(self)
+        given = asked(self.predictor_, X, candidates)
+        if self._takes_columns != (columns is not None):
+            what = (
+                "with columns: give those of these candidates"
+                if self._takes_columns
+                else ("without columns, and cannot take any: give them to fit, too")
+            )
+            raise ValueError(f"The model was fitted {what}.")
+        if columns is not None:
+            columns = check_columns(columns, given.pool.objects, given.n)
+        return given, columns
+
+    def _short(self, given: Asked, listed: Listed, X: Any, columns: Any) -> np.ndarray:
+        """Return the new scores of candidates in the lists, which have no copies."""
+        pool = given.pool
+        if columns is not None:
+            rows = pool.objects.indptr[:-1] if pool.is_per_query else np.arange(given.n)
+            columns = columns_of(columns, pool, listed, rows)
+        references = self.references_
+        if references is not None:
+            references = references[0], given.matched(references[1])
+        features = check_features(self.features)
+        _, values = evidence(given, listed, features, X, columns, references)
+        return self._word(values)
+
+    def _ranked(self, given: Asked, k: int, X: Any, columns: Any) -> tuple[Listed, np.ndarray]:
+        """Return the best candidates of each query by the predictor, and their new scores.
+
+        After those that are ranked again come the others, at their old distances.
+        """
+        top = given.pool.largest if self.top is None else self.top
+        listed = given.listed(max(k, top))
+        head = listed.position < top
+        short, _, where = listed.select(head).distinct()
+        scores = np.empty(len(head))
+        scores[head] = self._short(given, short, X, columns)[where]
+        if not head.all():
+            own = listed.select(head)
+            low = -best_of_sets(-scores[head], own.indptr)
+            last = own.score[own.indptr[1:] - 1]
+            query = listed.query_of[~head]
+            scores[~head] = low[query] - (last[query] - listed.score[~head])
+        return listed, scores
+
+    # Predictions ---------------------------------------------------------------------------------
+
+    def embed(self, candidates: Any) -> Any:
+        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
+
+        Parameters
+        ----------
+        candidates : objects, CandidateSets or list of lists
+
+        Returns
+        -------
+        pool : EmbeddedPool, or EmbeddedPools of an Ensemble
+        """
+        check_is_fitted(self)
+        return last_of(self.predictor_).embed(candidates)
+
+    def rank(self, X: Any, candidates: Any = None, k: int = 10, columns: Any = None) -> Found:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+            Default the distinct training outputs.
+        k : int, default 10
+            How many to return.
+        columns : array, optional
+            As in fit, of these rows and candidates.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the row's own set, best first; padded with -1.
+        scores : ndarray of shape (n, k)
+            Their softmax over the candidates of a row are probabilities; padded with -inf.
+            Candidates that the kernel cannot tell apart have the score of the first of them.
+        """
+        given, columns = self._asked(X, candidates, columns)
+        check_number(k, "k", low=1, integer=True)
+        if k > given.pool.largest and given.n:
+            raise ValueError(
+                f"k={k} is larger than the number of candidates, {given.pool.largest}."
+            )
+        listed, scores = self._ranked(given, k, X, columns)
+        if np.any(np.diff(listed.indptr) == 0):
+            raise ValueError("The index found no candidate for some queries: raise its n_probe.")
+        found, best = top_k_of_sets(scores, listed.indptr, k)
+        at = np.where(found >= 0, listed.indptr[:-1, None] + found, 0)
+        return np.where(found >= 0, listed.place[at] if len(at) else at, -1), best
+
+    def predict(self, X: Any, candidates: Any = None, columns: Any = None) -> Any:
+        """Predict an object for each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        columns : array, optional
+
+        Returns
+        -------
+        objects : n of them
+        """
+        candidates = self.embed(candidates)
+        best = self.rank(X, candidates, 1, columns)[0][:, 0]
+        pool = getattr(candidates, "parts", (candidates,))[0]
+        if pool.is_per_query:
+            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
+        return taken(pool.pool, best)
+
+    def truth_ranks(
+        self,
+        X: Any,
+        Y: Any,
+        candidates: Any = None,
+        columns: Any = None,
+        *,
+        ties: str = "average",
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        columns : array, optional
+        ties : "average", "worst" or "best", default "average"
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+        check_choice(ties, "ties", ("average", "worst", "best"))
+        given, columns = self._asked(X, candidates, columns)
+        short, scores, own = self._judged(given, Y, X, columns)
+        query, n = short.query_of, given.n
+        slack = _TIE * np.abs(scores).max(initial=0.0)
+        above = np.bincount(query[scores > own[query] + slack], minlength=n)
+        reached = np.bincount(query[scores >= own[query] - slack], minlength=n)
+        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
+        ranks = 1.0 + above + share * (reached - above - 1)
+        there = np.isfinite(own)
+        if there.all():
+            return ranks
+        before = given.truth_ranks(plain_outputs(Y), ties)
+        return np.where(there, ranks, np.maximum(before, 1.0 + np.diff(short.indptr)))
+
+    def _judged(self, given: Asked, Y: Any, X: Any, columns: Any) -> tuple[Listed, Any, Any]:
+        """Return the lists without copies, their scores, and the true one's, nan if not listed."""
+        listed, scores = self._ranked(given, 1, X, columns)
+        short, first, _ = listed.distinct()
+        scores, query = scores[first], short.query_of
+        hit = short.number == given.truth(plain_outputs(Y))[query]
+        own = np.full(given.n, np.nan)
+        own[query[hit]] = scores[hit]
+        return short, scores, own
+
+    def score(
+        self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None, columns: Any = None
+    ) -> float:
+        """Return how good predictions are, by the metric of their kind; 1 is perfect.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        scoring : None, str or callable (Y, predictions) -> float, default None
+            See `StructuredPredictor.score`.
+        columns : array, optional
+
+        Returns
+        -------
+        score : float
+        """
+        candidates = self.embed(candidates)
+        return object_score(
+            scoring,
+            self._seen_outputs(),
+            Y,
+            candidates,
+            lambda: self.predict(X, candidates, columns),
+            lambda: self.truth_ranks(X, Y, candidates, columns),
+        )
+
+    # Prediction sets -----------------------------------------------------------------------------
+
+    @property
+    def made_by(self) -> str:
+        """What stands for this fit: gaps of another mean something else."""
+        check_is_fitted(self)
+        return self._name
+
+    def gaps(self, X: Any, Y: Any, candidates: Any = None, columns: Any = None) -> np.ndarray:
+        """Return by how much the best candidate outscores each true object, at least 0.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        columns : array, optional
+
+        Returns
+        -------
+        gaps : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
+        given, columns = self._asked(X, candidates, columns)
+        short, scores, own = self._judged(given, Y, X, columns)
+        truth = given.truth(plain_outputs(Y))
+        below = np.isnan(own) & (truth >= 0)  # not ranked again
+        if below.any():
+            low = -best_of_sets(-scores, short.indptr)
+            last = short.score[short.indptr[1:] - 1]
+            own = np.where(below, low - (last - given.scores_of(truth)), own)
+        gaps = np.maximum(best_of_sets(scores, short.indptr) - own, 0.0)
+        return np.where(truth >= 0, gaps, np.inf)
+
+    def within(
+        self, X: Any, gap: float, candidates: Any = None, columns: Any = None
+    ) -> CandidateSets:
+        """Return for each query the distinct candidates that score within `gap` of the best.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        gap : float
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        columns : array, optional
+
+        Returns
+        -------
+        sets : CandidateSets
+            Best first.
+        """
+        given, columns = self._asked(X, candidates, columns)
+        pool, k = given.pool, 1
+        while True:
+            listed, scores = self._ranked(given, k, X, columns)
+            short, first, _ = listed.distinct()
+            scores = scores[first]
+            floor = best_of_sets(scores, short.indptr) - gap - _TIE * np.abs(scores).max(initial=0)
+            if k == pool.largest or np.all(-best_of_sets(-scores, short.indptr) < floor):
+                break
+            k = pool.largest  # the last of a list is inside, and more may be
+        query = short.query_of
+        inside = np.flatnonzero(scores >= floor[query])
+        inside = inside[np.lexsort((-scores[inside], query[inside]))]
+        at = short.place[inside]
+        if pool.is_per_query:
+            at = pool.objects.indices[pool.objects.indptr[query[inside]] + at]
+        indptr = np.cumsum([0, *np.bincount(query[inside], minlength=given.n)])
+        return CandidateSets(pool.pool, indptr, at)
+
+    # What predictors of objects have -------------------------------------------------------------
+
+    def _fitted_inner(self) -> Any:
+        return self.predictor_
+
+    def _seen_outputs(self) -> Any:
+        return last_of(self.predictor_)._seen_outputs()
+
+    def _embedded(self, candidates: Any) -> Any:
+        return self.embed(candidates)
