@@ -27,6 +27,7 @@ from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.sides import SideInputs, SideRidge
+from ..predictors.nonconformity import Learnt, Softmax
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -46,14 +47,13 @@ __all__ = [
     "saved_state",
 ]
 
-_LATER = ("skout.predictors.spectra", "skout.predictors.tuning")
 # scikit-learn's scores of features.
 _SCORES = (
     *("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression"),
     "r_regression",
 )
 # Modules whose classes are looked for when they are first needed.
-_LATER = ("skout.predictors.reranker", "skout.predictors.tuning")
+_LATER = tuple(f"skout.predictors.{name}" for name in ("reranker", "spectra", "tuning"))
 
 
 def name_of(kind: type) -> str:
@@ -123,6 +123,7 @@ CLASSES: dict[str, type] = ByName(
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
         *(SideInputs, SideRidge),
+        *(Learnt, Softmax),
     ]
 )
 
@@ -271,6 +272,7 @@ def _check_pool(pool: EmbeddedPool) -> EmbeddedPool:
         and pool.inverse.shape == (n,)
         and _are_positions(pool.first, 0, n)
         and _are_positions(pool.inverse, -1, n_distinct)
+        and (pool.counts is None or pool.counts.shape == (n_distinct,))
     )
     if not fits or (pool.is_per_query and not _are_positions(pool.members, 0, n_distinct)):
         raise FileError("The file has candidates whose coordinates do not fit them.")
