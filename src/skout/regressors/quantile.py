@@ -14,6 +14,7 @@ from .._numerics.validation import check_number
 from ..losses import Pinball
 from ..metrics import pinball_loss
 from .base import KernelMachineBase
+from .parts import without_holes
 from .tasks import check_quantiles, quantile_task_matrix
 
 __all__ = ["JointQuantileRegressor"]
@@ -107,6 +108,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
         y : array of shape (n,)
+            Rows where it is NaN are left out.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -116,13 +118,13 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels = check_quantiles(self.quantiles)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows)
+        y = self._targets(y, rows, holes=True)
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
                 "each target."
             )
-        y = column_or_1d(y, warn=True)
+        y, weights = without_holes(column_or_1d(y, warn=True), weights)
         self.quantiles_ = levels
         self._is_vector = np.ndim(self.quantiles) == 0
         Y = np.repeat(y.reshape(-1, 1), len(levels), axis=1)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import astype, row_keys
+from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
@@ -26,7 +25,6 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Blocks,
     Memory,
     RowMap,
     Source,
@@ -40,38 +38,38 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
+from .adding import AddsRows
 from .base import Finished, first_column
-from .checkpoint import Bar, digest, open_checkpoint
-from .choice import Choice, check_has_moments, check_solver, fit_without_moments
+from .checkpoint import Bar, open_checkpoint
+from .choice import Choice, check_solver, fit_without_moments
 from .exact import fit_exact
+from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at, on_features
+from .holes import (
+    check_outputs_seen,
+    fit_by_coordinates,
+    has_holes,
+    keeps_rows,
+    mean_of_known,
+)
 from .learning import learnt_kernel
 from .path import Chooses, Judge
-from .splits import TRAIN, groups_of_splits, interleaved_groups
+from .scores import ScoresHoles
+from .splits import groups_of_splits
 
 __all__ = ["KernelRidge"]
 
 # Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
-# Rows of blocks that can be read only once are gathered until there are so many.
-_ONCE_ROWS = 8192
 
 
-def _has_sketch(model: KernelRidge) -> bool:
-    if model.sketch is None:
-        raise AttributeError(
-            "partial_fit needs a sketch: without one the model keeps every row. "
-            "Give for instance sketch=SubSample(1000)."
-        )
-    return True
-
-
-class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
+class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
     (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
     constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
+    Targets may have holes, NaN: each output is then fitted on the rows that have it.
 
     Parameters
     ----------
@@ -202,7 +200,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             they lie.
         y : array of shape (n,) or (n, d)
             None if X are `Blocks`, which have it. Of a dask array the chunks must be those of X;
-            so for the weights.
+            so for the weights. NaN is missing: each output is fitted on the rows that have it, as
+            by a fit of its own with these landmarks and this alpha, still in one pass. See the
+            page on regression for what that takes.
         sample_weight : array of shape (n,), optional
         landmarks : array, CSR matrix or objects, optional
             Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
@@ -260,22 +260,25 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         n, known = len(sample.rows), sample.targets.at_hand
         own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
         splits = own if judge is None else judge.splits
+        holed = has_holes(known)
+        if holed and checkpoint is not None:
+            raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
         if self.sketch is None:
-            return fit_exact(self, sample, splits, alphas, judge)
+            fit = fit_exact_holes if holed else fit_exact
+            return fit(self, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice = Choice(self.solver, sample, splits)
+            choice = Choice(self.solver, sample, splits, holed)
             kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
+            if holed and (self.solver == "cg" or keeps_rows(known, self.basis_.rank_, len(parts))):
+                fit_by_coordinates(self, sample, alphas, splits, judge)
+                return self
             if checkpoint is not None:
-                landmark_keys = row_keys(self.landmarks_)
-                parts_of = () if choice.later else (self.basis_.components_,)
-                solver = "cg" if choice.cg else "direct"
-                checkpoint.add_facts(solver=solver, landmarks=digest(*parts_of, landmark_keys))
-                checkpoint.add_sample(sample)
+                checkpoint.add_fit(self, sample, cg=choice.cg, later=choice.later)
             if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
                 return self
             bar = Bar(self.verbose, checkpoint)
@@ -286,83 +289,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             checkpoint.remove()
         return self
 
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
-        """Fit on blocks that can be read once, as they come."""
-        self._reset()
-        for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
-        if self._folds is None:
-            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_added(alphas)
-
     def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
         """Return the rows that the sketch is drawn from, and their weights."""
         if landmarks is None:
             return sample.rows, sample.weights
         return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
-
-    @available_if(_has_sketch)
-    @all_at_once
-    def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
-    ) -> KernelRidge:
-        """Add rows to the model: the result is that of one fit on all rows with these landmarks.
-
-        After `fit` it goes on from there; then only the rows given here are held out in the folds
-        that choose alpha.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or objects, n of them
-        y : array of shape (n,) or (n, d)
-        sample_weight : array of shape (n,), optional
-        landmarks : array, CSR matrix or objects, optional
-            Rows that the sketch is drawn from, at the first call; default its X. Widths such as
-            gamma="scale" are resolved on them too.
-
-        Returns
-        -------
-        self : KernelRidge
-        """
-        alphas = check_alphas(self.alpha)
-        check_has_moments(self)
-        self._add(X, y, sample_weight, landmarks)
-        return self._solve_added(alphas)
-
-    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
-        """Add the moments of some rows to those of earlier ones."""
-        alphas = check_alphas(self.alpha)
-        first = not hasattr(self, "basis_")
-        if not first and landmarks is not None:
-            raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=first)
-        if first:
-            self._reset()
-            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
-            self._n_outputs = sample.targets.shape[1]
-        elif sample.targets.shape[1] != self._n_outputs:
-            raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
-            )
-        n = len(sample.rows)
-        groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
-        sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
-        if self._folds is not None:
-            moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
-        self._n_seen += len(sample.rows)
-        self._folds = moments
-
-    def _solve_added(self, alphas: list[float]) -> KernelRidge:
-        """Solve on all rows that were given so far."""
-        assert self._folds is not None
-        moments, parts = self._folds, interleaved_groups(self.cv, len(alphas), 0, 0)[1]
-        if self._base is not None:  # the rows of an earlier fit train in every fold
-            self._base = self._base.whitened()
-            moments = [*moments, self._base]
-            parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        self._solve(moments, parts, alphas)
-        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of new rows.
@@ -431,7 +362,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
-        targets = encoded_targets(y, rows)
+        targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
         rows, targets = on_device(rows, self.device), columns(targets)
@@ -445,7 +376,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if self.fit_intercept and self._origin is None:
             # any value near the targets will do; the mean of all of them would take one more pass
             some = sample.targets.some(_ORIGIN_ROWS)
-            self._origin = some.mean(axis=0, dtype=np.float64)
+            self._origin = mean_of_known(some)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
@@ -475,7 +406,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         folds = Folds(moments, parts, self.fit_intercept, self.verbose)
         total = folds.total
-        check_total_weight(total.weight)
+        check_total_weight(np.max(total.weight))
+        check_outputs_seen(total.weight)
         self._choose(alphas, folds, judge, held)
         solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
         self._matrix, self.intercept_ = solved
