@@ -27,6 +27,8 @@ from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..regressors import KernelRidge
+from ..regressors.intervals import Calibration
+from ..solvers.holed import HoledMoments
 from ..solvers.moments import Moments
 from .files import FileError
 
@@ -118,6 +120,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
+        *(Calibration, HoledMoments),
     ]
 )
 

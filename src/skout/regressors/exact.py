@@ -41,6 +41,7 @@ def fit_exact(
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     rng = check_rng(model.random_state)
     number, solver, room = begin_exact(model, sample, alphas, rng)
+    model._row_weights = np.bincount(number, sample.weights)  # of the distinct rows
     if solver == "cg" or room.on_card:
         fit = partial(fit_some, model, sample, number, room, solver)
         if splits:

@@ -42,6 +42,7 @@ from .adding import AddsRows
 from .base import Finished, first_column
 from .checkpoint import Bar, open_checkpoint
 from .choice import Choice, check_solver, fit_without_moments
+from .doubt import Doubts, WithStd, check_variance, fitc_moments
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at, on_features
@@ -52,6 +53,7 @@ from .holes import (
     keeps_rows,
     mean_of_known,
 )
+from .intervals import PredictsIntervals
 from .learning import learnt_kernel
 from .path import Chooses, Judge
 from .scores import ScoresHoles
@@ -63,7 +65,9 @@ __all__ = ["KernelRidge"]
 _ORIGIN_ROWS = 8192
 
 
-class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName):
+class KernelRidge(
+    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, PartsByName
+):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -101,6 +105,12 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         is killed, another fit with the same data, parameters and int as random_state goes on from
         there, to the same result. Other data are refused: rows in memory and in `Blocks`, which are
         read once more, are compared, and of arrays on disk a sample, size and time.
+    variance : "dtc" or "fitc", default "dtc"
+        What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
+        pass in `fit`. Exact models have the variance of the Gaussian process itself.
+    variance_rank : int, optional
+        Take the variance of the model with so many of the first landmarks alone, mostly a larger
+        one: it takes variance_rank^2 operations a row in place of m^2.
 
     Attributes
     ----------
@@ -123,6 +133,10 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
         "relative_residual", "objective", what it may still gain ("objective_gap", an estimate, and
         "objective_bound"), "preconditioner" and "memory_bytes".
+    noise_variance_ : ndarray of shape (d,)
+        Held-out squared error of each output: leave-one-out, or generalised cross-validation.
+    calibration_ : Calibration
+        What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
         Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
     n_features_in_ : int
@@ -166,6 +180,8 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         verbose: bool = False,
         device: str | None = None,
         checkpoint: Any = None,
+        variance: str = "dtc",
+        variance_rank: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -180,6 +196,8 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         self.verbose = verbose
         self.device = device
         self.checkpoint = checkpoint
+        self.variance = variance
+        self.variance_rank = variance_rank
 
     @all_at_once
     def fit(
@@ -247,6 +265,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         check_solver(self, X, landmarks)
+        check_variance(self)
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
@@ -285,6 +304,8 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
             moments = self.basis_._moments(sample, min(alphas), whiten=bool(splits), progress=bar)
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
             self._base = self._solve(moments, parts, alphas, judge, held)
+            if self.variance == "fitc":
+                self._fitc = fitc_moments(self, sample)
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -295,19 +316,27 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
             return sample.rows, sample.weights
         return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
 
         Parameters
         ----------
         X : array, CSR matrix or objects, n of them
+        return_std : bool, default False
+            Whether to return standard deviations too: those of f(x), as scikit-learn's Gaussian
+            process has them, see `variance`. A new measurement has the variance std^2 +
+            ``noise_variance_``, by which they are scaled.
 
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
             For dask collections a dask array, for a tensor on a card a tensor there.
+        std : ndarray of shape (n,) or (n, d)
+            If wanted.
         """
         check_is_fitted(self)
+        if return_std:
+            return self._with_std(encoded(self, self.kernel_, X, reset=False))
         rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
         prediction: RowMap = self._projection
         if self._is_vector:
@@ -317,7 +346,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
 
     def _prepare(self) -> None:
         """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
-        for name in ("coef_", "_projection"):
+        for name in ("coef_", "_projection", "_doubt", "calibration_"):
             self.__dict__.pop(name, None)
         _ = self._projection
 
@@ -330,9 +359,16 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
 
+    def _with_std(self, rows: Source) -> tuple[Any, Any]:
+        """Return predictions and standard deviations, in one pass."""
+        mean, d = self._projection, self._matrix.shape[1]
+        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt)
+        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
+        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
+
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_projection"}
+        return {name: v for name, v in state.items() if name not in ("_projection", "_doubt")}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -354,7 +390,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, AddsRows, Chooses, PartsByName)
         """Forget an earlier fit."""
         for name in ("basis_", "coef_", "cv_results_", "_projection", "solver_report_"):
             self.__dict__.pop(name, None)
-        self._base = self._folds = self._origin = None
+        self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
