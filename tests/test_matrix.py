@@ -46,6 +46,8 @@ N, D = 240, 3
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, D))
 Y_NUMBERS = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(N)
+Y_HOLES = np.column_stack([Y_NUMBERS, np.cos(X[:, 1]), X[:, 2] ** 2])
+Y_HOLES[np.random.default_rng(1).random(Y_HOLES.shape) < 0.3] = np.nan
 Y_LABELS = np.where(X[:, 1] + 0.3 * X[:, 0] > 0, "up", "down")
 Y_SETS = (X + 0.2 * RNG.standard_normal((N, D)) > 0).astype(float)
 W = RNG.uniform(0.5, 2.0, N)
@@ -67,6 +69,22 @@ ESTIMATORS = {
     "KernelRidge, alphas": (lambda: ridge(alpha=[1e-4, 1e-2]), Y_NUMBERS, True),
     "KernelRidge, cg": (lambda: ridge(solver="cg", tol=1e-10), Y_NUMBERS, True),
     "KernelRidge, exact": (lambda: KernelRidge(Gaussian(0.3), random_state=0), Y_NUMBERS, True),
+    "KernelRidge, holes in y": (lambda: ridge(alpha=[1e-4, 1e-2]), Y_HOLES, True),
+    "KernelRidge, exact, holes in y": (
+        lambda: KernelRidge(Gaussian(0.3), random_state=0),
+        Y_HOLES,
+        True,
+    ),
+    "KernelMachine, holes in y": (
+        lambda: KernelMachine("gaussian", SKETCH, alpha=1e-3, random_state=0),
+        Y_HOLES,
+        True,
+    ),
+    "JointQuantileRegressor, holes in y": (
+        lambda: JointQuantileRegressor([0.2, 0.7], "gaussian", SKETCH, random_state=0),
+        Y_HOLES[:, 0],
+        True,
+    ),
     "KernelMachine": (
         lambda: KernelMachine("gaussian", SKETCH, alpha=1e-3, random_state=0),
         Y_NUMBERS,
@@ -237,6 +255,8 @@ SOURCES = {
 FORBIDDEN = {
     ("KernelRidge, exact", "dask array"): "give a sketch",
     ("KernelRidge, exact", "delayed blocks"): "give a sketch",
+    ("KernelRidge, exact, holes in y", "dask array"): "give a sketch",
+    ("KernelRidge, exact, holes in y", "delayed blocks"): "give a sketch",
 }
 
 

@@ -24,7 +24,9 @@ from skout.metrics import (
     interval_width,
     kernel_loss,
     kernel_similarity,
+    mse,
     pinball_loss,
+    r2,
     relative_mse,
     rrmse,
     targets,
@@ -380,6 +382,42 @@ def test_whole_weights_are_repeated_rows(factor, seed):
     assert_allclose(coverage(y, low, high, times), expected)
 
 
+# Holes ------------------------------------------------------------------------------------------
+
+
+def with_holes(rng, n, d):
+    Y, F = rng.standard_normal((2, n, d))
+    hidden = rng.random((n, d)) < 0.4
+    hidden[:2] = False
+    return Y, F, np.where(hidden, np.nan, Y), ~hidden
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_missing_in_the_truth_is_left_out(weighted):
+    rng = np.random.default_rng(0)
+    Y, F, holed, known = with_holes(rng, 30, 3)
+    w = rng.uniform(0.5, 2.0, 30) if weighted else None
+    own = [(Y[k, j], F[k, j], None if w is None else w[k]) for j, k in enumerate(known.T)]
+    expected = [np.average((y - f) ** 2, weights=u) for y, f, u in own]
+    assert_allclose(mse(holed, F, w), np.mean(expected))
+    expected = [r2_score(y, f, sample_weight=u) for y, f, u in own]
+    assert_allclose(r2(holed, F, w), np.mean(expected))
+    expected = [rrmse(y, f)[0] for y, f, _ in own]
+    assert_allclose(rrmse(holed, F), expected)
+    assert_allclose(arrmse(holed, F), np.mean(expected))
+    y, f, u = own[0]
+    assert_allclose(relative_mse(holed[:, 0], F[:, 0]), relative_mse(y, f))
+    assert_allclose(pinball_loss(holed[:, 0], F[:, 0], 0.3, w), pinball_loss(y, f, 0.3, u))
+    found = coverage(holed[:, 0], F[:, 0] - 1, F[:, 0] + 1, w)
+    assert_allclose(found, coverage(y, f - 1, f + 1, u))
+
+
+def test_without_holes_r2_is_that_of_scikit_learn():
+    Y, F, _, _ = with_holes(np.random.default_rng(1), 20, 2)
+    assert_allclose(r2(Y, F), r2_score(Y, F))
+    assert_allclose(mse(Y, F), np.mean((Y - F) ** 2))
+
+
 # Mistakes -----------------------------------------------------------------------------------------
 
 Y1, Y2 = np.arange(4.0), np.arange(8.0).reshape(4, 2)
@@ -389,6 +427,8 @@ CALLS = {
     crossing_loss: {"y_pred": Y2, "quantiles": [0.1, 0.9], "sample_weight": Y1},
     rrmse: {"Y_true": Y2, "Y_pred": Y2, "train_mean": [0.0, 1.0]},
     arrmse: {"Y_true": Y2, "Y_pred": Y2, "train_mean": [0.0, 1.0]},
+    mse: {"Y_true": Y2, "Y_pred": Y2, "sample_weight": Y1},
+    r2: {"Y_true": Y2, "Y_pred": Y2, "sample_weight": Y1},
     relative_mse: {"y_true": Y1, "y_pred": Y1},
     coverage: {"y_true": Y1, "lower": Y1, "upper": Y1, "sample_weight": Y1},
     interval_width: {"lower": Y1, "upper": Y1},
@@ -411,6 +451,12 @@ def test_every_metric_is_tried_with_mistakes():
 def test_numbers_that_are_not_finite(metric, name, bad):
     value = np.array(CALLS[metric][name], dtype=np.float64)
     value.flat[1] = bad
+    if np.isnan(bad) and name in ("y_true", "Y_true"):  # a hole; all of a column are too many
+        metric(**CALLS[metric] | {name: value})
+        value[:] = value.flat[1]
+        with pytest.raises(ValueError, match=rf"^{name} must be .*finite.*Got nan at index"):
+            metric(**CALLS[metric] | {name: value})
+        return
     index = r"\(1,\)" if value.ndim == 1 else r"\(0, 1\)"
     with pytest.raises(ValueError, match=rf"^{name} must be .*finite.*Got {bad} at index {index}"):
         metric(**CALLS[metric] | {name: value})

@@ -427,11 +427,10 @@ def test_bad_data():
         joint().fit(X, None)
     with pytest.raises(ValueError, match="JointQuantileRegressor needs at least two rows"):
         joint().fit(X[:1], y[:1])
-    for value in (np.nan, np.inf):
-        bad = y.copy()
-        bad[0] = value
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            joint().fit(X, bad)
+    bad = y.copy()
+    bad[0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        joint().fit(X, bad)
     for method in ("predict", "predict_interval"):
         with pytest.raises(NotFittedError):
             getattr(joint(), method)(X)

@@ -17,6 +17,7 @@ from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.linalg import symmetric_eigen, triangle_gram
 from .._numerics.namespace import cast
 from ..rows import Memory, Reduction, Source, to_host
+from ..solvers.holed import block_moments, check_masks
 from ..solvers.moments import Moments
 from .features import LandmarkFeatures, Projection
 from .whitening import Whitening
@@ -78,6 +79,8 @@ class Sample:
         if 2 * d * (n - n_sums) < _SUM_COST * (n + 2 * n_sums):
             return self, None
         values = targets[first].astype(np.float64)
+        if np.isnan(values).any():  # rows with holes
+            return self, None
         values = values if self.origin is None else values - self.origin
         ones = (np.ones(n), codes, np.arange(n + 1))
         coded = Memory(sparse.csr_matrix(ones, shape=(n, len(first))), "y")
@@ -94,7 +97,7 @@ class Sample:
             weights = None if self.weights is None else self.weights[some]
             all_once = weights is None and np.array_equal(np.sort(number[some]), np.arange(len(L)))
             zz = triangle_gram(L) if all_once else None
-            parts.append(Moments.of_block(L[number[some]], T, weights, zz=zz))
+            parts.append(block_moments(L[number[some]], T, weights, zz=zz))
         return parts
 
 
@@ -232,21 +235,23 @@ class BlockMoments(Reduction):
 
     def _moments(self, rows: Any, T: Any, weights: Any, place: Any) -> Moments:
         if self.prepare is not None:
-            return Moments.of_block(self.prepare(self.features(rows)), T, weights)
+            return block_moments(self.prepare(self.features(rows)), T, weights)
         wide = self._coordinates(rows, place)
         room = wide if self.wide > self.p else None
-        return Moments.of_block(wide[:, : self.p], T, weights, room)
+        return block_moments(wide[:, : self.p], T, weights, room)
 
     def combine(
         self, total: list[Moments | None] | None, part: list[Moments | None]
     ) -> list[Moments | None]:
         total = [None] * self.n_groups if total is None else total
-        return [self._sum(old, new) for old, new in zip(total, part, strict=True)]
+        found = [self._sum(old, new) for old, new in zip(total, part, strict=True)]
+        check_masks(found, self.p)
+        return found
 
     def _sum(self, old: Moments | None, new: Moments | None) -> Moments | None:
         if old is None or new is None:
             return old if new is None else new.in_double()
-        old.add(new)
+        old += new
         return old
 
     def finish(self, total: list[Moments | None]) -> list[Moments | None]:

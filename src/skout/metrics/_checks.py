@@ -38,16 +38,22 @@ def check_rows_given(shape: tuple[int, ...], ndims: set[int], expected: str) -> 
         raise ValueError(f"{expected} Got an empty array of shape {shape} instead.")
 
 
-def check_numbers(values: Any, name: str, *shapes: str) -> np.ndarray:
-    """Return finite float64 numbers; each of `shapes`, like "(n, d)", has a letter for an axis."""
+def check_numbers(values: Any, name: str, *shapes: str, holes: bool = False) -> np.ndarray:
+    """Return finite float64 numbers; each of `shapes`, like "(n, d)", has a letter for an axis.
+
+    With `holes`, some of each column may be NaN: they are missing.
+    """
     expected = f"{name} must be an array of finite numbers of shape {' or '.join(shapes)}."
     array = as_real(values, expected).astype(np.float64)
     check_rows_given(array.shape, {sum(map(str.isalpha, shape)) for shape in shapes}, expected)
+    missing = np.isnan(array)
+    if holes and not missing.all(axis=0).any():
+        array = np.where(missing, 0.0, array)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(bad[0].tolist())
         raise ValueError(f"{expected} Got {array[where]} at index {where} instead.")
-    return array
+    return np.where(missing, np.nan, array) if holes else array
 
 
 def check_same_shape(first: Any, second: Any, names: tuple[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import mean_pinball_loss
+from sklearn.metrics import mean_pinball_loss, r2_score
 
 from .._numerics.validation import check_choice
 from ._checks import (
@@ -21,7 +21,9 @@ __all__ = [
     "coverage",
     "crossing_loss",
     "interval_width",
+    "mse",
     "pinball_loss",
+    "r2",
     "relative_mse",
     "rrmse",
 ]
@@ -38,6 +40,7 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     Parameters
     ----------
     y_true : array of shape (n,)
+        Rows where it is NaN are left out.
     y_pred : array of shape (n, q), or (n,) for one level
         Column j holds the predictions of level j.
     quantiles : float or array of shape (q,)
@@ -56,7 +59,7 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     >>> pinball_loss([1.0, 2.0], [[0.0, 1.0], [2.0, 4.0]], [0.25, 0.75])
     0.375
     """
-    y = check_numbers(y_true, "y_true", "(n,)")
+    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
     F = check_numbers(y_pred, "y_pred", "(n, q)", "(n,)")
     if len(y) != len(F):
         raise ValueError(
@@ -66,8 +69,10 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
     F = F.reshape(len(F), -1)  # (n, q)
     tau = _levels(quantiles, F.shape[1])
     weights = check_weights(sample_weight, len(y))
+    known = ~np.isnan(y)
+    weights = None if weights is None else weights[known]
     losses = [
-        mean_pinball_loss(y, f, sample_weight=weights, alpha=t)
+        mean_pinball_loss(y[known], f[known], sample_weight=weights, alpha=t)
         for f, t in zip(F.T, tau, strict=True)
     ]
     return float(sum(losses))
@@ -137,6 +142,7 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
     Parameters
     ----------
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
+        NaN in `Y_true` is missing, and left out.
     train_mean : array of shape (d,), or float for one target, optional
         Mean of the targets trained on, which is what Spyromitros-Xioufis et al., "Multi-target
         regression via input space expansion" (2016), compare with. By default the mean of
@@ -155,21 +161,27 @@ def rrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> np.ndarray:
     >>> rrmse([[0.0, 1.0], [2.0, 5.0]], [[0.0, 2.0], [2.0, 4.0]], train_mean=[1.0, 4.0])
     array([0.        , 0.4472136])
     """
-    Y = check_numbers(Y_true, "Y_true", "(n, d)", "(n,)")
-    F = check_numbers(Y_pred, "Y_pred", "(n, d)", "(n,)")
-    check_same_shape(Y, F, ("Y_true", "Y_pred"))
-    Y, F = Y.reshape(len(Y), -1), F.reshape(len(F), -1)  # (n, d)
-    mean = Y.mean(axis=0) if train_mean is None else _train_mean(train_mean, Y.shape[1])  # (d,)
-    total = np.sum((Y - mean) ** 2, axis=0)
+    Y, F = _tables(Y_true, Y_pred)
+    mean = np.nanmean(Y, axis=0) if train_mean is None else _train_mean(train_mean, Y.shape[1])
+    total = np.nansum((Y - mean) ** 2, axis=0)  # (d,)
     # The mean of equal numbers may differ from them by rounding.
-    constant = (np.ptp(Y, axis=0) == 0.0) & np.isclose(Y[0], mean, rtol=1e-9, atol=0.0)
+    low, high = np.nanmin(Y, axis=0), np.nanmax(Y, axis=0)
+    constant = (low == high) & np.isclose(low, mean, rtol=1e-9, atol=0.0)
     empty = np.flatnonzero(constant | (total == 0.0))
     if len(empty):
         raise ValueError(
             "Each column of Y_true must differ from its mean (train_mean, where given) somewhere. "
             f"Got constant columns {empty.tolist()}: their relative error has no value."
         )
-    return np.sqrt(np.sum((Y - F) ** 2, axis=0) / total)
+    return np.sqrt(np.nansum((Y - F) ** 2, axis=0) / total)
+
+
+def _tables(Y_true: Any, Y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets, NaN where they are missing, and predictions, both of shape (n, d)."""
+    Y = check_numbers(Y_true, "Y_true", "(n, d)", "(n,)", holes=True)
+    F = check_numbers(Y_pred, "Y_pred", "(n, d)", "(n,)")
+    check_same_shape(Y, F, ("Y_true", "Y_pred"))
+    return Y.reshape(len(Y), -1), F.reshape(len(F), -1)
 
 
 def _train_mean(train_mean: Any, d: int) -> np.ndarray:
@@ -189,6 +201,7 @@ def arrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> float:
     Parameters
     ----------
     Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
+        NaN in `Y_true` is missing, and left out.
     train_mean : array of shape (d,), or float for one target, optional
         Mean of the targets trained on; by default the mean of `Y_true`. See `rrmse`.
 
@@ -201,6 +214,57 @@ def arrmse(Y_true: Any, Y_pred: Any, train_mean: Any = None) -> float:
     return float(np.mean(rrmse(Y_true, Y_pred, train_mean)))
 
 
+def mse(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+    """Return the mean squared error of each target over the rows that have it, and their mean.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
+        NaN in `Y_true` is missing, and left out.
+    sample_weight : array of shape (n,), optional
+
+    Examples
+    --------
+    >>> from skout.metrics import mse
+    >>> mse([[0.0, 1.0], [2.0, float("nan")]], [[0.0, 3.0], [4.0, 9.0]])
+    3.0
+    """
+    Y, F = _tables(Y_true, Y_pred)
+    return float(np.mean(_mean_known((Y - F) ** 2, check_weights(sample_weight, len(Y)))))
+
+
+def r2(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
+    """Return 1 - squared error / squared error of the mean, of each target, and their mean.
+
+    scikit-learn's `r2_score`, each target over the rows that have it.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : arrays of shape (n, d), or (n,) for one target
+        NaN in `Y_true` is missing, and left out.
+    sample_weight : array of shape (n,), optional
+
+    Examples
+    --------
+    >>> from skout.metrics import r2
+    >>> r2([[0.0, 1.0], [2.0, 5.0], [4.0, float("nan")]], [[0.0, 2.0], [2.0, 4.0], [4.0, 9.0]])
+    0.875
+    """
+    Y, F = _tables(Y_true, Y_pred)
+    weights = check_weights(sample_weight, len(Y))
+    found = []
+    for y, f, known in zip(Y.T, F.T, ~np.isnan(Y.T), strict=True):
+        own = None if weights is None else weights[known]
+        found.append(r2_score(y[known], f[known], sample_weight=own))
+    return float(np.mean(found))
+
+
+def _mean_known(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean of each column over the rows where it is no NaN."""
+    W = (~np.isnan(values)) * (np.ones(len(values)) if weights is None else weights)[:, None]
+    return (W * np.nan_to_num(values)).sum(axis=0) / W.sum(axis=0)
+
+
 def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
     """Return the mean squared error divided by the range of the targets, or by its square.
 
@@ -209,6 +273,7 @@ def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
     Parameters
     ----------
     y_true, y_pred : arrays of shape (n,)
+        Rows where `y_true` is NaN are left out.
     power : {1, 2}, default 1
         1 divides by the range, 2 by its square.
 
@@ -227,7 +292,11 @@ def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
     0.125
     """
     check_choice(power, "power", (1, 2))
-    y, f = check_vectors(y_true, y_pred, ("y_true", "y_pred"))
+    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
+    f = check_numbers(y_pred, "y_pred", "(n,)")
+    check_same_shape(y, f, ("y_true", "y_pred"))
+    known = ~np.isnan(y)
+    y, f = y[known], f[known]
     spread = np.ptp(y)
     if spread == 0.0:
         raise ValueError(
@@ -245,6 +314,7 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     Parameters
     ----------
     y_true : array of shape (n,)
+        Rows where it is NaN are left out.
     lower, upper : arrays of shape (n,)
         Ends of the intervals. One with lower > upper is empty: it covers nothing.
     sample_weight : array of shape (n,), optional
@@ -256,10 +326,12 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     >>> coverage([1.0, 2.0, 3.0, 4.0], [0.0, 2.0, 0.0, 5.0], [2.0, 3.0, 1.0, 6.0])
     0.5
     """
-    y = check_numbers(y_true, "y_true", "(n,)")
+    y = check_numbers(y_true, "y_true", "(n,)", holes=True)
     low, high = check_vectors(lower, upper, ("lower", "upper"))
     check_same_shape(y, low, ("y_true", "lower"))
-    return weighted_mean((low <= y) & (y <= high), sample_weight)
+    weights, known = check_weights(sample_weight, len(y)), ~np.isnan(y)
+    inside = (low <= y) & (y <= high)
+    return weighted_mean(inside[known], None if weights is None else weights[known])
 
 
 def interval_width(lower: Any, upper: Any) -> float:

@@ -29,6 +29,8 @@ from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.sides import SideInputs, SideRidge
 from ..predictors.nonconformity import Learnt, Softmax
 from ..regressors import KernelRidge
+from ..regressors.intervals import Calibration
+from ..solvers.holed import HoledMoments
 from ..solvers.moments import Moments
 from .files import FileError
 
@@ -124,6 +126,7 @@ CLASSES: dict[str, type] = ByName(
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
         *(SideInputs, SideRidge),
         *(Learnt, Softmax),
+        *(Calibration, HoledMoments),
     ]
 )
 

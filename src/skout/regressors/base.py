@@ -45,6 +45,7 @@ from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
 from ..solvers.problem import check_runs
 from .learning import learnt_kernel
+from .parts import Part, parts_of
 from .path import Chooses, Judge, greatest_score
 from .splits import least_loss, splits_of
 
@@ -124,10 +125,10 @@ class KernelMachineBase(Chooses, PartsByName):
             )
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
-    def _targets(self, y: Any, rows: Source) -> np.ndarray:
+    def _targets(self, y: Any, rows: Source, *, holes: bool = False) -> np.ndarray:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows).here()
-        largest = float(np.abs(targets).max())
+        targets = encoded_targets(y, rows, holes=holes).here()
+        largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
                 f"y holds numbers of at most {largest:.3g}, whose squares underflow. "
@@ -168,24 +169,34 @@ class KernelMachineBase(Chooses, PartsByName):
             root,
             self.fit_intercept,
         )
+        parts = parts_of(problem, Y)
         self.__dict__.pop("cv_results_", None)
         self.alpha_ = alphas[0]
         if len(alphas) > 1 or self._judge is not None:
-            self.alpha_ = self._choose(problem, alphas, labels, hidden)
+            self.alpha_ = self._choose(problem, parts, alphas, labels, hidden)
+        self.__dict__.pop("_matrix", None)
+        self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
+        self.intercept_ = np.empty(Y.shape[1])
+        self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
+        for part in parts:
+            self._solve_part(part, rows)
+
+    def _solve_part(self, part: Part, rows: Source) -> None:
+        """Solve for outputs that have the same rows: all of them, where none has holes."""
+        problem, columns = part.problem(), part.columns
         solution = solve_convex(
             replace(problem, alpha=self.alpha_),
             tol=self.tol,
             max_iter=self.max_iter,
             verbose=self.verbose,
         )
-        self.__dict__.pop("_matrix", None)
-        self.coef_ = to_host(problem.mix(solution.theta))
-        self.intercept_ = to_host(solution.intercept)
-        self.n_iter_ = solution.n_iter
+        self.coef_[:, columns] = to_host(problem.mix(solution.theta))
+        self.intercept_[columns] = to_host(solution.intercept)
+        self.n_iter_ = max(self.n_iter_, solution.n_iter)
         self._warn_if_stopped(solution, rows.precision)
-        predicted = self._as_predicted(problem, solution, rows)
-        self.objective_ = predicted.primal
-        self.duality_gap_ = predicted.gap
+        predicted = self._as_predicted(problem, solution, part.of(rows), columns)
+        self.objective_ += predicted.primal
+        self.duality_gap_ = max(self.duality_gap_, predicted.gap)
         if solution.gap <= self.tol < predicted.gap:
             self._warn_of_rounding(predicted)
 
@@ -203,7 +214,7 @@ class KernelMachineBase(Chooses, PartsByName):
         """Return targets where the solver will run, a card perhaps, if it can run there."""
         size = f"{len(Y)} rows and {Y.shape[1]} outputs"
         rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
-        targets = rows.near(Y.astype(np.float64))
+        targets = rows.near(np.nan_to_num(Y.astype(np.float64)))  # holes have no weight
         check_runs(loss, targets)
         return targets
 
@@ -221,7 +232,12 @@ class KernelMachineBase(Chooses, PartsByName):
         return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
     def _choose(
-        self, problem: Problem, alphas: list[float], labels: np.ndarray | None, hidden: int
+        self,
+        problem: Problem,
+        parts: list[Part],
+        alphas: list[float],
+        labels: np.ndarray | None,
+        hidden: int,
     ) -> float:
         """Return the best alpha by the held-out loss, or by a judge of held-out predictions."""
         judge, stratified = self._judge, labels is not None
@@ -235,12 +251,22 @@ class KernelMachineBase(Chooses, PartsByName):
             ]
         table: list[Any] = []
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            part, held = (problem.take(np.sort(_positions(rows, n))) for rows in (train, test))
-            path = self._path(part, held, alphas)
+            rows = [np.sort(_positions(rows, n)) for rows in (train, test)]
+            losses = np.zeros(len(alphas))
+            seen = np.full((len(alphas), len(rows[1]), problem.Y.shape[1]), np.nan)
+            for part in parts:
+                own = part.problem(rows[0])
+                held = part.problem(rows[1], rated=judge is None)
+                if own is None or held is None:  # no row of the split has these outputs
+                    continue
+                path = self._path(own, held, alphas)
+                if judge is None:
+                    losses += [float(held.weights @ own.loss.value(F, held.Y)) for F in path]
+                else:
+                    seen[:, :, part.columns] = np.stack([to_host(F) for F in path])
             if judge is None:
-                table.append([float(held.weights @ problem.loss.value(F, held.Y)) for F in path])
+                table.append(losses)
             else:
-                seen = np.stack([to_host(F) for F in path])
                 table.append(judge.score(k, seen[:, :, : seen.shape[2] - hidden]))
         if judge is None:
             best, self.cv_results_ = least_loss(alphas, np.array(table))
@@ -260,13 +286,16 @@ class KernelMachineBase(Chooses, PartsByName):
             found[j] = held.predict(solution.theta, solution.intercept)
         return found
 
-    def _as_predicted(self, problem: Problem, solution: Solution, rows: Source) -> Solution:
+    def _as_predicted(
+        self, problem: Problem, solution: Solution, rows: Source, columns: Any
+    ) -> Solution:
         """Return the solution with the objective that predictions have, which round in their way.
 
         f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
         where the largest rounding errors of that product are below the tolerance.
         """
-        matrix, features = self._matrix, self.basis_._features
+        matrix = self.basis_._on_features(self.coef_[:, columns])
+        features = self.basis_._features
         some = take(self.basis_.landmarks_, slice(0, _PROBED))
         rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
@@ -278,7 +307,7 @@ class KernelMachineBase(Chooses, PartsByName):
         used = flatnonzero(problem.weights)
         used = used[:: math.ceil(len(used) / _PREDICTED)]
         shares = problem.weights[used] / problem.weights[used].sum()
-        prediction = Projection(features, matrix, self.intercept_)
+        prediction = Projection(features, matrix, self.intercept_[columns])
         own = rows.subset(used).beside(prediction, Y.shape[1:], np.float64, n_jobs=self.n_jobs)
         more = shares @ (loss.value(own, Y[used]) - loss.value(F[used], Y[used]))
         return replace(solution, primal=solution.primal + float(more))
@@ -289,7 +318,7 @@ class KernelMachineBase(Chooses, PartsByName):
             f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
             f"alpha={self.alpha_:g} is too small for this kernel. Raise alpha or tol.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
@@ -302,7 +331,7 @@ class KernelMachineBase(Chooses, PartsByName):
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def _map(

@@ -76,6 +76,13 @@ class Checkpoint(Progress):
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
+    def add_fit(self, model: Any, sample: Sample, *, cg: bool, later: bool) -> None:
+        """Add what a fit knows before its pass."""
+        parts = () if later else (model.basis_.components_,)
+        landmarks = digest(*parts, row_keys(model.landmarks_))
+        self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)
+        self.add_sample(sample)
+
     def add_sample(self, sample: Sample) -> None:
         """Add what tells these data from others."""
         self.add_facts(**_facts_of(sample))
@@ -99,6 +106,8 @@ class Checkpoint(Progress):
         """Write the moments of the first blocks, if the last file is old enough."""
         if time.monotonic() - self._written < _EVERY:
             return
+        if any(hasattr(part, "codes") for part in total):
+            raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
         arrays = {
             f"{group}_{name}": np.asarray(getattr(part, name))
             for group, part in enumerate(total)

@@ -61,10 +61,12 @@ class Choice:
     sample : Sample
     splits : list of (train, test)
         On which alpha is chosen, if it is.
+    holed : bool, default False
+        Whether targets have holes: these are solved by sums, or from coordinates that are kept.
     """
 
-    def __init__(self, solver: str, sample: Sample, splits: Splits) -> None:
-        self.wanted, self.splits = solver, splits
+    def __init__(self, solver: str, sample: Sample, splits: Splits, holed: bool = False) -> None:
+        self.wanted, self.splits, self.holed = solver, splits, holed
         self.rows, self.q = sample.rows, sample.targets.shape[1]
         self.cg = self.later = False
         self.costs: dict[str, float] = {}
@@ -72,10 +74,10 @@ class Choice:
     @property
     def least(self) -> float:
         """The least number of landmarks from which on the components of the basis may wait."""
+        if (self.splits and self.wanted != "cg") or self.holed:
+            return np.inf
         if self.wanted == "cg":
             return 0
-        if self.splits:
-            return np.inf
         on_card = oncard.LEAST if self.rows.device is not None else np.inf
         may_iterate = self.wanted == "auto" and self.rows.rereadable
         return min(on_card, least_landmarks() if may_iterate else np.inf)

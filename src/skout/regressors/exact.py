@@ -26,7 +26,7 @@ from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
 
-__all__ = ["fit_exact"]
+__all__ = ["begin_exact", "fit_exact", "fit_some", "path_of_some", "pooled"]
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
@@ -39,20 +39,13 @@ def fit_exact(
     model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
 ) -> Any:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
-    rows, device = sample.rows.here(), sample.rows.device
     rng = check_rng(model.random_state)
-    model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
-    first, number = unique(rows)
-    model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
-    solver = _chosen(model, sample, len(first))
-    room = room_for(sample.rows, 0)
-    room.work = tile_bytes(len(first)) if device is not None else 0.0
-    if solver == "direct" and device is not None:
-        room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
-    if solver == "cg" or device is not None:
-        fit = partial(_fitted, model, sample, number, room, solver)
+    number, solver, room = begin_exact(model, sample, alphas, rng)
+    model._row_weights = np.bincount(number, sample.weights)  # of the distinct rows
+    if solver == "cg" or room.on_card:
+        fit = partial(fit_some, model, sample, number, room, solver)
         if splits:
-            path = partial(_fold_path, model, sample, alphas, fit)
+            path = partial(path_of_some, model, sample, alphas, fit)
             chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
             model.alpha_, model.cv_results_ = chosen
         _fit_without_matrix(model, fit, len(number))
@@ -69,6 +62,24 @@ def fit_exact(
     return model
 
 
+def begin_exact(
+    model: Any, sample: Sample, alphas: list[float], rng: np.random.Generator
+) -> tuple[np.ndarray, str, Room]:
+    """Give a model its kernel and landmarks; return the distinct row that each row is, the solver
+    and the room that it has.
+    """
+    rows, device = sample.rows.here(), sample.rows.device
+    model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
+    first, number = unique(rows)
+    model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
+    solver = _chosen(model, sample, len(first))
+    room = room_for(sample.rows, 0)
+    room.work = tile_bytes(len(first)) if device is not None else 0.0
+    if solver == "direct" and device is not None:
+        room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
+    return number, solver, room
+
+
 def _chosen(model: Any, sample: Sample, n: int) -> str:
     """Return the solver for n distinct rows, and begin the report."""
     on_card = sample.rows.device is not None
@@ -82,7 +93,7 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
     return cheaper(model.solver_report_["costs"])
 
 
-def _fitted(
+def fit_some(
     model: Any,
     sample: Sample,
     number: np.ndarray,
@@ -93,7 +104,7 @@ def _fitted(
     each: Any = None,
 ) -> Any:
     """Fit on some rows, without a kernel matrix on the host; return who has weight, and the fit."""
-    used, total, means = _pooled(number, sample, some)
+    used, total, means = pooled(number, sample, some)
     rows = take(model.landmarks_, used)
     data = model.kernel_, rows, means, total, alphas, model.fit_intercept
     if solver == "direct":
@@ -112,7 +123,7 @@ def _fit_without_matrix(model: Any, fit: Any, n: int) -> None:
     model._prepare()
 
 
-def _fold_path(
+def path_of_some(
     model: Any, sample: Sample, alphas: list[float], fit: Any, train: np.ndarray, held: np.ndarray
 ) -> np.ndarray:
     """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
@@ -127,7 +138,7 @@ def _fold_path(
     return F[np.argsort(order)]
 
 
-def _pooled(
+def pooled(
     number: np.ndarray, sample: Sample, some: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct rows that have weight, their weights and the means of their targets."""
@@ -175,7 +186,7 @@ class Exact:
         intercept : ndarray of shape (d,)
         """
         K = self.K
-        used, total, means = _pooled(self.number, self.sample, np.arange(len(self.number)))
+        used, total, means = pooled(self.number, self.sample, np.arange(len(self.number)))
         if len(used) < len(K):
             K = K[np.ix_(used, used)]
         solution, intercept = dual_ridge(K, means, total, alpha, self.fit_intercept, overwrite=True)

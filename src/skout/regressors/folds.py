@@ -65,10 +65,14 @@ class Folds:
 
         def of_split(role: np.ndarray) -> list[float]:
             train, test = self.train(role), self.test(role)
-            if min(train.weight, test.weight) <= 1e-12 * self.total.weight:  # few rows yet
-                return []
-            path = ridge_paths(train, alphas, self.fit_intercept)
-            return [float(ridge_errors(test, *fit).mean()) for fit in path]
+            found = []
+            for columns in self.total.column_sets():
+                own, held = train.of_columns(columns), test.of_columns(columns)
+                least = 1e-12 * self.total.of_columns(columns).weight
+                if min(own.weight, held.weight) > least:  # else there are few rows yet
+                    path = ridge_paths(own, alphas, self.fit_intercept)
+                    found.append([ridge_errors(held, *fit) for fit in path])
+            return list(np.concatenate(found, axis=1).mean(axis=1)) if found else []
 
         found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
         return [errors for errors in self._shown(found) if errors]
@@ -112,7 +116,10 @@ class Folds:
 
         def predicted(k: int) -> np.ndarray:
             train = self.train(self.roles[k])
-            F = ridge_predictions(train, held[k], alphas, self.fit_intercept)
+            F = np.empty((len(alphas), len(held[k]), train.zt.shape[1]))
+            for columns in train.column_sets():
+                own = train.of_columns(columns)
+                F[:, :, columns] = ridge_predictions(own, held[k], alphas, self.fit_intercept)
             return F if origin is None else F + origin
 
         found = map_blocks(predicted, range(len(self.roles)), n_jobs=n_jobs)
@@ -127,12 +134,20 @@ def on_features(
     if total.partly is not None:
         penalty = total.partly.penalty()
         try:
-            coef, intercept = feature_ridge(total, penalty, alpha, fit_intercept)
+            coef, intercept = _each(total, feature_ridge, penalty, alpha, fit_intercept)
             return total.partly.on_features(coef), intercept
         except LinAlgError:  # in coordinates, rounding can be told from the rest
             total = total.whitened()
-    coef, intercept = ridge(total, alpha, fit_intercept)
+    coef, intercept = _each(total, ridge, alpha, fit_intercept)
     return basis._on_features(coef), intercept
+
+
+def _each(total: Any, solve: Any, *options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Solve for outputs that have the same rows, those of each mask in turn."""
+    coef, intercept = np.empty(total.zt.shape), np.empty(total.zt.shape[1])
+    for columns in total.column_sets():
+        coef[:, columns], intercept[columns] = solve(total.of_columns(columns), *options)
+    return coef, intercept
 
 
 def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:

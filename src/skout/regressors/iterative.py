@@ -79,6 +79,11 @@ class LandmarkSystem:
         right = RightSide(self.features, self.store, self.sample.origin, q)
         found = right.of(self.rows, self.sample.targets, self.sample.weights, self.n_jobs)
         check_total_weight(found.weight)
+        if np.isnan(found.tt).any():
+            raise ValueError(
+                "y has missing values, which conjugate gradients take only of y in memory: give "
+                'y as an array, or solver="direct".'
+            )
         self.n, self.z_sum = found.weight, found.z_sum
         return found
 

@@ -34,6 +34,10 @@ _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
 _MATRIX = 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
 _ORIGIN_ROWS = 8192
+_HOLES = (
+    "y has missing values, and a metric is learnt from whole rows: learn it from those, and give "
+    "the kernel of that fit, its `kernel_`, to this one."
+)
 
 
 def learnt_kernel(model: Any, sample: Sample) -> Kernel:
@@ -58,6 +62,8 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     if not kernel.learns:
         return kernel
     kernel.check()
+    if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
+        raise ValueError(_HOLES)
     seed = int(check_rng(model.random_state).integers(2**32))
     if model.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
@@ -136,6 +142,8 @@ class _Learning:
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
         moments = basis._moments(sample, min(alphas))
+        if any(hasattr(part, "codes") for part in moments):
+            raise ValueError(_HOLES)
         fits = ridge_paths(moments[0], alphas, self.fit_intercept)
         if held is None:
             losses = np.zeros(len(alphas))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase
+from .scores import ScoresHoles
 
 __all__ = ["KernelMachine"]
 
 
-class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
+class KernelMachine(MultiOutputMixin, ScoresHoles, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 
     Minimises mean_i loss(f(x_i), y_i) + alpha/2 ||f||^2 over the space of the kernel k M, or over
@@ -134,7 +135,8 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
             cluster: of a dask array, or a list of delayed blocks, the coordinates stay on the
             workers, and each step of the solver is a pass over them. Both want a sketch.
         y : array of shape (n,) or (n, d)
-            None if X are `Blocks`, which have it. It is held in memory.
+            None if X are `Blocks`, which have it. It is held in memory. NaN is missing: outputs
+            that have the same rows are fitted together, on these rows.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -145,10 +147,15 @@ class KernelMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
         rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows)
+        y = self._targets(y, rows, holes=True)
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         M = self.task_matrix
+        if M is not None and np.isnan(Y).any():
+            raise ValueError(
+                "y has missing values, and task_matrix relates outputs that have the same rows: "
+                "use KernelRidge(task_matrix=...), which takes both, or leave one out."
+            )
         M = None if M is None else check_task_matrix(M, Y.shape[1])
         self._learn(rows, Y, weights, loss, M)
         return self

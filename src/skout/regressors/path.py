@@ -36,6 +36,7 @@ __all__ = [
     "greatest_score",
     "held_rows",
     "judged",
+    "mean_square",
     "squared_error",
 ]
 
@@ -153,9 +154,25 @@ def squared_error(y: Any, held: list[np.ndarray]) -> Callable[[int, np.ndarray],
 
     def score(k: int, F: np.ndarray) -> list[float]:
         T = targets.take(held[k]).reshape(len(held[k]), -1)
-        return [-float(np.mean((one - T) ** 2)) for one in F]
+        return [-mean_square(T, one) for one in F]
 
     return score
+
+
+def mean_square(T: np.ndarray, F: np.ndarray, weights: Any = None) -> float:
+    """Return the mean squared error over rows and outputs; NaN in T is left out.
+
+    With holes it is that of each output over the rows that have it, and then of the outputs; one
+    that has no row here, or that no training row had, which makes F NaN, says nothing.
+    """
+    squares = (T - F) ** 2
+    missing = np.isnan(squares)
+    if not missing.any():
+        return float(np.average(squares.mean(axis=1), weights=weights))
+    W = (~missing).astype(np.float64)
+    W = W if weights is None else W * weights[:, None]
+    total, used = (W * np.where(missing, 0.0, squares)).sum(axis=0), W.sum(axis=0)
+    return float(np.mean(total[used > 0.0] / used[used > 0.0])) if used.any() else np.nan
 
 
 def judged(regressor: Any, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
@@ -316,7 +333,7 @@ def chosen_by_paths(
             continue
         truth = np.asarray(sample.targets.take(held), dtype=np.float64)
         w = None if sample.weights is None else sample.weights[held]
-        table.append([np.average(((truth - one) ** 2).mean(axis=1), weights=w) for one in F])
+        table.append([mean_square(truth, one, w) for one in F])
     if judge is None:
         return least_loss(alphas, np.array(table))
     return greatest_score(alphas, table, judge)

@@ -14,6 +14,7 @@ from .._numerics.validation import check_number
 from ..losses import Pinball
 from ..metrics import pinball_loss
 from .base import KernelMachineBase
+from .parts import without_holes
 from .tasks import check_quantiles, quantile_task_matrix
 
 __all__ = ["JointQuantileRegressor"]
@@ -107,6 +108,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         ----------
         X : array, CSR matrix or objects that the kernel encodes, n of them
         y : array of shape (n,)
+            Rows where it is NaN are left out.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -116,13 +118,13 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels = check_quantiles(self.quantiles)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows)
+        y = self._targets(y, rows, holes=True)
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
                 "each target."
             )
-        y = column_or_1d(y, warn=True)
+        y, weights = without_holes(column_or_1d(y, warn=True), weights)
         self.quantiles_ = levels
         self._is_vector = np.ndim(self.quantiles) == 0
         Y = np.repeat(y.reshape(-1, 1), len(levels), axis=1)
@@ -130,12 +132,15 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         self._learn(rows, Y, weights, Pinball(levels), M)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, quantiles: Any = None) -> np.ndarray:
         """Predict the quantiles of new rows.
 
         Parameters
         ----------
         X : array, CSR matrix or objects, n of them
+        quantiles : float or array of shape (q,), optional
+            Other levels than those of the fit, but not outside of them: they are interpolated
+            between the nearest two, which are sorted first, so that none crosses another.
 
         Returns
         -------
@@ -143,6 +148,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
             In the order of `quantiles`; of shape (n,) if that is one number.
         """
         check_is_fitted(self)
+        if quantiles is not None:
+            levels = check_quantiles(quantiles)
+            finish: Any = _Between(self.quantiles_, levels, np.ndim(quantiles) == 0)
+            return self._map(X, () if finish.is_vector else (len(levels),), finish=finish)
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
         return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
@@ -164,20 +173,15 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         check_is_fitted(self)
         if not 0.0 < check_number(coverage, "coverage") < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1. Got {coverage!r} instead.")
-        order = np.argsort(self.quantiles_)
-        levels = self.quantiles_[order]
         ends = np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)])
+        levels = np.sort(self.quantiles_)
         if ends[0] < levels[0] - 1e-12 or ends[1] > levels[-1] + 1e-12:
             raise ValueError(
                 f"coverage={coverage:g} needs the quantiles {ends[0]:g} and {ends[1]:g}, but the "
                 f"model has {levels[0]:g} to {levels[-1]:g}. Fit with quantiles that reach further."
             )
-        F = self.predict(X).reshape(-1, len(levels))[:, order]
-        right = np.clip(np.searchsorted(levels, ends - 1e-12), 1, max(len(levels) - 1, 1))
-        lower, upper = (
-            _between(F, levels, int(k), float(end)) for k, end in zip(right, ends, strict=True)
-        )
-        return lower, upper
+        F = self._map(X, (2,), finish=_Between(self.quantiles_, ends, False))
+        return F[:, 0], F[:, 1]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return 1 - loss / loss of the best constants: 1 is perfect, 0 as good as constants.
@@ -209,17 +213,32 @@ class _Quantiles:
         return F[:, 0] if self.is_vector else F
 
 
+class _Between:
+    """Interpolate other levels between those of the columns, sorted; it can be sent to workers."""
+
+    def __init__(self, levels: np.ndarray, wanted: np.ndarray, is_vector: bool) -> None:
+        known, self.is_vector = np.sort(levels), is_vector
+        if wanted.min() < known[0] - 1e-12 or wanted.max() > known[-1] + 1e-12:
+            raise ValueError(
+                f"quantiles must lie between those of the fit, {known[0]:g} and {known[-1]:g}. "
+                f"Got {wanted.min():g} to {wanted.max():g}: fit with quantiles that reach further."
+            )
+        last = max(len(known) - 1, 1)
+        right = np.minimum(np.clip(np.searchsorted(known, wanted - 1e-12), 1, last), len(known) - 1)
+        self.left, self.right = np.maximum(right - 1, 0), right
+        width = known[self.right] - known[self.left]
+        share = (wanted - known[self.left]) / np.where(width > 0.0, width, 1.0)
+        self.share = np.clip(share, 0.0, 1.0)
+
+    def __call__(self, F: np.ndarray) -> np.ndarray:
+        F = np.sort(F, axis=1)
+        found = (1.0 - self.share) * F[:, self.left] + self.share * F[:, self.right]
+        return found[:, 0] if self.is_vector else found
+
+
 def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Any) -> np.ndarray:
     """Return the weighted quantiles of y; `numpy.quantile` takes weights only from NumPy 2 on."""
     order = np.argsort(y)
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     mass = np.cumsum(weights[order])
     return y[order][np.searchsorted(mass, levels * mass[-1])]
-
-
-def _between(F: np.ndarray, levels: np.ndarray, k: int, level: float) -> np.ndarray:
-    """Interpolate the column of a level between columns k - 1 and k."""
-    if len(levels) == 1:
-        return F[:, 0]
-    share = float((level - levels[k - 1]) / (levels[k] - levels[k - 1]))
-    return (1.0 - share) * F[:, k - 1] + share * F[:, k]

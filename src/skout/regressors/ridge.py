@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import astype, row_keys
+from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
@@ -26,7 +25,6 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Blocks,
     Memory,
     RowMap,
     Source,
@@ -40,38 +38,42 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
+from .adding import AddsRows
 from .base import Finished, first_column
-from .checkpoint import Bar, digest, open_checkpoint
-from .choice import Choice, check_has_moments, check_solver, fit_without_moments
+from .checkpoint import Bar, open_checkpoint
+from .choice import Choice, check_solver, fit_without_moments
+from .doubt import Doubts, WithStd, check_variance, fitc_moments
 from .exact import fit_exact
+from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at, on_features
+from .holes import (
+    check_outputs_seen,
+    fit_by_coordinates,
+    has_holes,
+    keeps_rows,
+    mean_of_known,
+)
+from .intervals import PredictsIntervals
 from .learning import learnt_kernel
 from .path import Chooses, Judge
-from .splits import TRAIN, groups_of_splits, interleaved_groups
+from .scores import ScoresHoles
+from .splits import groups_of_splits
 
 __all__ = ["KernelRidge"]
 
 # Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
-# Rows of blocks that can be read only once are gathered until there are so many.
-_ONCE_ROWS = 8192
 
 
-def _has_sketch(model: KernelRidge) -> bool:
-    if model.sketch is None:
-        raise AttributeError(
-            "partial_fit needs a sketch: without one the model keeps every row. "
-            "Give for instance sketch=SubSample(1000)."
-        )
-    return True
-
-
-class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
+class KernelRidge(
+    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, PartsByName
+):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
     (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
     constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
+    Targets may have holes, NaN: each output is then fitted on the rows that have it.
 
     Parameters
     ----------
@@ -103,6 +105,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         is killed, another fit with the same data, parameters and int as random_state goes on from
         there, to the same result. Other data are refused: rows in memory and in `Blocks`, which are
         read once more, are compared, and of arrays on disk a sample, size and time.
+    variance : "dtc" or "fitc", default "dtc"
+        What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
+        pass in `fit`. Exact models have the variance of the Gaussian process itself.
+    variance_rank : int, optional
+        Take the variance of the model with so many of the first landmarks alone, mostly a larger
+        one: it takes variance_rank^2 operations a row in place of m^2.
 
     Attributes
     ----------
@@ -125,6 +133,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
         "relative_residual", "objective", what it may still gain ("objective_gap", an estimate, and
         "objective_bound"), "preconditioner" and "memory_bytes".
+    noise_variance_ : ndarray of shape (d,)
+        Held-out squared error of each output: leave-one-out, or generalised cross-validation.
+    calibration_ : Calibration
+        What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
         Of a kernel whose metric is learnt, see `skout.kernels.Learnt`.
     n_features_in_ : int
@@ -168,6 +180,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         verbose: bool = False,
         device: str | None = None,
         checkpoint: Any = None,
+        variance: str = "dtc",
+        variance_rank: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -182,6 +196,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         self.verbose = verbose
         self.device = device
         self.checkpoint = checkpoint
+        self.variance = variance
+        self.variance_rank = variance_rank
 
     @all_at_once
     def fit(
@@ -202,7 +218,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             they lie.
         y : array of shape (n,) or (n, d)
             None if X are `Blocks`, which have it. Of a dask array the chunks must be those of X;
-            so for the weights.
+            so for the weights. NaN is missing: each output is fitted on the rows that have it, as
+            by a fit of its own with these landmarks and this alpha, still in one pass. See the
+            page on regression for what that takes.
         sample_weight : array of shape (n,), optional
         landmarks : array, CSR matrix or objects, optional
             Rows that the sketch is drawn from, and that widths such as gamma="scale" are resolved
@@ -247,6 +265,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         check_solver(self, X, landmarks)
+        check_variance(self)
         checkpoint = open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
@@ -260,40 +279,36 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         n, known = len(sample.rows), sample.targets.at_hand
         own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
         splits = own if judge is None else judge.splits
+        holed = has_holes(known)
+        if holed and checkpoint is not None:
+            raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
         if self.sketch is None:
-            return fit_exact(self, sample, splits, alphas, judge)
+            fit = fit_exact_holes if holed else fit_exact
+            return fit(self, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice = Choice(self.solver, sample, splits)
+            choice = Choice(self.solver, sample, splits, holed)
             kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
+            if holed and (self.solver == "cg" or keeps_rows(known, self.basis_.rank_, len(parts))):
+                fit_by_coordinates(self, sample, alphas, splits, judge)
+                return self
             if checkpoint is not None:
-                landmark_keys = row_keys(self.landmarks_)
-                parts_of = () if choice.later else (self.basis_.components_,)
-                solver = "cg" if choice.cg else "direct"
-                checkpoint.add_facts(solver=solver, landmarks=digest(*parts_of, landmark_keys))
-                checkpoint.add_sample(sample)
+                checkpoint.add_fit(self, sample, cg=choice.cg, later=choice.later)
             if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
                 return self
             bar = Bar(self.verbose, checkpoint)
             moments = self.basis_._moments(sample, min(alphas), whiten=bool(splits), progress=bar)
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
             self._base = self._solve(moments, parts, alphas, judge, held)
+            if self.variance == "fitc":
+                self._fitc = fitc_moments(self, sample)
         if checkpoint is not None:
             checkpoint.remove()
         return self
-
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
-        """Fit on blocks that can be read once, as they come."""
-        self._reset()
-        for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
-        if self._folds is None:
-            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_added(alphas)
 
     def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
         """Return the rows that the sketch is drawn from, and their weights."""
@@ -301,82 +316,27 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
             return sample.rows, sample.weights
         return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
-    @available_if(_has_sketch)
-    @all_at_once
-    def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
-    ) -> KernelRidge:
-        """Add rows to the model: the result is that of one fit on all rows with these landmarks.
-
-        After `fit` it goes on from there; then only the rows given here are held out in the folds
-        that choose alpha.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or objects, n of them
-        y : array of shape (n,) or (n, d)
-        sample_weight : array of shape (n,), optional
-        landmarks : array, CSR matrix or objects, optional
-            Rows that the sketch is drawn from, at the first call; default its X. Widths such as
-            gamma="scale" are resolved on them too.
-
-        Returns
-        -------
-        self : KernelRidge
-        """
-        alphas = check_alphas(self.alpha)
-        check_has_moments(self)
-        self._add(X, y, sample_weight, landmarks)
-        return self._solve_added(alphas)
-
-    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
-        """Add the moments of some rows to those of earlier ones."""
-        alphas = check_alphas(self.alpha)
-        first = not hasattr(self, "basis_")
-        if not first and landmarks is not None:
-            raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=first)
-        if first:
-            self._reset()
-            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
-            self._n_outputs = sample.targets.shape[1]
-        elif sample.targets.shape[1] != self._n_outputs:
-            raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
-            )
-        n = len(sample.rows)
-        groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
-        sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
-        if self._folds is not None:
-            moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
-        self._n_seen += len(sample.rows)
-        self._folds = moments
-
-    def _solve_added(self, alphas: list[float]) -> KernelRidge:
-        """Solve on all rows that were given so far."""
-        assert self._folds is not None
-        moments, parts = self._folds, interleaved_groups(self.cv, len(alphas), 0, 0)[1]
-        if self._base is not None:  # the rows of an earlier fit train in every fold
-            self._base = self._base.whitened()
-            moments = [*moments, self._base]
-            parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        self._solve(moments, parts, alphas)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
 
         Parameters
         ----------
         X : array, CSR matrix or objects, n of them
+        return_std : bool, default False
+            Whether to return standard deviations too: those of f(x), as scikit-learn's Gaussian
+            process has them, see `variance`. A new measurement has the variance std^2 +
+            ``noise_variance_``, by which they are scaled.
 
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
             For dask collections a dask array, for a tensor on a card a tensor there.
+        std : ndarray of shape (n,) or (n, d)
+            If wanted.
         """
         check_is_fitted(self)
+        if return_std:
+            return self._with_std(encoded(self, self.kernel_, X, reset=False))
         rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
         prediction: RowMap = self._projection
         if self._is_vector:
@@ -386,7 +346,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
 
     def _prepare(self) -> None:
         """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
-        for name in ("coef_", "_projection"):
+        for name in ("coef_", "_projection", "_doubt", "calibration_"):
             self.__dict__.pop(name, None)
         _ = self._projection
 
@@ -399,9 +359,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
 
+    def _with_std(self, rows: Source) -> tuple[Any, Any]:
+        """Return predictions and standard deviations, in one pass."""
+        mean, d = self._projection, self._matrix.shape[1]
+        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt)
+        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
+        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
+
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_projection"}
+        return {name: v for name, v in state.items() if name not in ("_projection", "_doubt")}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -423,7 +390,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         """Forget an earlier fit."""
         for name in ("basis_", "coef_", "cv_results_", "_projection", "solver_report_"):
             self.__dict__.pop(name, None)
-        self._base = self._folds = self._origin = None
+        self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
@@ -431,7 +398,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
-        targets = encoded_targets(y, rows)
+        targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
         rows, targets = on_device(rows, self.device), columns(targets)
@@ -445,7 +412,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if self.fit_intercept and self._origin is None:
             # any value near the targets will do; the mean of all of them would take one more pass
             some = sample.targets.some(_ORIGIN_ROWS)
-            self._origin = some.mean(axis=0, dtype=np.float64)
+            self._origin = mean_of_known(some)
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
@@ -475,7 +442,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         folds = Folds(moments, parts, self.fit_intercept, self.verbose)
         total = folds.total
-        check_total_weight(total.weight)
+        check_total_weight(np.max(total.weight))
+        check_outputs_seen(total.weight)
         self._choose(alphas, folds, judge, held)
         solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
         self._matrix, self.intercept_ = solved

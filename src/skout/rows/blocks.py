@@ -303,8 +303,13 @@ def _check_alike(block: tuple[Any, ...], first: tuple[Any, ...], number: int) ->
 
 
 def _check_finite(block: tuple[Any, ...], number: int, start: int) -> None:
-    """Raise if a block of the first pass has NaN or infinity; `start` rows came before it."""
+    """Raise if a block of the first pass has NaN or infinity; `start` rows came before it.
+
+    NaN in y may be a hole, which estimators check for.
+    """
     for name, column in zip("Xyw", block, strict=False):
+        if name == "y" and getattr(column, "dtype", np.dtype(object)).kind == "f":
+            column = np.where(np.isnan(column), 0.0, column)
         found = first_bad_row(column) if hasattr(column, "dtype") else None
         if found is None:
             continue

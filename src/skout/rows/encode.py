@@ -135,17 +135,21 @@ def _check_tensor(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> None:
 # Targets and weights ------------------------------------------------------------------------------
 
 
-def encoded_targets(y: Any, rows: Source) -> Source:
-    """Return finite float targets of shape (n,) or (n, d), checked when they are read."""
+def encoded_targets(y: Any, rows: Source, *, holes: bool = False) -> Source:
+    """Return float targets of shape (n,) or (n, d), checked when they are read.
+
+    They are finite, but with `holes` some may be NaN, which are missing.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     targets = source(to_host(y), "y")
     _check_together(targets, rows)
+    check = targets_with_holes if holes else finite_targets
     if isinstance(targets, Memory):
-        targets = Memory(finite_targets(targets.rows), "y")
+        targets = Memory(check(targets.rows), "y")
     else:
         like = np.empty((0, *targets.tail), dtype=float_dtype(targets))
-        targets = targets.then(finite_targets, like)
+        targets = targets.then(check, like)
     if len(targets) != len(rows):
         raise ValueError(
             f"X and y must have the same number of rows: inconsistent numbers of samples, "
@@ -156,8 +160,22 @@ def encoded_targets(y: Any, rows: Source) -> Source:
 
 def finite_targets(y: Any) -> np.ndarray:
     """Return a block of targets as finite numbers."""
+    y = targets_with_holes(y)
+    if np.isnan(y).any():
+        raise ValueError(
+            "Input y contains NaN, missing values: fill them, or leave the rows out. KernelRidge, "
+            "KernelMachine and JointQuantileRegressor fit each output on the rows that have it."
+        )
+    return y
+
+
+def targets_with_holes(y: Any) -> np.ndarray:
+    """Return a block of targets as numbers that are finite, or NaN where they are missing."""
+    kinds = [np.float64, np.float32]
     with numbers_in(y, "y"):
-        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        y = check_array(
+            y, ensure_2d=False, dtype=kinds, input_name="y", ensure_all_finite="allow-nan"
+        )
         check_squares(y, "y", "Scale the targets.")
         return y
 

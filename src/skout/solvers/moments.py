@@ -117,13 +117,33 @@ class Moments:
         arrays = {name: to_host(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), **arrays)
 
+    def column_sets(self) -> list[Any]:
+        """Return the outputs that have the same rows: here all of them."""
+        return [slice(None)]
+
+    def of_columns(self, columns: Any) -> Moments:
+        """Return the moments of outputs that have the same rows; see `HoledMoments`."""
+        if isinstance(columns, slice):
+            return self
+        names = ("tt", "t_sum")
+        own = {name: getattr(self, name)[columns] for name in names}
+        return replace(self, zt=self.zt[:, columns], **own)
+
     def __add__(self, other: Moments) -> Moments:
         return self._combine(other, 1.0)
+
+    def __iadd__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):  # those of outputs with holes know how
+            return NotImplemented
+        self.add(other)
+        return self
 
     def __sub__(self, other: Moments) -> Moments:
         return self._combine(other, -1.0)
 
     def _combine(self, other: Moments, sign: float) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
         return Moments(
             self.weight + sign * other.weight,
             self.zz + sign * other.zz,
@@ -165,5 +185,5 @@ def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
         return picked[0]
     total = Moments.zeros(*parts[0].zt.shape)
     for part in picked:
-        total.add(part)
+        total += part
     return total

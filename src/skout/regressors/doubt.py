@@ -1,0 +1,283 @@
+"""How sure a kernel ridge is: the variance of the Gaussian process whose mean it predicts.
+
+A ridge with the penalty alpha on n rows is the mean of a process with the covariance s^2 k and the
+noise sigma^2 = s^2 n alpha. With the coordinates z of the sketch and A = Z'Z + n alpha I,
+
+    exact   v(x) = k(x, x) - k_x'(K + n alpha I)^-1 k_x
+    dtc     v(x) = k(x, x) - z'z + n alpha z'A^-1 z
+    fitc    as dtc, with rows of Z'Z weighted by 1 / (1 + residual_i / n alpha)
+
+are the variances of f(x) in units of s^2 (Quinonero-Candela and Rasmussen, 2005). All are of the
+form k(x, x) + a - |R'phi|^2 - 2 b'phi in the features phi that predictions have anyway. sigma^2 is
+estimated by the held-out error: leave-one-out of an exact fit, generalised cross-validation of a
+sketched one.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._numerics.arrays import astype, take
+from .._numerics.factors import cholesky
+from .._numerics.linalg import symmetric_eigen, symmetric_eigenvalues, triangular_inverse
+from .._numerics.validation import check_choice, check_number
+from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.passes import Sample
+from ..rows import Reduction, RowMap
+from ..solvers import ridge_errors
+from ..solvers.moments import Moments
+
+__all__ = ["Doubts", "check_variance", "fitc_moments"]
+
+# Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
+_NEGLIGIBLE = 1e-10
+# The most of the rows that the degrees of freedom may be: beyond, held-out errors say nothing.
+_MOST_FREE = 0.999
+
+
+@dataclass
+class Quadratic:
+    """v(x) = k(x, x) + constant - |root'phi|^2 - 2 linear'phi, and s of the outputs it is for.
+
+    Attributes
+    ----------
+    columns : slice or ndarray of int
+        The outputs.
+    root : ndarray of shape (m, r)
+        Of the first m features.
+    linear : ndarray of shape (m,)
+    constant : float
+    noise, scale : ndarrays of shape (d,)
+        sigma^2 and s of these outputs.
+    """
+
+    columns: Any
+    root: np.ndarray
+    linear: np.ndarray
+    constant: float
+    noise: Any = None
+    scale: Any = None
+
+
+class WithStd(RowMap):
+    """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations."""
+
+    def __init__(self, features: LandmarkFeatures, matrix: Any, offset: Any, parts: Any) -> None:
+        self.features, self.parts = features, parts
+        self.mean = Projection(features, matrix, offset, np.float64)
+        self.width = 2 * self.mean.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.mean.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        rows = astype(rows, np.float64)
+        phi = self.features(rows)
+        F = phi @ self.mean.matrix + self.mean.offset
+        diagonal = self.features.kernel.diag(rows)
+        std = np.empty(F.shape)
+        for part in self.parts:
+            own = phi[:, : len(part.root)]
+            G = own @ part.root
+            v = diagonal + part.constant - np.einsum("ij,ij->i", G, G)
+            if part.linear.any():
+                v -= 2.0 * (own @ part.linear)
+            std[:, part.columns] = np.sqrt(np.maximum(v, 0.0))[:, None] * part.scale
+        return np.hstack([F, std])
+
+
+def check_variance(model: Any) -> None:
+    """Check the parameters of variances."""
+    check_choice(model.variance, "variance", ("dtc", "fitc"))
+    if model.variance_rank is not None:
+        check_number(model.variance_rank, "variance_rank", low=1, integer=True)
+        if model.variance == "fitc":
+            raise ValueError('variance_rank is for variance="dtc". Got "fitc": leave one out.')
+
+
+class Doubts:
+    """A `KernelRidge` that knows how sure it is."""
+
+    variance: str
+    variance_rank: int | None
+    _base: Any
+    _folds: Any
+    _fitc: Any
+    basis_: Any
+    kernel_: Any
+    landmarks_: Any
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    alpha_: float
+    fit_intercept: bool
+    n_jobs: int | None
+
+    @property
+    def noise_variance_(self) -> np.ndarray:
+        """The held-out squared error of each output, which stands for the variance of its noise."""
+        noise = np.empty(self.coef_.shape[1])
+        for part in self._doubt:
+            noise[part.columns] = part.noise
+        return noise
+
+    @functools.cached_property
+    def _doubt(self) -> list[Quadratic]:
+        """Made when somebody asks: it takes an eigendecomposition of Z'Z, or a factor of K."""
+        if self.alpha_ == 0.0:
+            raise ValueError("return_std needs alpha above 0: without a penalty there is no prior.")
+        if getattr(self, "task_matrix", None) is not None:
+            raise ValueError(
+                "return_std is not there for a model with a task_matrix: leave it out."
+            )
+        parts = self._of_moments() if hasattr(self, "basis_") else [self._of_rows()]
+        for part in parts:
+            part.scale = np.sqrt(part.noise / (part.scale * self.alpha_))
+        return parts
+
+    def _of_moments(self) -> list[Quadratic]:
+        total = self._total_moments()
+        if total is None:
+            raise ValueError(
+                "return_std needs the moments of a fit, which conjugate gradients, a fit on a card "
+                "with many landmarks, and one of many outputs with holes do not make: fit with "
+                'solver="direct" on the CPU.'
+            )
+        origin = getattr(self, "_origin", None)
+        intercept = self.intercept_ if origin is None else self.intercept_ - origin
+        found = []
+        for columns in total.column_sets():
+            own = total.of_columns(columns)
+            errors = ridge_errors(own, self.coef_[:, columns], intercept[columns])
+            seen = own if self._fitc is None else self._fitc
+            part = _sketched(seen, self.alpha_, self.fit_intercept, self.variance_rank)
+            root = np.column_stack([part.root, part.linear])
+            part.root, part.linear = _on_features(self.basis_, root)
+            free = _free(own, self.alpha_, self.fit_intercept)
+            share = min(free / own.weight, _MOST_FREE)
+            part.columns, part.noise, part.scale = columns, errors / (1.0 - share) ** 2, own.weight
+            found.append(part)
+        return found
+
+    def _total_moments(self) -> Any:
+        """Return the moments of all rows, of coordinates."""
+        parts = [*(self._folds or []), *([] if self._base is None else [self._base])]
+        total = None
+        for part in parts:
+            total = part.whitened() if total is None else total + part.whitened()
+        return total
+
+    def _of_rows(self) -> Quadratic:
+        """Return the variance of an exact fit, v = k - k_x' P k_x with P = A^-1, A = K + n alpha/w.
+
+        With an intercept, P = A^-1 - u u'/(1'u) and v has (1 - 2 u'k_x)/(1'u) more, u = A^-1 1.
+        Leaving a row out changes its residual to c_i / P_ii.
+        """
+        weights = getattr(self, "_row_weights", None)
+        if weights is None:
+            raise ValueError(
+                "return_std of an exact fit needs y without holes: fit one output at a time, or "
+                "give a sketch."
+            )
+        used = np.flatnonzero(weights)
+        rows, w = take(self.landmarks_, used), weights[used]
+        n = float(w.sum())
+        A = KernelMatrix(self.kernel_, rows, self.n_jobs).full()
+        A[np.diag_indices_from(A)] += n * self.alpha_ / w
+        L = cholesky(A)
+        if L is None:
+            raise ValueError("alpha is below the rounding error of the kernel matrix: raise it.")
+        root = np.ascontiguousarray(triangular_inverse(np.tril(L.L)).T)  # A^-1 = root root'
+        linear, constant = np.zeros(len(w)), 0.0
+        if self.fit_intercept:
+            q = root.sum(axis=0)
+            total = float(q @ q)
+            linear, constant = root @ q / total, 1.0 / total
+            root -= np.outer(root @ q, q) / total
+        left = self.coef_[used] / np.einsum("ij,ij->i", root, root)[:, None]
+        noise = np.average(left**2, axis=0, weights=w)
+        if len(used) < len(weights):  # rows without weight say nothing
+            root = _spread(root, used, len(weights))
+            linear = _spread(linear, used, len(weights))
+        return Quadratic(slice(None), root, linear, constant, noise, n)
+
+
+def _spread(values: np.ndarray, used: np.ndarray, n: int) -> np.ndarray:
+    """Return n rows, of which those used have the values and the others 0."""
+    out = np.zeros((n, *values.shape[1:]))
+    out[used] = values
+    return out
+
+
+def _sketched(moments: Moments, alpha: float, fit_intercept: bool, rank: int | None) -> Quadratic:
+    """Return the variance in coordinates, of the first `rank` of them.
+
+    k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n alpha I)^-1 of centred
+    rows and m is their mean; without an intercept alpha and m are 0.
+    """
+    n, zz, mean = moments.weight, *_centred(moments, fit_intercept)
+    zz, mean = zz[:rank, :rank], mean[:rank]
+    g, V = symmetric_eigen(zz)
+    g = np.maximum(g, 0.0)
+    kept = g > _NEGLIGIBLE * n * alpha
+    root = V[:, kept] * np.sqrt(g[kept] / (g[kept] + n * alpha))
+    linear = V @ ((V.T @ mean) * (n * alpha / (g + n * alpha)))
+    constant = alpha + float(mean @ linear) if fit_intercept else 0.0
+    return Quadratic(slice(None), root, linear, constant)
+
+
+def _centred(moments: Moments, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return Z'Z of centred rows and their mean; of rows as they are, and 0, without intercept."""
+    if not fit_intercept:
+        return moments.zz, np.zeros(len(moments.zz))
+    mean = moments.z_sum / moments.weight
+    return moments.zz - moments.weight * np.outer(mean, mean), mean
+
+
+def _free(moments: Moments, alpha: float, fit_intercept: bool) -> float:
+    """Return the degrees of freedom tr Z'Z (Z'Z + n alpha I)^-1, and one of the intercept."""
+    values = np.maximum(symmetric_eigenvalues(_centred(moments, fit_intercept)[0]), 0.0)
+    return fit_intercept + float((values / (values + moments.weight * alpha)).sum())
+
+
+def _on_features(basis: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what features are multiplied with where the first coordinates are with `coef`."""
+    r, p = len(coef), basis.rank_
+    matrix = basis._on_features(np.vstack([coef, np.zeros((p - r, coef.shape[1]))]))
+    if r < p and basis._spectrum is None and not basis._padded:
+        matrix = matrix[:r]  # of a triangle, the first coordinates need the first features only
+    return np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
+
+
+def fitc_moments(model: Any, sample: Sample) -> Moments:
+    """Return the moments of rows with FITC's weights, in one more pass."""
+    basis = model.basis_
+    total = model._total_moments()
+    if hasattr(total, "codes"):
+        raise ValueError('variance="fitc" needs y without holes: use variance="dtc".')
+    pass_ = _Fitc(basis._features, basis.components_, float(total.weight) * model.alpha_)
+    zz, z_sum = sample.rows.reduce(pass_, sample.weights, n_jobs=model.n_jobs)
+    none = np.zeros(0)
+    return Moments(total.weight, zz, np.zeros((len(zz), 0)), none, z_sum, none)
+
+
+class _Fitc(Reduction):
+    """sum_i u_i z_i z_i' and sum_i u_i z_i, u_i = w_i / (1 + w_i residual_i / n alpha)."""
+
+    def __init__(self, features: LandmarkFeatures, components: np.ndarray, shift: float) -> None:
+        self.kernel, self.shift = features.kernel, shift
+        self.projection = Projection(features, components.T, dtype=np.float64)
+        self.width = 2 * self.projection.width
+
+    def __call__(self, rows: Any, weights: Any) -> Any:
+        Z = self.projection(rows)
+        left = self.kernel.diag(astype(rows, np.float64)) - np.einsum("ij,ij->i", Z, Z)
+        w = np.ones(len(Z)) if weights is None else weights
+        u = w / (1.0 + w * np.maximum(left, 0.0) / self.shift)
+        return [Z.T @ (u[:, None] * Z), u @ Z]
+
+    def combine(self, total: Any, part: Any) -> Any:
+        return part if total is None else [a + b for a, b in zip(total, part, strict=True)]

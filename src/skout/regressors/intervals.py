@@ -1,0 +1,207 @@
+"""Intervals that hold the target with a promised probability, by held-out errors (conformal).
+
+split   q is the ceil((n + 1) c)-th smallest error on n rows that the model has not seen, and
+        f(x) - q, f(x) + q the interval (Papadopoulos et al., 2002): it holds y with probability c.
+CV+     each training row i has the error R_i of the model f_i of the folds without it, and the ends
+        are quantiles of all f_i(x) - R_i and f_i(x) + R_i (Barber et al., 2021): at least 2c - 1 is
+        promised, and c is about what one gets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ..rows import encoded_targets, source, to_host
+from .splits import splits_of
+
+__all__ = ["Calibration", "PredictsIntervals", "check_coverage"]
+
+# Halvings of the range in which a quantile lies: as many as digits of a float64.
+_HALVINGS = 60
+
+
+def check_coverage(coverage: Any) -> float:
+    """Return a probability, strictly between 0 and 1."""
+    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r} instead.")
+    return float(coverage)
+
+
+@dataclass
+class Calibration:
+    """Held-out errors, and the models that made them.
+
+    Attributes
+    ----------
+    errors : list of ndarrays of shape (n_k, d)
+        Absolute errors of the rows that each model has not seen; NaN where y has a hole. In units
+        of the standard deviation of the prediction if `scaled`.
+    models : list of KernelRidge
+        Those of the folds; empty where the errors are of the model itself, on other rows.
+    scaled : bool
+    """
+
+    errors: list[np.ndarray]
+    models: list[Any] = field(default_factory=list)
+    scaled: bool = False
+
+    def sizes(self) -> np.ndarray:
+        """Return how large errors of each output are, by which joint regions are shaped."""
+        return np.nanmedian(np.concatenate(self.errors), axis=0)
+
+
+class PredictsIntervals:
+    """A regressor whose intervals are made by held-out errors."""
+
+    calibration_: Calibration
+    _is_vector: bool
+
+    def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
+        """Measure errors on rows that the model, or those of the folds, have not seen.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+            Rows that the model has not been fitted on; with `cv` those that it has.
+        y : array of shape (n,) or (n, d)
+            NaN is missing.
+        cv : int, splitter or iterable of splits, optional
+            CV+: a model is fitted for each split, with the alpha of this one, and kept. None is
+            split conformal.
+        scaled : bool, default False
+            Whether intervals are wide where `predict(X, return_std=True)` is in doubt: errors then
+            count in units of sqrt(std^2 + noise). Else all have the same width, or nearly.
+
+        Returns
+        -------
+        self : estimator
+        """
+        check_is_fitted(self)
+        inputs = source(X)
+        T = np.asarray(encoded_targets(y, inputs, holes=True).here(), dtype=np.float64)
+        if T.ndim != 2 - self._is_vector:
+            raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
+        T = T.reshape(len(T), -1)
+        if cv is None:
+            errors, models = [_errors(self, inputs.here(), T, scaled)], []
+        else:
+            errors, models = self._by_folds(inputs, T, cv, scaled)
+        self.calibration_ = Calibration(errors, models, scaled)
+        return self
+
+    def _by_folds(self, inputs: Any, T: np.ndarray, cv: Any, scaled: bool) -> tuple[Any, Any]:
+        errors, models = [], []
+        for train, test in splits_of(cv, len(T), None, None, getattr(self, "random_state", None)):
+            train, test = (np.sort(np.arange(len(T))[part]) for part in (train, test))
+            model = clone(self).set_params(alpha=self.alpha_)  # type: ignore[attr-defined]
+            own = T[train, 0] if self._is_vector else T[train]
+            models.append(model.fit(inputs.take(train), own))
+            errors.append(_errors(model, inputs.take(test), T[test], scaled))
+        return errors, models
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, joint: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict intervals that hold the target with a given probability.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+        coverage : float, default 0.9
+            For rows that are exchangeable with those of `calibrate`, which must have been called.
+        joint : bool, default False
+            Whether all outputs are in their intervals at the same time with this probability: the
+            intervals are the sides of a box. Else each is with this probability.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n,) or (n, d)
+            Infinite where the rows of `calibrate` are too few for the coverage.
+        """
+        check_is_fitted(self)
+        calibration = getattr(self, "calibration_", None)
+        if calibration is None:
+            raise NotFittedError(
+                "Intervals need held-out errors: call `calibrate` with rows that the model has not "
+                "seen, or with those that it has and cv=5."
+            )
+        level = Fraction(str(check_coverage(coverage)))
+        sizes = calibration.sizes()
+        errors = calibration.errors
+        if joint:  # the largest error of a row, of those that have all outputs
+            errors = [np.max(E / sizes, axis=1, keepdims=True) * sizes for E in errors]
+        if calibration.models:
+            lower, upper = _cv_plus(calibration, errors, X, level)
+        else:
+            F, scale = _predicted(self, X, calibration.scaled)
+            radius = np.array([_quantile(column, level) for column in errors[0].T])
+            lower, upper = F - radius * scale, F + radius * scale
+        return (lower[:, 0], upper[:, 0]) if self._is_vector else (lower, upper)
+
+
+def _predicted(model: Any, X: Any, scaled: bool) -> tuple[np.ndarray, Any]:
+    """Return predictions of shape (n, d), and the standard deviation of y where it is wanted."""
+    if not scaled:
+        F = to_host(model.predict(X))
+        return np.asarray(F).reshape(len(F), -1), 1.0
+    F, std = (np.asarray(to_host(part)) for part in model.predict(X, return_std=True))
+    std = std.reshape(len(std), -1)
+    return F.reshape(len(F), -1), np.sqrt(std**2 + model.noise_variance_)
+
+
+def _errors(model: Any, X: Any, T: np.ndarray, scaled: bool) -> np.ndarray:
+    F, scale = _predicted(model, X, scaled)
+    return np.abs(T - F) / scale
+
+
+def _quantile(errors: np.ndarray, level: Fraction) -> float:
+    """Return the ceil((n + 1) level)-th smallest of n errors, infinity if there is none."""
+    known = np.sort(errors[~np.isnan(errors)])
+    place = math.ceil((len(known) + 1) * level)
+    return float(known[place - 1]) if place <= len(known) else np.inf
+
+
+def _cv_plus(
+    calibration: Calibration, errors: list[np.ndarray], X: Any, level: Fraction
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of CV+: quantiles over all training rows i of f_i(x) -+ R_i."""
+    found = [_predicted(model, X, calibration.scaled) for model in calibration.models]
+    F, scale = np.stack([f for f, _ in found]), [s for _, s in found]
+    scale = np.stack([s * np.ones(F.shape[1:]) for s in scale])  # (folds, n, d)
+    lower, upper = np.empty(F.shape[1:]), np.empty(F.shape[1:])
+    for j in range(F.shape[2]):
+        lists = [np.sort(E[~np.isnan(E[:, j]), j]) for E in errors]
+        place = math.ceil((sum(map(len, lists)) + 1) * level)
+        upper[:, j] = _kth(F[:, :, j], scale[:, :, j], lists, place)
+        lower[:, j] = -_kth(-F[:, :, j], scale[:, :, j], lists, place)
+    return lower, upper
+
+
+def _kth(shifts: np.ndarray, scale: np.ndarray, lists: list[np.ndarray], k: int) -> np.ndarray:
+    """Return for each column x the k-th smallest of all shift_k(x) + scale_k(x) * list_k.
+
+    By halving: how many numbers are below t is a search in each sorted list.
+    """
+    if k > sum(map(len, lists)):
+        return np.full(shifts.shape[1], np.inf)
+    largest = np.array([one[-1] if len(one) else 0.0 for one in lists])[:, None]
+    low, high = shifts.min(axis=0), (shifts + scale * largest).max(axis=0)
+    low = np.nextafter(low, -np.inf)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        below = sum(
+            np.searchsorted(one, (middle - shift) / width, side="right")
+            for one, shift, width in zip(lists, shifts, scale, strict=True)
+        )
+        enough = below >= k
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high

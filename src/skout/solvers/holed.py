@@ -1,0 +1,218 @@
+"""Moments of targets with holes: outputs that have the same rows share a matrix Z'Z."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
+from .._numerics.namespace import cast, gram, is_tensor, namespace, ones, sqrt, tall_product
+from ..rows import limits, to_host
+from .moments import Moments
+
+__all__ = ["HoledMoments", "block_moments", "check_masks"]
+
+
+def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Any:
+    """Return the moments of one block; those of targets with NaN are `HoledMoments`.
+
+    Parameters
+    ----------
+    Z, T, weights, wide, zz
+        As `Moments.of_block` takes them.
+    """
+    if not sparse.issparse(T):
+        missing = namespace(T).isnan(T)
+        if bool(missing.any()):
+            return HoledMoments.of_block(Z, T, missing, weights)
+    return Moments.of_block(Z, T, weights, wide, zz)
+
+
+def check_masks(parts: list[Any], p: int) -> None:
+    """Raise where the matrices Z'Z of outputs with different rows take too much memory."""
+    count = sum(len(getattr(part, "codes", ())) and len(part.zz) for part in parts)
+    if 8 * count * p * p > limits().coordinates_bytes:
+        raise MemoryError(
+            f"y has missing values, and {count} matrices of {p} x {p} numbers for outputs with "
+            "different rows, and for folds, take more than memory_limits(coordinates_mb=...): "
+            "raise it, use a smaller sketch, or give y in memory, as an array."
+        )
+
+
+@dataclass
+class HoledMoments:
+    """The moments of each output over the rows that have it; they add and subtract.
+
+    Only Z'Z is kept once for all outputs that have the same rows: k of them take k p^2 numbers.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (d,)
+        Sums of the weights of the rows that have an output.
+    zz : list of k ndarrays of shape (p, p)
+        Z'Z over the rows of a mask; None where there is no such row.
+    codes : ndarray of int, shape (d,)
+        Which of them is that of an output.
+    zt, z_sum : ndarrays of shape (p, d)
+    tt, t_sum : ndarrays of shape (d,)
+        As in `Moments`, one sum of the rows of Z for each output.
+    partly : PartlyWhitened, optional
+    """
+
+    weight: Any
+    zz: list[Any]
+    codes: np.ndarray
+    zt: Any
+    tt: Any
+    z_sum: Any
+    t_sum: Any
+    partly: PartlyWhitened | None = None
+
+    @classmethod
+    def of_block(cls, Z: Any, T: Any, missing: Any, weights: Any) -> HoledMoments:
+        """Return the moments of a block, of which some targets are `missing`.
+
+        Z is scaled in place when there are weights. Z'Z over the rows that have an output is a sum
+        over these, or over all rows less those that have it not, whichever are fewer.
+        """
+        xp, root = namespace(Z), ones(len(Z), Z) if weights is None else sqrt(weights)
+        if weights is not None:
+            Z *= cast(root[:, None], Z.dtype)
+        there = cast(~missing, np.float64) * root[:, None]  # (b, d)
+        T = xp.where(missing, 0.0, T) * root[:, None]
+        right = cast(xp.concatenate([T, there], 1), Z.dtype)
+        cross = cast(tall_product(right, Z).T, np.float64)
+        d = T.shape[1]
+        masks, codes = np.unique(to_host(missing).T, axis=0, return_inverse=True)
+        zz = _masked_grams(Z, masks)
+        return cls(
+            (there * there).sum(0), zz, codes.reshape(-1), cross[:, :d], (T * T).sum(0),
+            cross[:, d:], (T * root[:, None]).sum(0),
+        )  # fmt: skip
+
+    @classmethod
+    def lifted(cls, moments: Moments) -> HoledMoments:
+        """Return moments without holes in this form."""
+        d, like = moments.zt.shape[1], moments.tt
+        each = namespace(like).ones_like(like)
+        return cls(
+            moments.weight * each, [moments.zz], np.zeros(d, dtype=int), moments.zt, moments.tt,
+            moments.z_sum[:, None] * each, moments.t_sum, moments.partly,
+        )  # fmt: skip
+
+    def column_sets(self) -> list[Any]:
+        """Return the outputs that have the same rows, one array of them for each mask."""
+        return [np.flatnonzero(self.codes == code) for code in range(len(self.zz))]
+
+    def of_columns(self, columns: np.ndarray) -> Moments:
+        """Return the moments of outputs that have the same rows."""
+        first = int(columns[0])
+        zz = self.zz[self.codes[first]]
+        if zz is None:
+            zz = np.zeros((len(self.zt),) * 2)
+        return Moments(
+            float(self.weight[first]), zz, self.zt[:, columns], self.tt[columns],
+            self.z_sum[:, first], self.t_sum[columns], self.partly,
+        )  # fmt: skip
+
+    def __add__(self, other: Any) -> HoledMoments:
+        return self._combine(other, 1.0)
+
+    __radd__ = __add__
+
+    def __iadd__(self, other: Any) -> HoledMoments:
+        """Add, in the memory of these moments where no mask is divided."""
+        other = _as_holed(other)
+        pairs, codes = self._pairs(other)
+        if len(pairs) > len(self.zz):
+            return self._combine(other, 1.0)
+        for code, (own, more) in enumerate(pairs):
+            assert code == own
+            if other.zz[more] is None:
+                continue
+            if self.zz[own] is None:
+                self.zz[own] = cast(1.0 * other.zz[more], np.float64)
+            else:
+                self.zz[own] += other.zz[more]
+        self.codes = codes
+        for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+    def __sub__(self, other: Any) -> HoledMoments:
+        return self._combine(other, -1.0)
+
+    def __rsub__(self, other: Any) -> HoledMoments:
+        return HoledMoments.lifted(other)._combine(self, -1.0)
+
+    def _pairs(self, other: HoledMoments) -> tuple[np.ndarray, np.ndarray]:
+        """Return the masks of both that an output has, and which of these pairs each has."""
+        both = np.column_stack([self.codes, other.codes])
+        pairs, codes = np.unique(both, axis=0, return_inverse=True)
+        return pairs, codes.reshape(-1)
+
+    def _combine(self, other: Any, sign: float) -> HoledMoments:
+        other = _as_holed(other)
+        pairs, codes = self._pairs(other)
+        zz = [_sum(self.zz[own], other.zz[more], sign) for own, more in pairs]
+        names = ("weight", "zt", "tt", "z_sum", "t_sum")
+        sums = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
+        return HoledMoments(zz=zz, codes=codes, **sums)
+
+    def in_double(self) -> HoledMoments:
+        """Return the moments with Z'Z in float64."""
+        return replace(self, zz=[None if A is None else cast(A, np.float64) for A in self.zz])
+
+    def here(self) -> HoledMoments:
+        """Return the moments in arrays; those of tensors on a card are copied."""
+        if not is_tensor(self.zt):
+            return self
+        zz = [None if A is None else to_host(A) for A in self.zz]
+        names = ("weight", "zt", "tt", "z_sum", "t_sum")
+        return replace(self, zz=zz, **{name: to_host(getattr(self, name)) for name in names})
+
+    def map(self, M: np.ndarray) -> HoledMoments:
+        """Return the moments of Z M', for a lower triangular M."""
+        zz = [None if A is None else congruence(M, A) for A in self.zz]
+        zt, z_sum = (triangular_product(M, B) for B in (self.zt, self.z_sum))
+        return replace(self, zz=zz, zt=zt, z_sum=z_sum, partly=None)
+
+    def whitened(self) -> HoledMoments:
+        """Return the moments of coordinates."""
+        return self if self.partly is None else self.map(self.partly.finish())
+
+    def shifted(self, v: np.ndarray) -> HoledMoments:
+        """Return the moments of Z + 1 v'."""
+        sets = self.column_sets()
+        zz = [self.of_columns(columns).shifted(v).zz for columns in sets]
+        zt, z_sum = self.zt + np.outer(v, self.t_sum), self.z_sum + np.outer(v, self.weight)
+        return replace(self, zz=zz, zt=zt, z_sum=z_sum)
+
+
+def _as_holed(moments: Any) -> HoledMoments:
+    return HoledMoments.lifted(moments) if isinstance(moments, Moments) else moments
+
+
+def _masked_grams(Z: Any, masks: np.ndarray) -> list[Any]:
+    """Return Z'Z over the rows that each mask does not hide, None where it hides all of them."""
+    whole, found = None, []
+    for hidden in masks:
+        n_hidden = int(hidden.sum())
+        if n_hidden == len(hidden):
+            found.append(None)
+        elif 2 * n_hidden > len(hidden):
+            found.append(gram(Z[np.flatnonzero(~hidden)]))
+        else:
+            whole = gram(Z) if whole is None else whole
+            found.append(whole - gram(Z[np.flatnonzero(hidden)]) if n_hidden else 1.0 * whole)
+    return found
+
+
+def _sum(A: Any, B: Any, sign: float) -> Any:
+    """Return A + sign B, of which either may be None, for zero."""
+    if B is None:
+        return None if A is None else 1.0 * A
+    return sign * B if A is None else A + sign * B

@@ -1,0 +1,155 @@
+"""The systems of outputs that have different rows, through products that serve all of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._numerics.linalg import symmetric_eigen
+from .._numerics.namespace import constant, is_tensor, positions
+from ..rows import to_host
+from .design import Design
+
+__all__ = ["MaskedSystem"]
+
+# Outputs with up to so many rows for each coordinate are solved one after another.
+_FEW = 1.0
+
+
+@dataclass
+class MaskedSystem:
+    """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
+
+    Arrays are NumPy's, or tensors on the card where Z is.
+
+    Attributes
+    ----------
+    design : Design, shape (n, p)
+    T : array of shape (n, d)
+        Targets, 0 where they are missing.
+    W : array of shape (n, d)
+    fit_intercept : bool
+    """
+
+    design: Design
+    T: Any
+    W: Any
+    fit_intercept: bool = False
+
+    @classmethod
+    def of(cls, design: Design, targets: np.ndarray, weights: Any, intercept: bool) -> MaskedSystem:
+        """Return the system of targets with NaN and of weights of the rows, or None."""
+        missing = np.isnan(targets)
+        W = (~missing).astype(np.float64)
+        if weights is not None:
+            W *= weights[:, None]
+        T = np.where(missing, 0.0, targets).astype(np.float64)
+        near = design.Z.near if design.rows is None else design.rows.near
+        return cls(design, near(T), near(W), intercept)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the coefficients."""
+        return self.design.shape[1], self.T.shape[1]
+
+    def near(self, array: np.ndarray) -> Any:
+        """Return numbers where the products are computed."""
+        return constant(array, self.T) if is_tensor(self.T) else array
+
+    def take(self, index: np.ndarray) -> MaskedSystem:
+        """Return the systems of some of the rows."""
+        at = positions(index, self.T)
+        return replace(self, design=self.design.take(index), T=self.T[at], W=self.W[at])
+
+    def columns(self, index: np.ndarray) -> MaskedSystem:
+        """Return the systems of some of the outputs."""
+        at = positions(index, self.T)
+        return replace(self, T=self.T[:, at], W=self.W[:, at])
+
+    @functools.cached_property
+    def n(self) -> Any:
+        """Weight of the rows of each output, shape (d,)."""
+        return self.W.sum(0)
+
+    @functools.cached_property
+    def _safe(self) -> Any:
+        return self.n + (self.n <= 0.0)
+
+    @functools.cached_property
+    def z_sum(self) -> Any:
+        """Sums of the rows of Z that each output has, shape (p, d)."""
+        return self.design.adjoint(self.W)
+
+    @functools.cached_property
+    def t_sum(self) -> Any:
+        return (self.W * self.T).sum(0)
+
+    @functools.cached_property
+    def right(self) -> Any:
+        """sum_i w_ij z_i y_ij, of centred rows if there is an intercept; shape (p, d)."""
+        b = self.design.adjoint(self.W * self.T)
+        return b - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else b
+
+    def gram_product(self, C: Any) -> Any:
+        """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
+        out = self.design.adjoint(self.W * self.design.product(C))
+        if self.fit_intercept:
+            out = out - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
+        return out
+
+    def product(self, alpha: float) -> Callable[[Any], Any]:
+        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha I) c_j."""
+        return lambda C: self.gram_product(C) + (alpha * self.n) * C
+
+    @functools.cached_property
+    def spectrum(self) -> tuple[Any, Any]:
+        """Eigenvalues and vectors of the mean of z z' over all entries of T that are there."""
+        share = self.W.sum(1) / self.W.sum()
+        G = to_host(self.design.gram(share))
+        p = len(G) - 1
+        A = G[:p, :p]
+        if self.fit_intercept:
+            A = A - np.outer(G[p, :p], G[p, :p])
+        values, vectors = symmetric_eigen(A)
+        return self.near(np.maximum(values, 0.0)), self.near(np.ascontiguousarray(vectors))
+
+    def preconditioner(self, alpha: float) -> Callable[[Any], Any]:
+        """Return R -> M^-1 R, where the rows of each output count as those of all."""
+        values, V = self.spectrum
+        scale = 1.0 / (values[:, None] + alpha + 1e-15 * values[0]) / self._safe
+        return lambda R: V @ (scale * (V.T @ R))
+
+    def by_rows(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Return the outputs with few rows, those with equal ones together, and the others.
+
+        The first come with the numbers of their rows; outputs without rows are left out. All that
+        have rows are among the others where Z is not held.
+        """
+        W = to_host(self.W)
+        counts = (W > 0.0).sum(axis=0)
+        is_few = counts <= _FEW * self.design.shape[1]
+        few, many = np.flatnonzero(is_few & (counts > 0)), np.flatnonzero(~is_few)
+        if not self.design.is_held:
+            return [], np.flatnonzero(counts)
+        masks, codes = np.unique(W[:, few].T > 0.0, axis=0, return_inverse=True)
+        codes = codes.reshape(-1)
+        sets = [(few[codes == k], np.flatnonzero(mask)) for k, mask in enumerate(masks)]
+        return sets, many
+
+    def rows_of(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return Z, T and weights of some rows and outputs, here; W is the same for these."""
+        Z = to_host(self.design.Z.take(rows)).astype(np.float64)
+        at = positions(rows, self.T)
+        T, W = to_host(self.T[at]), to_host(self.W[at])
+        return Z, T[:, columns], W[:, columns[0]]
+
+    def intercept(self, coef: np.ndarray) -> np.ndarray:
+        """Return the mean over its rows of what is left of each output, zeros without intercept."""
+        if not self.fit_intercept:
+            return np.zeros(self.T.shape[1])
+        left = to_host(self.t_sum) - (to_host(self.z_sum) * coef).sum(axis=0)
+        return left / to_host(self._safe)

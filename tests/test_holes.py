@@ -1,0 +1,345 @@
+"""Targets with holes: each output as by a fit of its own, in one pass."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from extras import extra
+from numpy.testing import assert_allclose
+
+from skout import (
+    InducedMachine,
+    JointQuantileRegressor,
+    KernelMachine,
+    KernelRidge,
+    iokr,
+    memory_limits,
+)
+from skout.kernels import Gaussian, Learnt
+from skout.regressors.holes import has_holes, keeps_rows, mean_of_known
+from skout.regressors.path import mean_square
+from skout.sketches import PSparsified, SubSample
+from skout.solvers.holed import HoledMoments, block_moments
+from skout.solvers.moments import Moments
+from skout.sources import Blocks
+
+torch = extra("torch")
+
+N, P, D = 160, 4, 5
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 3))
+Y = np.sin(X @ RNG.standard_normal((3, D))) + np.arange(D) + 0.1 * RNG.standard_normal((N, D))
+W = RNG.uniform(0.5, 2.0, N)
+HOLED = np.where(RNG.random((N, D)) < 0.45, np.nan, Y)
+HOLED[:, 1] = np.where(np.isnan(HOLED[:, 0]), np.nan, Y[:, 1])  # two outputs with equal rows
+HOLED[:, 2] = Y[:, 2]  # one without holes
+HOLED[9:, 3] = np.nan  # one with few rows
+KERNEL = Gaussian(0.3)
+SKETCHES = {"exact": None, "sub-sample": SubSample(25), "mixed": PSparsified(20)}
+
+
+def separate(model, y, weights=None, **options):
+    """Predictions of a fit of its own for each output."""
+    found = []
+    for column in y.T:
+        rows = ~np.isnan(column)
+        own = None if weights is None else weights[rows]
+        found.append(model().fit(X[rows], column[rows], sample_weight=own, **options).predict(X))
+    return np.column_stack(found)
+
+
+# Moments ------------------------------------------------------------------------------------------
+
+
+def moments_of(rows, dtype=float):
+    Z = np.random.default_rng(1).standard_normal((N, P))
+    return block_moments(Z[rows].astype(dtype), HOLED[rows], W[rows])
+
+
+def expected_moments(rows):
+    Z, w = np.random.default_rng(1).standard_normal((N, P))[rows], W[rows]
+    for column in HOLED[rows].T:
+        known = ~np.isnan(column)
+        A, u, t = Z[known], w[known], column[known]
+        yield (u.sum(), A.T @ (u[:, None] * A), A.T @ (u * t), u @ t**2, A.T @ u, u @ t)
+
+
+def assert_are_sums(found, rows):
+    for j, sums in enumerate(expected_moments(rows)):
+        columns = next(c for c in found.column_sets() if j in c)
+        own, at = found.of_columns(columns), list(columns).index(j)
+        numbers = (own.weight, own.zz, own.zt[:, at], own.tt[at], own.z_sum, own.t_sum[at])
+        for one, other in zip(numbers, sums, strict=True):
+            assert_allclose(one, other, atol=1e-10)
+
+
+def test_moments_are_sums_over_the_rows_of_each_output():
+    found = moments_of(np.arange(N))
+    assert len(found.zz) == 4  # of five outputs two have the same rows
+    assert_are_sums(found, np.arange(N))
+
+
+@pytest.mark.parametrize("cuts", [(0, 160), (0, 5, 90, 160), (0, 9, 160), (0, 100, 101, 160)])
+def test_moments_add_up_and_subtract(cuts):
+    parts = [np.arange(a, b) for a, b in pairwise(cuts)]
+    total = moments_of(parts[0])
+    for rows in parts[1:]:
+        before = moments_of(np.arange(rows[0]))
+        assert_are_sums(before + moments_of(rows), np.arange(rows[-1] + 1))
+        total += moments_of(rows)
+        assert_are_sums(total, np.arange(rows[-1] + 1))
+    assert_are_sums(total - moments_of(np.arange(50)), np.arange(50, N))
+
+
+def test_moments_of_full_and_of_holed_targets_mix():
+    Z = RNG.standard_normal((20, P))
+    T = RNG.standard_normal((20, 2))
+    holed = T.copy()
+    holed[3, 1] = np.nan
+    full, other = Moments.of_block(Z, T, None), block_moments(Z, holed, None)
+    assert isinstance(other, HoledMoments)
+    for total in (full + other, other + full):
+        assert_allclose(total.weight, [40.0, 39.0])
+    assert_allclose((full - other).weight, [0.0, 1.0])
+    assert_allclose((full - other).zz[(full - other).codes[1]], np.outer(Z[3], Z[3]), atol=1e-12)
+    kept = full.zz.copy()
+    full += other
+    assert_allclose(full.weight, [40.0, 39.0])
+    assert_allclose(Moments.of_block(Z, T, None).zz, kept)
+    moved = other.shifted(np.ones(P))
+    expected = block_moments(Z + 1.0, holed, None)
+    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
+        assert_allclose(getattr(moved, name), getattr(expected, name), atol=1e-10)
+    L = np.tril(RNG.standard_normal((P, P)))
+    for code, zz in enumerate(other.map(L).zz):
+        assert_allclose(zz, block_moments(Z @ L.T, holed, None).zz[code], atol=1e-10)
+
+
+def test_moments_of_tensors():
+    Z = RNG.standard_normal((20, P))
+    T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
+    here = block_moments(Z.copy(), T, W[:20])
+    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).here()
+    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
+        assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
+    assert_allclose(there.zz[0], here.zz[0], atol=1e-12)
+
+
+# Ridge --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_ridge_equals_separate_fits(sketch, solver, intercept, weighted):
+    sketch = SKETCHES[sketch]
+    weights = W if weighted else None
+    options = {"alpha": 1e-3, "fit_intercept": intercept, "random_state": 0}
+
+    def model(solver="direct"):
+        return KernelRidge(KERNEL, sketch, solver=solver, tol=1e-11, **options)
+
+    given = {} if sketch is None else {"landmarks": X}
+    expected = separate(model, HOLED, weights, **given)
+    found = model(solver).fit(X, HOLED, sample_weight=weights)
+    assert_allclose(found.predict(X), expected, atol=1e-8)
+    assert found.coef_.shape[1] == D
+
+
+def test_ridge_with_all_features_whitened_in_each_row():
+    """Sketches of 256 rows and more take another way to the moments."""
+    X = np.random.default_rng(0).standard_normal((700, 6))
+    y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    y[100:400, 0] = np.nan
+    model = KernelRidge(Gaussian(0.5), SubSample(300), alpha=1e-2, random_state=0)
+    found = model.fit(X, y).predict(X)
+    rows = ~np.isnan(y[:, 0])
+    assert_allclose(found[:, 0], model.fit(X[rows], y[rows, 0], landmarks=X).predict(X), atol=1e-8)
+    assert_allclose(found[:, 1], model.fit(X, y[:, 1], landmarks=X).predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_alpha_is_that_of_least_error_over_what_is_there(sketch):
+    alphas = [1e-6, 1e-3, 1.0]
+    rows = np.arange(N) % 4
+    splits = [(np.flatnonzero(rows != k), np.flatnonzero(rows == k)) for k in range(4)]
+    sketch = SKETCHES[sketch]
+    model = KernelRidge(KERNEL, sketch, alpha=alphas, cv=splits, random_state=0).fit(X, HOLED)
+    given = {} if sketch is None else {"landmarks": X}
+    for (train, test), losses in zip(splits, model.cv_results_["fold_loss"], strict=True):
+        for alpha, loss in zip(alphas, losses, strict=True):
+            errors = []
+            for column in HOLED.T:
+                own = train[~np.isnan(column[train])]
+                held = test[~np.isnan(column[test])]
+                if len(held) == 0:
+                    continue
+                fold = KernelRidge(KERNEL, sketch, alpha=alpha, random_state=0)
+                fold.fit(X[own], column[own], **given)
+                errors.append(np.mean((fold.predict(X[held]) - column[held]) ** 2))
+            assert_allclose(loss, np.mean(errors), rtol=1e-6)
+    assert model.alpha_ == alphas[int(np.argmin(model.cv_results_["mean_loss"]))]
+
+
+def test_the_same_alphas_whichever_way():
+    losses = []
+    for solver in ("direct", "cg"):
+        model = KernelRidge(
+            KERNEL, SKETCHES["sub-sample"], alpha=[1e-4, 1e-2], solver=solver, tol=1e-12,
+            fit_intercept=True, random_state=0,
+        )  # fmt: skip
+        losses.append(model.fit(X, HOLED, sample_weight=W).cv_results_["fold_loss"])
+    assert_allclose(losses[0], losses[1], rtol=1e-8)
+
+
+def test_rows_in_pieces():
+    expected = KernelRidge(KERNEL, SubSample(25), alpha=1e-3, random_state=0)
+    expected.fit(X, HOLED, landmarks=X[:50])
+    model = KernelRidge(KERNEL, SubSample(25), alpha=1e-3, random_state=0)
+    for some in (slice(0, 50), slice(50, 60), slice(60, N)):
+        model.partial_fit(X[some], HOLED[some])
+    assert_allclose(model.predict(X), expected.predict(X), atol=1e-9)
+
+
+class Counting:
+    """An array on disk that counts the rows that are read."""
+
+    def __init__(self, array):
+        self.array, self.read = array, 0
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __getitem__(self, index):
+        found = self.array[index]
+        self.read += len(found)
+        return found
+
+
+@pytest.mark.parametrize("megabytes", [2048, 1])
+@pytest.mark.parametrize("kept", [False, True])
+def test_one_pass(kept, megabytes, monkeypatch):
+    monkeypatch.setattr("skout.regressors.ridge.keeps_rows", lambda *given: kept)
+    data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
+    model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
+    model.fit(full, np.tile(Y, (10, 1)))
+    with memory_limits(coordinates_mb=megabytes):
+        model.fit(data, np.tile(HOLED, (10, 1)))
+    assert model.solver_report_["solver"] == ("cg" if kept else "direct")
+    assert len(data.array) <= data.read == full.read < 2 * len(data.array)
+
+
+def test_memory_decides():
+    y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
+    assert has_holes(y)
+    assert not keeps_rows(y, 100, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
+    with memory_limits(coordinates_mb=3):
+        assert keeps_rows(y, 100, 1)
+    assert keeps_rows(y, 100, 1000)  # folds have matrices of their own
+
+
+def test_many_masks_that_a_stream_brings():
+    y = np.where(np.random.default_rng(0).random((200, 40)) < 0.3, np.nan, 1.0)
+    rows = np.random.default_rng(0).standard_normal((200, 2))
+    blocks = Blocks(lambda: ((rows[a : a + 50], y[a : a + 50]) for a in range(0, 200, 50)), n=200)
+    model = KernelRidge(KERNEL, SubSample(30), random_state=0)
+    expected = model.fit(rows, y).predict(rows)
+    assert_allclose(model.fit(blocks).predict(rows), expected, atol=1e-8)
+    with (
+        memory_limits(coordinates_mb=0.1),
+        pytest.raises(MemoryError, match=r"memory_limits.*in memory"),
+    ):
+        model.fit(blocks)
+
+
+def test_what_cannot_be_done_is_said():
+    ridge = KernelRidge(KERNEL, SubSample(20), random_state=0)
+    empty = np.column_stack([Y[:, 0], np.full(N, np.nan)])
+    for model in (ridge, KernelRidge(KERNEL), KernelMachine(KERNEL)):
+        with pytest.raises(ValueError, match=r"no number in output 1 \(1 such\)"):
+            model.fit(X, empty)
+    with pytest.raises(ValueError, match="no number in output 0"):
+        JointQuantileRegressor(0.5, KERNEL).fit(X, np.full(N, np.nan))
+    with pytest.raises(ValueError, match="NaN, missing values: fill them"):
+        InducedMachine(KERNEL).fit(X, HOLED)
+    with pytest.raises(ValueError, match=r"Y.*NaN"):
+        iokr("gaussian", "linear").fit(X, HOLED)
+    with pytest.raises(ValueError, match="a metric is learnt from whole rows"):
+        KernelRidge(Learnt("gaussian"), SubSample(20), random_state=0).fit(X, HOLED)
+    with pytest.raises(ValueError, match="checkpoint"):
+        ridge.set_params(checkpoint="fit.npz").fit(X, HOLED)
+    model = KernelRidge(KERNEL, SubSample(20), solver="cg", random_state=0)
+    with pytest.raises(ValueError, match="only of y in memory"):
+        model.fit(X, Counting(HOLED))
+    with pytest.raises(ValueError, match=r"KernelRidge\(task_matrix"):
+        KernelMachine(KERNEL, task_matrix=np.eye(D)).fit(X, HOLED)
+
+
+def test_score_leaves_holes_out():
+    model = KernelRidge(KERNEL, alpha=1e-2).fit(X, HOLED)
+    expected = []
+    for j, column in enumerate(HOLED.T):
+        rows = ~np.isnan(column)
+        left = column[rows] - model.predict(X[rows])[:, j]
+        around = column[rows] - column[rows].mean()
+        expected.append(1.0 - (left @ left) / (around @ around))
+    assert_allclose(model.score(X, HOLED), np.mean(expected))
+
+
+# Machines -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "pinball", "squared"])
+def test_machine_equals_separate_fits(loss, weighted):
+    y, weights = np.delete(HOLED, 1, axis=1), W if weighted else None
+
+    def model():
+        return KernelMachine(KERNEL, alpha=1e-2, loss=loss, fit_intercept=True, tol=1e-9)
+
+    found = model().fit(X, y, sample_weight=weights)
+    assert_allclose(found.predict(X), separate(model, y, weights), atol=1e-6)
+    assert found.duality_gap_ <= 1e-9
+
+
+def test_outputs_of_a_machine_with_equal_rows_are_fitted_together():
+    rows = ~np.isnan(HOLED[:, 0])
+    model = KernelMachine(KERNEL, alpha=1e-2, tol=1e-9)
+    expected = model.fit(X[rows], HOLED[rows][:, :2]).predict(X)
+    assert_allclose(model.fit(X, HOLED).predict(X)[:, :2], expected, atol=1e-6)
+
+
+def test_machine_chooses_alpha_by_what_is_there():
+    alphas, splits = [1e-3, 1e-1], [(np.arange(0, N, 2), np.arange(1, N, 2))]
+    y = HOLED[:, [0, 2]]
+    model = KernelMachine(KERNEL, alpha=alphas, loss="squared", cv=splits).fit(X, y)
+    expected = np.zeros(2)
+    for column in y.T:
+        for k, alpha in enumerate(alphas):
+            train, test = (rows[~np.isnan(column[rows])] for rows in splits[0])
+            fold = KernelMachine(KERNEL, alpha=alpha, loss="squared", tol=1e-8)
+            left = fold.fit(X[train], column[train]).predict(X[test]) - column[test]
+            expected[k] += 0.5 * np.mean(left**2)
+    assert_allclose(model.cv_results_["mean_loss"], expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(20)])
+def test_quantiles_leave_rows_out(sketch):
+    y, rows = HOLED[:, 0], ~np.isnan(HOLED[:, 0])
+    model = JointQuantileRegressor([0.2, 0.8], KERNEL, sketch, tol=1e-8, random_state=0)
+    expected = model.fit(X[rows], y[rows], sample_weight=W[rows]).predict(X)
+    assert_allclose(model.fit(X, y, sample_weight=W).predict(X), expected, atol=1e-9)
+
+
+# Pieces -------------------------------------------------------------------------------------------
+
+
+def test_means_over_what_is_there():
+    T = np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]])
+    assert_allclose(mean_of_known(T), [2.0, 4.0, 0.0])
+    F = np.array([[2.0, 0.0, 0.0], [3.0, 6.0, np.nan]])
+    assert mean_square(T, F) == (0.5 + 4.0) / 2
+    assert mean_square(T, F, np.array([3.0, 1.0])) == (0.75 + 4.0) / 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(mean_square(T[:, 2:], F[:, 2:]))
