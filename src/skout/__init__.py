@@ -26,6 +26,7 @@ from .rows import memory_limits
 if TYPE_CHECKING:
     from . import datasets, diagnostics, readers, selection
     from .predictors.tuning import Tuned
+    from .readers import TableEncoder
 
 __all__ = [
     "CandidateSets",
@@ -38,6 +39,7 @@ __all__ = [
     "KernelMachine",
     "KernelRidge",
     "StructuredPredictor",
+    "TableEncoder",
     "Tuned",
     "TwoWay",
     "datasets",
@@ -65,12 +67,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("Tuned", "datasets", "diagnostics", "readers", "selection")
+_LATER = ("TableEncoder", "Tuned", "datasets", "diagnostics", "readers", "selection")
 
 
 def __getattr__(name: str) -> Any:
     if name == "Tuned":
         return import_module(f"{__name__}.predictors.tuning").Tuned
+    if name == "TableEncoder":
+        return import_module(f"{__name__}.readers").TableEncoder
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..readers.cells import Content, looks_like_id
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
-from .kinds import Content, looks_like_id
 from .progress import progress
 from .settings import Settings
 from .tables import Table, listed, select

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .kinds import MISSING, as_number, as_numbers
+from ..readers.cells import MISSING, as_number, as_numbers
 from .results import load_pyarrow
 
 __all__ = ["Part", "Table", "is_table", "listed", "open_table", "select"]

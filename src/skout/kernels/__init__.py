@@ -15,6 +15,7 @@ from .base import (
     as_kernel,
 )
 from .bits import F1, GaussianTanimoto, Tanimoto
+from .columns import OnColumns, align_columns
 from .combine import Mapped, align
 from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
@@ -44,6 +45,7 @@ __all__ = [
     "NGram",
     "NeighborhoodSubgraph",
     "Normalized",
+    "OnColumns",
     "PackedBits",
     "PairwiseFunction",
     "PeakCosine",
@@ -61,6 +63,7 @@ __all__ = [
     "VertexHistogram",
     "WeisfeilerLehman",
     "align",
+    "align_columns",
     "as_kernel",
     "as_objects",
     "namespace",

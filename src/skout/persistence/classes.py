@@ -62,10 +62,15 @@ def public_name(name: str) -> str:
     return f"skout.{name.rpartition('.')[2]}" if name.startswith("skout.") else name
 
 
+# Modules whose classes are there later.
+_LATER = ("skout.predictors.tuning", "skout.readers.encoder", "skout.readers.encoders")
+
+
 class ByName(dict[str, Any]):
     """Classes by the name that a file has for them, with or without a module of ours.
 
-    Those of tuned models are slow to import, and are there once a name is not found without them.
+    Those of tuned models and of tables are slow to import, and are there once a name is not found
+    without them.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -80,9 +85,9 @@ class ByName(dict[str, Any]):
     def _known(self, name: str) -> str:
         name = public_name(name)
         if not super().__contains__(name) and name.startswith("skout."):
-            tuning = import_module("skout.predictors.tuning")
-            later = [getattr(tuning, one) for one in tuning.__all__]
-            self.update({name_of(kind): kind for kind in later})
+            for module in map(import_module, _LATER):
+                later = [getattr(module, one) for one in module.__all__]
+                self.update({name_of(kind): kind for kind in later})
         return name
 
 

@@ -1,5 +1,6 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
+from .aligned import AlignedRidge
 from .boosting import BoostedTrees
 from .borda import BordaDecoder
 from .estimator import Tuned
@@ -17,6 +18,7 @@ from .outputs import (
 )
 
 __all__ = [
+    "AlignedRidge",
     "Averaged",
     "BoostedTrees",
     "BordaDecoder",
