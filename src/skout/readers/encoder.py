@@ -67,8 +67,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What the columns are that are used.
     left_out_ : dict of str to str
         Why others are not.
-    groups_ : list of Group
-        (column, kind, start, stop): where each column is in the matrix.
     n_features_in_, feature_names_in_
         The columns of the table.
 
@@ -155,21 +153,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._number_names = numbers
         self._numbers = NumberColumns().fit(self._matrix(table)) if numbers else None
         self._encoders: dict[str, Any] = {}
-        self.groups_ = []
         names = [] if self._numbers is None else self._numbers.names(numbers)
-        self.groups_ += [Group(name, "number", j, j + 1) for j, name in enumerate(numbers)]
-        gaps = [] if self._numbers is None else [numbers[j] for j in self._numbers.gaps_]
-        at = len(numbers)
-        self.groups_ += [Group(name, "missing", at + j, at + j + 1) for j, name in enumerate(gaps)]
         for name, kind in self.kinds_.items():
-            if kind == "number":
-                continue
-            encoder = self._encoder(looks[name]).fit(as_kind(table[name], kind, name))
-            self._encoders[name] = encoder
-            own = encoder.names(name)
-            self.groups_.append(Group(name, kind, len(names), len(names) + len(own)))
-            names += own
+            if kind != "number":
+                encoder = self._encoder(looks[name]).fit(as_kind(table[name], kind, name))
+                self._encoders[name] = encoder
+                names += encoder.names(name)
         self._names_out = names
+
+    @property
+    def groups_(self) -> list[Group]:
+        """Where each column is in the matrix."""
+        numbers = self._number_names
+        found = [Group(name, "number", j, j + 1) for j, name in enumerate(numbers)]
+        gaps = [] if self._numbers is None else self._numbers.gaps_
+        found += [Group(numbers[j], "missing", at, at + 1) for at, j in enumerate(gaps, len(found))]
+        at = len(found)
+        for name, encoder in self._encoders.items():
+            width = len(encoder.names(name))
+            found.append(Group(name, self.kinds_[name], at, at + width))
+            at += width
+        return found
 
     def _encoder(self, look: Look) -> Any:
         if look.kind == "date":
