@@ -31,7 +31,7 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
-RANGE := test,ann,chem,cli,dask,disk,fast,plot,save,serve
+RANGE := test,ann,chem,cli,dask,disk,excel,fast,plot,save,serve
 NETWORKS := src/skout/predictor.py::skout.predictor.dsokr
 RANGE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) tests src
 FLAWS := tests/test_dependencies.py::test_installed_versions_have_no_known_flaw
@@ -104,7 +104,7 @@ clean: ## remove the environment, caches and outputs
 
 $(LIGHT): EXTRAS = cli,plot
 $(SITE): EXTRAS = docs
-$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,fast,plot,save,serve,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,excel,fast,plot,save,serve,text
 
 $(LIGHT) $(READY) $(SITE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -417,7 +417,7 @@ FIT = ["--target", "y", "-o", "model.skout"]
         ("x,y\n", [*FIT, "--inputs", "x"], "has columns, but no rows"),
         ("x,y\n", [*FIT, "--inputs", "x", "--output", "numbers"], "has columns, but no rows"),
         ("x,x,y\n1,2,3\n", FIT, "two columns 'x'"),
-        ("x,y\n\x00,1\n", FIT, "at least two rows"),
+        ("x,y\n\x00,1\n", FIT, "bytes that are 0 in line 2"),
         (
             "x,z,y\na,b,1\n",
             FIT,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .predictors.reranker import Reranker
     from .predictors.spectra import SpectrumIdentifier
     from .predictors.tuning import Tuned
+    from .readers import TableEncoder
 
 __all__ = [
     "CandidateSets",
@@ -46,6 +47,7 @@ __all__ = [
     "Reranker",
     "SpectrumIdentifier",
     "StructuredPredictor",
+    "TableEncoder",
     "Tuned",
     "TwoWay",
     "datasets",
@@ -76,6 +78,7 @@ __version__ = "0.1.0"
 _IN_MODULES = {
     "Reranker": "predictors.reranker",
     "SpectrumIdentifier": "predictors.spectra",
+    "TableEncoder": "readers",
     "Tuned": "predictors.tuning",
 }
 _LATER = (*_IN_MODULES, "datasets", "diagnostics", "readers", "selection")

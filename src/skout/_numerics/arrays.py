@@ -256,6 +256,8 @@ def take(objects: Any, index: Any) -> Any:
         return {name: take(column, index) for name, column in objects.items()}
     if hasattr(objects, "iloc"):
         return objects.iloc[index]
+    if hasattr(objects, "column_names") and not isinstance(index, slice):  # a table of pyarrow
+        return objects.take(index)
     if sparse.issparse(objects):
         if objects.format in _NO_ROWS:
             objects = objects.tocsr()

@@ -15,7 +15,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-__all__ = ["check_memory", "check_squares", "named", "numbers_in", "total_memory"]
+__all__ = [
+    "check_column_names",
+    "check_memory",
+    "check_squares",
+    "named",
+    "numbers_in",
+    "total_memory",
+]
 
 # Words that a message may have for what the caller calls by another name.
 _INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
@@ -74,7 +81,12 @@ def _refuse_misread(objects: Any, name: str) -> None:
         raise ValueError(
             f"{name} has masked entries, which are missing values: fill them or leave the rows out."
         )
-    columns = Counter(c for c in getattr(objects, "columns", ()) if isinstance(c, Hashable))
+    check_column_names(getattr(objects, "columns", ()), name)
+
+
+def check_column_names(names: Any, name: str) -> None:
+    """Raise where a table has two columns of one name."""
+    columns = Counter(c for c in names if isinstance(c, Hashable))
     twice = [column for column, count in columns.items() if count > 1]
     if twice:
         raise ValueError(

@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..readers.cells import Content, looks_like_id
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
-from .kinds import Content, looks_like_id
 from .progress import progress
 from .settings import Settings
 from .tables import Table, listed, select
@@ -13,8 +13,17 @@ from .tables import Table, listed, select
 __all__ = ["choose_columns"]
 
 
-def choose_columns(table: Table, settings: Settings) -> tuple[Inputs, Outputs, dict[str, str]]:
+def choose_columns(
+    table: Table, settings: Settings, mixed: bool = False
+) -> tuple[Inputs, Outputs, dict[str, str]]:
     """Return the columns that a model takes and predicts, after a look at all rows.
+
+    Parameters
+    ----------
+    table : Table
+    settings : Settings
+    mixed : bool
+        Whether the model takes columns of all kinds, and gaps in them.
 
     Returns
     -------
@@ -27,10 +36,13 @@ def choose_columns(table: Table, settings: Settings) -> tuple[Inputs, Outputs, d
     asked = _asked(table, settings, target)
     seen = _look(table, [*target, *asked] if settings.output is None else asked)
     outputs = _outputs(target, settings, seen)
-    columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
-    inputs = _inputs(columns, settings, seen)
+    if mixed and settings.inputs is None:
+        columns = [name for name in asked if not looks_like_id(name)]
+    else:
+        columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
+    inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
     _warn_of_ids(inputs, seen)
-    used = set(columns)
+    used = set(inputs.columns)
     unused = {name: _why(name, seen[name]) for name in asked if name not in used}
     return inputs, outputs, unused
 
@@ -58,7 +70,7 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
     """Return what columns hold: what the file says, or else all its cells."""
     if table.types is not None:
         return {name: Content(declared=table.types[name]) for name in names}
-    found = {name: Content() for name in names}
+    found = {name: Content(decimal=table.decimal) for name in names}
     for part in progress(table.parts([], names), "looking") if names else ():
         for name, cells in part.texts.items():
             found[name].add(cells, part.start)
@@ -73,14 +85,14 @@ def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -
         if text is not None:
             raise ValueError(
                 f"--output is missing: {text!r} is text, so say what it holds: label_sets, "
-                "rankings, strings or smiles."
+                "rankings, classes, strings or smiles."
             )
         kind = "numbers"
     kind = OUTPUTS.spelled(kind)
-    if kind in ("strings", "smiles"):
+    if kind in ("strings", "smiles", "classes"):
         if len(columns) > 1:
             raise ValueError(f"--output {kind} takes one column. Got {', '.join(columns)}.")
-        return Texts(columns, kind)
+        return OUTPUTS[kind](columns) if kind == "classes" else Texts(columns, kind)
     if kind == "label_sets":
         return LabelSets(columns, separators=settings.separators)
     return OUTPUTS[kind](columns)
@@ -99,6 +111,17 @@ def _by_default(names: list[str], seen: dict[str, Content], path: Path) -> list[
     raise ValueError(f"{path} has no columns of numbers for inputs: give --inputs.{have}")
 
 
+def _table(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Inputs:
+    """Return inputs of all kinds; of one column of text only, these texts."""
+    used = [name for name in columns if seen[name].kind != "empty"]
+    if len(used) == 1 and (settings.wants_text or seen[used[0]].kind == "text"):
+        return _inputs(used, settings, seen)
+    if not used:
+        raise ValueError("--inputs: no column is left that has values, after --drop.")
+    words = [name for name in used if seen[name].kind != "number"]
+    return Inputs(used, missing=settings.missing or "model", is_table=True, words=words)
+
+
 def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Inputs:
     """Return the inputs, all of numbers or one of text."""
     if not columns:
@@ -113,7 +136,8 @@ def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) ->
             f"--inputs: {texts[0]!r} is {seen[texts[0]]}. Text can be the only input column; leave "
             "it out of several with --drop."
         )
-    return Inputs(columns, standardize=settings.standardizes, missing=settings.missing)
+    missing = settings.missing or "error"
+    return Inputs(columns, standardize=settings.standardizes, missing=missing)
 
 
 def _warn_of_ids(inputs: Inputs, seen: dict[str, Content]) -> None:

@@ -15,9 +15,19 @@ from sklearn.preprocessing import StandardScaler
 
 from .._numerics.validation import Registry
 from ..kernels.smiles import molecules
+from ..readers.cells import is_missing
 from .tables import Part, Table
 
-__all__ = ["OUTPUTS", "Inputs", "LabelSets", "Numbers", "Outputs", "Rankings", "Texts"]
+__all__ = [
+    "NOT_CHOSEN",
+    "OUTPUTS",
+    "Inputs",
+    "LabelSets",
+    "Numbers",
+    "Outputs",
+    "Rankings",
+    "Texts",
+]
 
 
 class _Columns:
@@ -47,8 +57,12 @@ class Inputs(_Columns):
     is_text : bool
     standardize : bool
         Whether numbers are centred and scaled by `means` and `scales`, which `learn` gathers.
-    missing : "error" or "mean"
-        What becomes of missing numbers.
+    missing : "error", "mean" or "model"
+        What becomes of missing numbers; the model takes those of a table.
+    is_table : bool
+        Whether the model takes columns of all kinds by their names.
+    words : list of str
+        The columns of a table that are read as text.
     """
 
     columns: list[str]
@@ -57,11 +71,26 @@ class Inputs(_Columns):
     missing: str = "error"
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
+    is_table: bool = False
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns to be read as numbers."""
+        if not self.is_table:
+            return super().numbers
+        words = set(self.words)
+        return [name for name in self.columns if name not in words]
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns to be read as text."""
+        return self.words if self.is_table else super().texts
 
     @property
     def gaps(self) -> list[str]:
         """The columns that may have missing numbers."""
-        return self.numbers if self.missing == "mean" else []
+        return self.numbers if self.missing in ("mean", "model") else []
 
     @property
     def learns(self) -> bool:
@@ -80,10 +109,25 @@ class Inputs(_Columns):
         """Return the X of some rows; the inputs are the first of the part's numbers."""
         if self.is_text:
             return _filled(table, part, self.columns[0])
+        if self.is_table:
+            return self._columns_of(part)
         X = part.numbers[:, : len(self.columns)]
         if self.missing == "mean":
             X = np.where(np.isnan(X), self.means, X)
         return (X - self.means) / self.scales if self.standardize else X
+
+    def _columns_of(self, part: Part) -> dict[str, np.ndarray]:
+        """Return columns by name: numbers, and texts with None where nothing is."""
+        found = dict(zip(self.numbers, part.numbers.T, strict=False))
+        for name in self.words:
+            cells = np.empty(len(part), dtype=object)
+            cells[:] = [None if is_missing(cell or "") else cell for cell in part.texts[name]]
+            found[name] = cells
+        return {name: found[name] for name in self.columns}
+
+    def as_numbers(self) -> "Inputs":
+        """Return the same columns as those of a matrix, of a table that turned out to be one."""
+        return Inputs(self.columns)
 
 
 class Outputs(_Columns, ABC):
@@ -285,6 +329,17 @@ class Texts(Outputs):
 
 
 @dataclass
+class Classes(Texts):
+    """A column with one class for each row, as a word or a number."""
+
+    columns: list[str]
+    kind = "classes"
+
+    def read(self, table: Table, part: Part) -> Any:
+        return np.array([cell.strip() for cell in super().read(table, part)])
+
+
+@dataclass
 class Numbers(Outputs):
     """Columns of numbers."""
 
@@ -301,13 +356,17 @@ class Numbers(Outputs):
 
 #: Kinds of output, by the name that --output gives them.
 OUTPUTS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+OUTPUTS.aliases["class"] = "classes"
 OUTPUTS |= {
     "label_sets": LabelSets,
     "rankings": Rankings,
     "strings": Texts,
     "smiles": Texts,
+    "classes": Classes,
     "numbers": Numbers,
 }
+#: Kinds that are not chosen among candidates.
+NOT_CHOSEN = ("classes", "numbers")
 
 
 def _order(cell: str) -> list[str]:

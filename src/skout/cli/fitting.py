@@ -13,9 +13,9 @@ from ..rows import Blocks
 from ..rows.stream import join
 from .choosing import choose_columns
 from .columns import Inputs, Outputs
-from .progress import note, progress
+from .progress import note, opened, progress
 from .settings import Settings, as_record, build_model
-from .tables import Part, Table, listed, open_table
+from .tables import Part, Table, listed
 from .tuning import reason_not_to_tune, tuned_model, validation
 
 __all__ = ["fit_file"]
@@ -31,19 +31,26 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     out : path
     """
     start = time.perf_counter()
-    table = open_table(data)
-    inputs, outputs, unused = choose_columns(table, settings)
-    if unused:
-        note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
+    table = opened(data)
+    mixed = settings.tune and settings.missing != "mean"
+    inputs, outputs, unused = choose_columns(table, settings, mixed)
     model = build_model(settings, outputs.kind, inputs.is_text)  # says first what is wrong
     n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
     why = reason_not_to_tune(settings, n, parts is not None) if settings.tune else "--no-tune"
     if settings.tune and why is not None:
         note(f"the model is not tuned: {why}.")
+        inputs, outputs, unused = choose_columns(table, settings)
+        n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
+    if unused:
+        _tell(unused)
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
         model = tuned_model(*_joined(pairs), outputs.kind, settings)
+        if model.encoder_ is not None:
+            unused |= _left_out(model.encoder_.left_out_, unused)
+        elif inputs.is_table:
+            inputs = inputs.as_numbers()
     elif parts is not None:
         model.fit(*_joined(pairs))
     else:
@@ -58,6 +65,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "settings": as_record(settings),
         "rows": n,
         "seconds": round(seconds, 3),
+        **({"columns": model.encoder_.kinds_} if getattr(model, "encoder_", None) else {}),
     }
     save(model, out, metadata={"command_line": record})
     alpha = {} if tuned else {"alpha": float(getattr(model, "regressor_", model).alpha_)}
@@ -77,6 +85,18 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
+def _tell(unused: dict[str, str]) -> None:
+    note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
+
+
+def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:
+    """Say which columns the model leaves out that were not named before."""
+    new = {name: why for name, why in found.items() if name not in known}
+    if new:
+        _tell(new)
+    return new
+
+
 def survey(
     table: Table, inputs: Inputs, outputs: Outputs, budget: float
 ) -> tuple[int, list[Part] | None]:
@@ -94,7 +114,7 @@ def survey(
         n += len(part)
         outputs.learn(part)
         if inputs.learns:
-            scaler.partial_fit(part.numbers[:, : len(inputs.columns)])
+            scaler.partial_fit(part.numbers[:, : len(inputs.numbers)])
         size += part.nbytes
         if size > budget:
             kept = None
@@ -126,8 +146,11 @@ class _Pairs:
 
 def _joined(pairs: _Pairs) -> tuple[Any, Any]:
     """Return X and Y of all rows."""
-    X, Y = (join(list(column)) for column in zip(*pairs(), strict=True))
-    return X, Y
+    blocks, outputs = zip(*pairs(), strict=True)
+    if isinstance(blocks[0], dict):
+        names = list(blocks[0])
+        return {name: join([one[name] for one in blocks]) for name in names}, join(list(outputs))
+    return join(list(blocks)), join(list(outputs))
 
 
 def _wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str]]:

@@ -14,15 +14,16 @@ Text = str | None
 Flag = bool | None
 
 _TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
-_OUTPUT = "What they hold: label_sets, rankings, strings, smiles or numbers."
+_OUTPUT = "What they hold: label_sets, rankings, classes, strings, smiles or numbers."
 _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
 _OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
-_INPUTS = "Input columns; default all other numbers, or the one of text."
+_INPUTS = "Input columns; default all others but ids, and with --no-tune numbers or one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
-_MISSING = 'Missing input numbers: "error" (default), or "mean" fills them.'
+_MISSING = 'Missing input numbers: "error", or "mean" fills them; default the model takes them.'
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
+_DATA = "CSV, TSV, JSON, parquet, feather, xlsx or npz."
 _CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
 _SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
 
@@ -42,7 +43,7 @@ def _add_fit(app: "typer.Typer") -> None:
 
     @app.command()
     def fit(
-        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz (X, Y).")],
+        data: Annotated[Path, Argument(help=f"{_DATA[:-1]} (X, Y).")],
         out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
         target: Annotated[Text, Option(help=_TARGET)] = None,
         output: Annotated[Text, Option(help=_OUTPUT)] = None,
@@ -102,7 +103,7 @@ def _add_predict(app: "typer.Typer") -> None:
     @app.command()
     def predict(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
+        data: Annotated[Path, Argument(help=_DATA)],
         out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
         candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
         skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
@@ -115,10 +116,10 @@ def _add_predict(app: "typer.Typer") -> None:
         Example: skout predict model.skout test.csv -o predictions.csv
         """
         form = check_format(out, form, [model, data, candidates])
-        from .tables import open_table
+        from .progress import opened
         from .using import open_model, predict_table
 
-        saved, table = open_model(model), open_table(data)
+        saved, table = open_model(model), opened(data)
         rows = predict_table(saved, table, saved.candidates(candidates, skip_invalid), keep)
         tell(write_rows(rows, out, form), out)
 
@@ -130,7 +131,7 @@ def _add_rank(app: "typer.Typer") -> None:
     @app.command()
     def rank(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz.")],
+        data: Annotated[Path, Argument(help=_DATA)],
         candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
         skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
@@ -143,10 +144,10 @@ def _add_rank(app: "typer.Typer") -> None:
         Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
         """
         form = check_format(out, form, [model, data, candidates])
-        from .tables import open_table
+        from .progress import opened
         from .using import open_model, rank_table
 
-        saved, table = open_model(model), open_table(data)
+        saved, table = open_model(model), opened(data)
         rows = rank_table(saved, table, saved.candidates(candidates, skip_invalid), k)
         tell(write_rows(rows, out, form), out)
 
@@ -158,7 +159,7 @@ def _add_embed(app: "typer.Typer") -> None:
     @app.command()
     def embed(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help="A table of candidates: CSV, TSV, parquet or npz.")],
+        data: Annotated[Path, Argument(help="A table of candidates.")],
         out: Annotated[Path, Option("--out", "-o", help="The file to give to --candidates.")],
         skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
@@ -181,7 +182,7 @@ def _add_evaluate(app: "typer.Typer") -> None:
     @app.command()
     def evaluate(
         model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help="CSV, TSV, parquet or npz, with the target.")],
+        data: Annotated[Path, Argument(help=f"{_DATA[:-1]}, with the target.")],
         candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
         skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
         as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
@@ -191,9 +192,9 @@ def _add_evaluate(app: "typer.Typer") -> None:
 
         Example: skout evaluate model.skout test.csv --json
         """
-        from .tables import open_table
+        from .progress import opened
         from .using import evaluate_table, open_model
 
-        saved, table = open_model(model), open_table(data)
+        saved, table = open_model(model), opened(data)
         found = evaluate_table(saved, table, saved.candidates(candidates, skip_invalid))
         show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)

@@ -2,18 +2,27 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from .tables import Part
+from .tables import Part, Table, open_table
 
-__all__ = ["is_terminal", "note", "progress"]
+__all__ = ["is_terminal", "note", "opened", "progress"]
 
 
 def note(text: str) -> None:
     """Print a line that is no result."""
     print(f"skout: {text}", file=sys.stderr)
+
+
+def opened(path: Path) -> Table:
+    """Open a table, and say how it was read where that is not as usual."""
+    table = open_table(path)
+    for text in table.notes:
+        note(text)
+    return table
 
 
 def progress(parts: Iterator[Part], label: str) -> Iterator[Part]:

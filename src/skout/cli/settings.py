@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .. import KernelRidge, iokr
+from .. import KernelClassifier, KernelRidge, iokr
 from .._numerics.validation import check_alphas, check_choice, check_number, resolve
 from ..decoding import DECODERS
 from ..kernels import (
@@ -23,7 +23,7 @@ from ..kernels import (
 )
 from ..molecules import fingerprints
 from ..sketches import SKETCHES
-from .columns import OUTPUTS
+from .columns import NOT_CHOSEN, OUTPUTS
 
 __all__ = ["MODULES", "Settings", "build_model", "merge"]
 
@@ -83,7 +83,7 @@ class Settings:
     intercept: bool | None = None
     decoder: str = "candidates"
     standardize: bool | None = None
-    missing: str = "error"
+    missing: str | None = None
     separators: str = ";|"
     seed: int = 0
     memory: float = 256.0
@@ -107,7 +107,8 @@ class Settings:
         if self.output is not None:
             resolve(self.output, OUTPUTS, "kind in --output:")
         check_choice(self.decoder, "--decoder", tuple(DECODERS))
-        check_choice(self.missing, "--missing", ("error", "mean"))
+        if self.missing is not None:
+            check_choice(self.missing, "--missing", ("error", "mean"))
         for side in ("input", "output"):
             parse_sketch(getattr(self, f"{side}_sketch"), f"--{side}-sketch")
             kernel = getattr(self, f"{side}_kernel")
@@ -201,9 +202,9 @@ def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
         "alpha": alphas if len(alphas) > 1 else alphas[0],
         "random_state": settings.seed,
     }
-    if kind == "numbers":
-        intercept = settings.intercept is not False
-        return KernelRidge(inputs, sketch, fit_intercept=intercept, **shared)
+    if kind in NOT_CHOSEN:
+        model = KernelRidge if kind == "numbers" else KernelClassifier
+        return model(inputs, sketch, fit_intercept=settings.intercept is not False, **shared)
     return iokr(
         inputs,
         _kernel(

@@ -26,10 +26,10 @@ from ..metrics import (
 )
 from ..persistence import describe
 from ..rows.stream import join
-from .columns import OUTPUTS, Inputs, Outputs
-from .progress import progress
+from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
+from .progress import opened, progress
 from .settings import MODULES
-from .tables import Part, Table, is_table, listed, open_table, select
+from .tables import Part, Table, is_table, listed, select
 
 __all__ = [
     "Saved",
@@ -65,14 +65,21 @@ class Saved:
         """Return the output of each row, among candidates if there are any."""
         if candidates is None:
             return self.model.predict(X)
-        return self.chooser.predict(X, candidates=candidates)
+        return self.chooser.predict(self.rows(X), candidates=candidates)
+
+    def rows(self, X: Any) -> Any:
+        """Return what the chooser takes: the numbers of a table, or X."""
+        encoder = getattr(self.model, "encoder_", None)
+        return X if encoder is None else encoder.transform(X)
 
     def candidates(self, path: Path | None, skip_invalid: bool = False) -> Any:
         """Return the candidates of a table or of `skout embed`; None for the training outputs."""
         if path is None:
             return None
-        if self.outputs.kind == "numbers":
-            raise ValueError("The model predicts numbers, which are not chosen from candidates.")
+        if self.outputs.kind in NOT_CHOSEN:
+            raise ValueError(
+                f"The model predicts {self.outputs.kind}, which are not chosen from candidates."
+            )
         return self.embed(path, skip_invalid) if is_table(path) else self._embedded(path)
 
     def n_candidates(self, candidates: Any) -> int:
@@ -84,7 +91,7 @@ class Saved:
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
-        table, outputs, skipped, n, found = open_table(path), self.outputs, [], 0, []
+        table, outputs, skipped, n, found = opened(path), self.outputs, [], 0, []
         for part in progress(table.parts(outputs.numbers, outputs.texts), "candidates"):
             n += len(part)
             unfit = outputs.unfit(part) if skip_invalid else []
@@ -207,11 +214,13 @@ def rank_part(
     saved: Saved, table: Table, part: Part, candidates: Any, k: int
 ) -> dict[str, list[Any]]:
     """Return columns query, rank, candidate and score for some rows."""
-    if saved.outputs.kind == "numbers":
-        raise ValueError("The model predicts numbers: there is nothing to rank. Use predict.")
+    if saved.outputs.kind in NOT_CHOSEN:
+        raise ValueError(
+            f"The model predicts {saved.outputs.kind}: there is nothing to rank. Use predict."
+        )
     model = saved.chooser
     k = min(k, max(1, saved.n_candidates(candidates)))  # others say themselves that they have none
-    indices, scores = model.rank(saved.inputs.read(table, part), candidates, k=k)
+    indices, scores = model.rank(saved.rows(saved.inputs.read(table, part)), candidates, k=k)
     pool = model.decoder_.pool_ if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)
     words = saved.outputs.words(take(pool, found))
@@ -249,6 +258,8 @@ def _metrics(saved: Saved) -> dict[str, Metric]:
         }
     if saved.outputs.kind == "rankings":
         return {"kendall_tau": kendall_tau, "exact_matches": _same_rows}
+    if saved.outputs.kind == "classes":
+        return {"accuracy": lambda truth, found: float(np.mean(truth == np.asarray(found)))}
     kernel = saved.chooser.output_basis_.kernel_
     return {
         "exact_matches": lambda truth, found: float(

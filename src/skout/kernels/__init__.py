@@ -15,6 +15,7 @@ from .base import (
     as_kernel,
 )
 from .bits import F1, GaussianTanimoto, Tanimoto
+from .columns import OnColumns, align_columns
 from .combine import Mapped, align
 from .fourier import Fourier
 from .graph_read import read_graphs
@@ -46,6 +47,7 @@ __all__ = [
     "NGram",
     "NeighborhoodSubgraph",
     "Normalized",
+    "OnColumns",
     "PackedBits",
     "PairwiseFunction",
     "PeakCosine",
@@ -63,6 +65,7 @@ __all__ = [
     "VertexHistogram",
     "WeisfeilerLehman",
     "align",
+    "align_columns",
     "as_kernel",
     "as_objects",
     "namespace",

@@ -14,7 +14,7 @@ from .._numerics.validation import check_choice, check_number
 from ..rows import Reduction, Survey
 from .base import Block, Kernel, _Wrapper
 
-__all__ = ["Learnt", "Mahalanobis"]
+__all__ = ["Learnt", "Mahalanobis", "TransformedSurvey"]
 
 
 class _OfVectors(_Wrapper):
@@ -94,7 +94,7 @@ class Mahalanobis(_OfVectors):
     def surveyed(
         self, survey: Survey, rng: np.random.Generator, weights: Any = None
     ) -> Callable[[], Kernel]:
-        found = self._part("kernel").surveyed(_TransformedSurvey(survey, self), rng, weights)
+        found = self._part("kernel").surveyed(TransformedSurvey(survey, self), rng, weights)
         return lambda: self._narrowed(found())
 
     def _narrowed(self, kernel: Kernel) -> Mahalanobis:
@@ -121,10 +121,10 @@ class Mahalanobis(_OfVectors):
         return lambda A: base(self.transform(A))
 
 
-class _TransformedSurvey(Survey):
-    """Questions about the rows W x."""
+class TransformedSurvey(Survey):
+    """Questions about the rows that the `transform` of a kernel makes."""
 
-    def __init__(self, whole: Survey, kernel: Mahalanobis) -> None:
+    def __init__(self, whole: Survey, kernel: Any) -> None:
         self.source, self.whole, self.kernel = whole.source, whole, kernel
 
     def take(self, index: np.ndarray) -> Callable[[], Any]:
@@ -136,9 +136,9 @@ class _TransformedSurvey(Survey):
 
 
 class _OfTransformed(Reduction):
-    """A sum over the rows W x."""
+    """A sum over such rows."""
 
-    def __init__(self, base: Reduction, kernel: Mahalanobis) -> None:
+    def __init__(self, base: Reduction, kernel: Any) -> None:
         self.base, self.kernel, self.width = base, kernel, base.width
 
     def __call__(self, rows: Any, *beside: Any) -> Any:

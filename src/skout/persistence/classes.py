@@ -26,8 +26,8 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
-from ..predictors.sides import SideInputs, SideRidge
 from ..predictors.nonconformity import Learnt, Softmax
+from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..regressors.intervals import Calibration
 from ..solvers.holed import HoledMoments
@@ -55,7 +55,10 @@ _SCORES = (
     "r_regression",
 )
 # Modules whose classes are looked for when they are first needed.
-_LATER = tuple(f"skout.predictors.{name}" for name in ("reranker", "spectra", "tuning"))
+_LATER = (
+    *("skout.predictors.reranker", "skout.predictors.spectra", "skout.predictors.tuning"),
+    *("skout.readers.encoder", "skout.readers.encoders"),
+)
 
 
 def name_of(kind: type) -> str:
@@ -66,6 +69,9 @@ def name_of(kind: type) -> str:
 def public_name(name: str) -> str:
     """Return a name without the module, if it is one of ours; files of old have one with it."""
     return f"skout.{name.rpartition('.')[2]}" if name.startswith("skout.") else name
+
+
+# Modules whose classes are there later.
 
 
 class ByName(dict[str, Any]):

@@ -1,9 +1,11 @@
 """Files that chemists have: spectra as MGF, MSP, MassBank records, mzML; molecules as SDF, SMILES.
+And tables of all kinds of columns, from any library: `TableEncoder` makes numbers of them.
 
 A damaged record is reported with its number: refused, or with ``on_error="skip"`` left out.
 """
 
 from .adducts import neutral_mass, parse_adduct, precursor_mz
+from .encoder import TableEncoder
 from .molecules import MoleculeTable, read_sdf, read_smiles
 from .mzml import read_mzml
 from .records import Problem
@@ -14,6 +16,7 @@ __all__ = [
     "MoleculeTable",
     "Problem",
     "SpectraTable",
+    "TableEncoder",
     "neutral_mass",
     "parse_adduct",
     "precursor_mz",

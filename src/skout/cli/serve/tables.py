@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..tables import Csv, Part, Table
+from ..tables import Delimited, Dialect, Part, Table, dialect_of
 
 __all__ = ["table_of_records", "table_of_text"]
 
@@ -34,15 +34,16 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     return _Records(records)
 
 
-class _CsvText(Csv):
+class _CsvText(Delimited):
     """The text of a CSV or TSV file, which the standard library reads."""
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")
         super().__init__(Path("table"))
 
-    def _separator(self) -> str:
-        return "\t" if "\t" in self._text.partition("\n")[0] else ","
+    def _recognised(self) -> Dialect:
+        usual = "\t" if "\t" in self._text.partition("\n")[0] else ","
+        return dialect_of(self._text, usual)
 
     def _open(self) -> TextIO:
         return io.StringIO(self._text, newline="")

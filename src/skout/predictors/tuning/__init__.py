@@ -1,6 +1,7 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
 from ..boosting import BoostedTrees
+from .aligned import AlignedRidge
 from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler
@@ -17,6 +18,7 @@ from .outputs import (
 )
 
 __all__ = [
+    "AlignedRidge",
     "Averaged",
     "BoostedTrees",
     "BordaDecoder",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .folds import Folds
-from .space import Profile
+from .space import RIDGES, Profile
 from .trials import ALPHAS
 
 __all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
@@ -56,6 +56,12 @@ def _learnt_fit(settings: Settings, profile: Profile, n: int) -> float:
     return rounds * each + _ridge_fit(settings, profile, n)
 
 
+def _aligned_fit(settings: Settings, profile: Profile, n: int) -> float:
+    m, parts = min(n, settings.get("sketch") or n), len(settings["groups"]) + 1
+    align = parts * 600.0**2 * (_KERNEL + parts / _FLOPS)
+    return align + _ridge_fit(settings, profile, n) + parts * n * m * 2 * _KERNEL
+
+
 def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
     share = settings["max_features"]
     features = np.sqrt(profile.columns) if share == "sqrt" else share * profile.columns
@@ -91,6 +97,7 @@ def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
 _FITS = {
     "kernel ridge": _ridge_fit,
     "learnt ridge": _learnt_fit,
+    "aligned ridge": _aligned_fit,
     "extra trees": _forest_fit,
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
@@ -119,9 +126,9 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         used = min(n + held, 1.25 * n * k)
         seconds = _ridge_fit(settings, profile, int(used))
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
-    elif settings["map"] == "learnt ridge":
+    elif settings["map"] in RIDGES:
         cells, m = 2 * len(ALPHAS), min(n, settings.get("sketch") or n)
-        seconds = k * _learnt_fit(settings, profile, n)
+        seconds = k * _FITS[settings["map"]](settings, profile, n)
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
     elif settings["map"] == "neighbours":
         cells = 20

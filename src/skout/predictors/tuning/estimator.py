@@ -16,14 +16,14 @@ from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of
-from .costs import fit_seconds, scoring_seconds
+from .choosing import column_choices, last_seconds, steps, unit, within
 from .folds import make_folds
-from .inputs import checked_inputs
-from .kinds import KINDS, Kind, column_scores, guess_kind
+from .inputs import column_groups, encoder_of, names_of, read_inputs
+from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
 from .report import drawn, line, rows_of
 from .search import Budget, Search, Trial
-from .space import Profile, family, kernels_of_objects, profile_of
+from .space import family, kernels_of_objects, profile_of
 from .stacking import Judge, Votes, choose, cross_fitted
 from .trials import Sample
 
@@ -96,6 +96,8 @@ class Tuned(BaseEstimator):
         The distinct training outputs, of kinds that can be chosen among candidates.
     searcher_ : decoder
         What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
+    encoder_ : TableEncoder or None
+        What made numbers of a table that has more than these.
     kind_ : str
 
     Examples
@@ -145,7 +147,9 @@ class Tuned(BaseEstimator):
 
         Parameters
         ----------
-        X : array, CSR matrix or data frame of numbers, texts, or graphs, n rows
+        X : array or CSR matrix of numbers, data frame, texts, or graphs, n rows
+            A data frame of pandas or polars, a table of pyarrow or a dict of columns may have
+            categories, dates, texts, sets and gaps, see `skout.TableEncoder`.
         Y : outputs, n of them
         groups : array of n labels, optional
             Rows of one group are in one fold.
@@ -174,7 +178,12 @@ class Tuned(BaseEstimator):
     def _checked(self, X: Any, Y: Any) -> tuple[Kind, Any, Any]:
         name = guess_kind(Y) if self.kind is None else self.kind
         kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
-        rows = checked_inputs(X)
+        with named("X"):
+            self.encoder_ = encoder_of(X)
+            names = names_of(X)
+            rows = read_inputs(X, self.encoder_, names)
+        if names is not None:
+            self.feature_names_in_, self.n_features_in_ = names, len(names)
         with named("Y"):
             Y = kind.checked(Y)
         if n_rows(rows) != n_rows(Y):
@@ -198,7 +207,8 @@ class Tuned(BaseEstimator):
         folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
         sample = Sample(X, T, folds, seed, self.n_jobs)
         kernels = kernels_of_objects(X)
-        profile = profile_of(X, folds.n_train, T.shape[1], kernels, kind.is_binary)
+        groups = column_groups(self.encoder_)
+        profile = profile_of(X, folds.n_train, T.shape[1], kernels, kind.is_binary, groups)
         judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
         decoders = kind.decoders()
         checkpoint = None
@@ -212,7 +222,7 @@ class Tuned(BaseEstimator):
             raise ValueError(f"No trial succeeded: {why}.")
         members = self._candidates(search)
         votes = Votes([one.F for one in members], judge)
-        votes.known |= {_unit(i, len(members)): one.table for i, one in enumerate(members)}
+        votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
         self._members = members
         return search, votes, basis
 
@@ -225,26 +235,26 @@ class Tuned(BaseEstimator):
         for one in ranked:  # the best of each map stays
             (rest if one.settings["map"] in met else first).append(one)
             met.add(one.settings["map"])
-        kept = [*first, *rest][: _steps(search)]
+        kept = [*first, *rest][: steps(search)]
         return sorted(kept, key=lambda one: -one.merit)
 
     def _choose(self, kind: Kind, search: Search, votes: Votes, budget: Budget) -> None:
         """Choose one trial, or an average where that does better on rows that did not choose it."""
         folds = votes.judge.folds
-        honest, steps = cross_fitted(votes, 1), 1
+        honest, most = cross_fitted(votes, 1), 1
         if self.ensemble and len(votes.F) > 1:
-            averaged = cross_fitted(votes, _steps(search))
+            averaged = cross_fitted(votes, steps(search))
             # averages vary less with the rows: one member must be clearly better
             if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
-                honest, steps = averaged, _steps(search)
-        choice = choose(votes, np.arange(folds.n_parts), steps)
+                honest, most = averaged, steps(search)
+        choice = choose(votes, np.arange(folds.n_parts), most)
         weights = np.tile(choice.weights[:, None], (1, votes.F[0].shape[1]))
-        if steps > 1 and kind.by_column and weights.shape[1] > 1:
-            own, each = _column_choices(votes, steps)
+        if most > 1 and kind.by_column and weights.shape[1] > 1:
+            own, each = column_choices(votes, most)
             if own @ folds.weights > honest @ folds.weights:
                 honest, weights = own, each
         self.score_, self.score_error_ = float(honest @ folds.weights), folds.error(honest)
-        weights = _within(weights, self._members, search, budget)
+        weights = within(weights, self._members, search, budget)
         self._decoder = search.decoders[choice.decoder]
         used = np.flatnonzero(weights.any(axis=1))
         self._weights = weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0]
@@ -263,10 +273,10 @@ class Tuned(BaseEstimator):
             if settings.get("rows") is not None and settings.get("sketch") is not None:
                 more = {**settings, "sketch": 2 * settings["sketch"]}  # for more rows
                 share = left / len(self.best_settings_)
-                settings = more if _last_seconds(search, [more]) < share else settings
+                settings = more if last_seconds(search, [more]) < share else settings
             grown = {**settings, "n_estimators": _TREES}
             is_forest = "n_estimators" in settings
-            if is_forest and _last_seconds(search, [grown]) < left / len(self.best_settings_):
+            if is_forest and last_seconds(search, [grown]) < left / len(self.best_settings_):
                 settings = grown
             members.append(build(settings, seed, self.n_jobs, self.device))
         regressor = Averaged(members, self._weights)
@@ -305,8 +315,8 @@ class Tuned(BaseEstimator):
             inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
             inner.set_params(random_state=seed)
             own = None if groups is None else np.asarray(groups)[train]
-            inner.fit(_taken(X, train), take(Y, train), own)
-            scores.append(inner.score(_taken(X, held), take(Y, held)))
+            inner.fit(take(X, train), take(Y, train), own)
+            scores.append(inner.score(take(X, held), take(Y, held)))
         return np.array(scores)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
@@ -323,12 +333,17 @@ class Tuned(BaseEstimator):
         -------
         outputs : n of them
         """
-        check_is_fitted(self)
-        X = checked_inputs(X)
+        rows = self._rows(X)
         if candidates is None:
-            return self.best_estimator_.predict(X)
-        F = self.best_estimator_.predict_coordinates(X)
+            return self.best_estimator_.predict(rows)
+        F = self.best_estimator_.predict_coordinates(rows)
         return self.searcher_.decode(F, candidates)
+
+    def _rows(self, X: Any) -> Any:
+        """Return what the models take of X."""
+        check_is_fitted(self)
+        encoder = getattr(self, "encoder_", None)  # older files have none
+        return read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
@@ -346,8 +361,7 @@ class Tuned(BaseEstimator):
         scores : ndarray of shape (n, k)
             2 <f(x), z(c)> - k(c, c).
         """
-        check_is_fitted(self)
-        F = self.best_estimator_.predict_coordinates(checked_inputs(X))
+        F = self.best_estimator_.predict_coordinates(self._rows(X))
         return self.searcher_.rank(F, candidates, k)
 
     def _searcher(self) -> Any:
@@ -425,55 +439,3 @@ def as_budget(budget: Any) -> Budget:
             )
         return Budget(fits=float(found[1]))
     return Budget(seconds=float(check_number(budget, "budget", strict=True)))
-
-
-def _steps(search: Search) -> int:
-    """Return how many members may be averaged, and in how many steps: as many as there is time."""
-    held, p = search.judge.truth.shape
-    one = scoring_seconds(held, p, len(search.decoders))
-    calls = search.budget.for_averages / one
-    return 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
-
-
-def _unit(i: int, n: int) -> tuple[int, ...]:
-    return tuple(int(i == j) for j in range(n))
-
-
-def _last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:
-    profile: Profile = search.profile
-    n = n_rows(search.sample.X)
-    return sum(fit_seconds(one, profile, n) for one in settings)
-
-
-def _within(
-    weights: np.ndarray, members: list[Trial], search: Search, budget: Budget
-) -> np.ndarray:
-    """Return weights (members, p) without the least members, until the rest is fitted in time."""
-    weights = weights.copy()
-    while np.count_nonzero(weights.any(axis=1)) > 1:
-        total = weights.mean(axis=1)
-        used = [members[i].settings for i in np.flatnonzero(total)]
-        if _last_seconds(search, used) <= budget.for_last_fits:
-            break
-        least = np.argmin(np.where(total > 0.0, total, np.inf))
-        weights[least] = 0.0
-        lost = weights.sum(axis=0) == 0.0  # columns that had no other member
-        weights[np.argmax(np.where(np.arange(len(total)) == least, 0.0, total)), lost] = 1.0
-    return weights / weights.sum(axis=0)
-
-
-def _column_choices(votes: Votes, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Choose an average for each column; return the honest scores and weights (members, p)."""
-    folds, truth = votes.judge.folds, votes.judge.truth
-    scores, weights = [], []
-    for j in range(truth.shape[1]):
-        column = truth[:, j : j + 1]
-        judge = Judge(column_scores(column, folds), column, folds)
-        own = Votes([F[:, j : j + 1] for F in votes.F], judge)
-        scores.append(cross_fitted(own, steps))
-        weights.append(choose(own, np.arange(folds.n_parts), steps).weights)
-    return np.mean(scores, axis=0), np.column_stack(weights)
-
-
-def _taken(X: Any, index: np.ndarray) -> Any:
-    return X.iloc[index] if hasattr(X, "iloc") else take(X, index)

@@ -12,12 +12,25 @@ from sklearn.base import TransformerMixin
 from ..._numerics.estimators import PartsByName
 from ..._numerics.inputs import named
 from ..._numerics.validation import check_choice, check_matrix
+from ...readers.encoder import TableEncoder
+from ...readers.frames import columns_of, has_only_numbers, is_frame
 
-__all__ = ["SCALINGS", "ColumnScaler", "are_vectors", "checked_inputs"]
+__all__ = [
+    "SCALINGS",
+    "ColumnScaler",
+    "are_vectors",
+    "checked_inputs",
+    "column_groups",
+    "encoder_of",
+    "names_of",
+    "read_inputs",
+]
 
 #: What `ColumnScaler` can do.
 SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
 _QUANTILES = 500
+# Groups of columns that have a kernel each.
+_MOST_GROUPS = 24
 
 
 class ColumnScaler(TransformerMixin, PartsByName):
@@ -168,3 +181,62 @@ def checked_inputs(X: Any) -> Any:
 
 def _is_row(item: Any) -> bool:
     return isinstance(item, list | tuple | np.ndarray)
+
+
+def encoder_of(X: Any) -> TableEncoder | None:
+    """Return what makes numbers of a table, fitted; None where X is no table, or has numbers only.
+
+    Parameters
+    ----------
+    X : what `Tuned` takes
+    """
+    return None if not is_frame(X) or has_only_numbers(X) else TableEncoder().fit(X)
+
+
+def names_of(X: Any) -> np.ndarray | None:
+    """Return the names of the columns of a table, None where they have none."""
+    return np.array(list(columns_of(X)), dtype=object) if is_frame(X) else None
+
+
+def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:
+    """Return X as the models take it: what the encoder makes of it, or its columns in order.
+
+    Parameters
+    ----------
+    X : what `Tuned` takes
+    encoder : TableEncoder, optional
+    names : array of str, optional
+        The columns of the table in fit.
+    """
+    if encoder is not None:
+        return encoder.transform(X)
+    if names is None or not is_frame(X):
+        return checked_inputs(X)
+    table = columns_of(X)
+    missing = [name for name in names if name not in table]
+    if missing:
+        new = [name for name in table if name not in set(names)]
+        raise ValueError(
+            f"X lacks columns that it had in fit: {', '.join(missing[:8])}. It has: "
+            f"{', '.join((new or list(table))[:8])}."
+        )
+    return checked_inputs(np.column_stack([table[name] for name in names]))
+
+
+def column_groups(encoder: TableEncoder | None) -> tuple[tuple[int, int], ...]:
+    """Return where columns of a table are in the matrix: each for itself, if they are not many."""
+    if encoder is None:
+        return ()
+    numbers = [group for group in encoder.groups_ if group.kind == "number"]
+    gaps = [group for group in encoder.groups_ if group.kind == "missing"]
+    others = [(g.start, g.stop) for g in encoder.groups_ if g.kind not in ("number", "missing")]
+    found = [(group.start, group.stop) for group in numbers]
+    if len(found) + len(others) > _MOST_GROUPS:
+        found = [(numbers[0].start, numbers[-1].stop)] if numbers else []
+    if gaps:
+        found.append((gaps[0].start, gaps[-1].stop))
+    left = _MOST_GROUPS - len(found)
+    if len(others) > left:
+        parts = np.array_split(np.arange(len(others)), left)
+        others = [(others[part[0]][0], others[part[-1]][1]) for part in parts]
+    return (*found, *others)

@@ -16,6 +16,7 @@ from ...kernels import Gaussian, Laplacian, Linear, Matern, as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 from ..boosting import BoostedTrees
+from .aligned import AlignedRidge
 from .inputs import ColumnScaler
 from .learnt import LearntRidge
 from .logistic import LogisticOutputs
@@ -293,6 +294,18 @@ def _learnt_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any
     return Centred(model) if settings["centre"] else model
 
 
+def _aligned_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    model = AlignedRidge(
+        settings["kernel"],
+        settings["groups"],
+        settings.get("sketch"),
+        settings["alpha"],
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    return Centred(model) if settings["centre"] else model
+
+
 def forest_of(settings: Settings, seed: int, n_jobs: int | None) -> Any:
     """Return the forest of settings."""
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # slow to import
@@ -353,6 +366,7 @@ def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) 
 _BUILDERS = {
     "kernel ridge": _kernel_ridge,
     "learnt ridge": _learnt_ridge,
+    "aligned ridge": _aligned_ridge,
     "extra trees": _forest,
     "random forest": _forest,
     "boosting": _boosting,

@@ -22,7 +22,7 @@ _CONSTANT = {
     "numbers": "the mean",
     "classes": "the most frequent class",
 }
-_NO_SETTINGS = ("rows",)
+_NO_SETTINGS = ("rows", "groups")
 
 
 def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
@@ -66,6 +66,9 @@ def line(model: Any) -> str:
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
     constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
+    encoder = getattr(model, "encoder_", None)  # older files have none
+    if encoder is not None:
+        parts.append(encoder.summary())
     return "; ".join(parts)
 
 

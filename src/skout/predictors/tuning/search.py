@@ -22,7 +22,7 @@ from ..._numerics.validation import check_rng
 from .checkpoint import Checkpoint
 from .costs import fit_seconds, scoring_seconds, trial_seconds
 from .maps import kernel_of
-from .space import Profile, baseline_forest, family, neighbours, portfolio
+from .space import RIDGES, Profile, baseline_forest, family, neighbours, portfolio
 from .stacking import Judge
 from .trials import Sample, predictions
 
@@ -190,7 +190,7 @@ class Search:
         settings = dict(settings)
         rows = self.n if full else min(self.n, _FIRST_ROWS)
         settings["rows"] = None if full else rows
-        if settings["map"] in ("kernel ridge", "learnt ridge"):
+        if settings["map"] in RIDGES:
             exact = rows <= (_EXACT if full else _FIRST_LANDMARKS)
             most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)] if full else _FIRST_LANDMARKS
             settings["sketch"] = None if exact else most

@@ -14,6 +14,7 @@ from ...kernels import NGram, PeakCosine, ProbabilityProduct, ShortestPath, Weis
 from .inputs import are_vectors
 
 __all__ = [
+    "RIDGES",
     "Profile",
     "baseline_forest",
     "family",
@@ -25,6 +26,8 @@ __all__ = [
 
 Settings = dict[str, Any]
 
+#: Maps that are kernel ridge regression, with a path of penalties.
+RIDGES = ("kernel ridge", "learnt ridge", "aligned ridge")
 # Numbers that a dense copy of sparse rows may have.
 _MOST_DENSE = 6e7
 # Most components that boosting has a model for, and most coordinates that it is tried on.
@@ -54,6 +57,8 @@ class Profile:
         Whether output coordinates say yes or no.
     objects : tuple of kernels
         For objects that are no vectors.
+    groups : tuple of (int, int)
+        Where the columns of a table are in the matrix, if it has more than numbers.
     """
 
     n: int
@@ -64,6 +69,7 @@ class Profile:
     is_object: bool = False
     is_binary: bool = False
     objects: tuple[Any, ...] = ()
+    groups: tuple[tuple[int, int], ...] = ()
 
     @property
     def grows_trees(self) -> bool:
@@ -71,14 +77,19 @@ class Profile:
 
 
 def profile_of(
-    X: Any, n: int, p: int, kernels: tuple[Any, ...] = (), is_binary: bool = False
+    X: Any,
+    n: int,
+    p: int,
+    kernels: tuple[Any, ...] = (),
+    is_binary: bool = False,
+    groups: tuple[tuple[int, int], ...] = (),
 ) -> Profile:
     """Return the profile of inputs."""
     if not are_vectors(X):
         return Profile(n, 50.0, 1, p, is_object=True, objects=kernels)
     is_sparse = sparse.issparse(X)
     d = max(1.0, X.nnz / X.shape[0]) if is_sparse else float(X.shape[1])
-    return Profile(n, d, X.shape[1], p, is_sparse=is_sparse, is_binary=is_binary)
+    return Profile(n, d, X.shape[1], p, is_sparse, is_binary=is_binary, groups=groups)
 
 
 def kernels_of_objects(X: Any) -> tuple[Any, ...]:
@@ -107,6 +118,11 @@ def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settin
 def _learnt(kernel: str, profile: Profile, scaling: str = "standard") -> Settings:
     landmarks = 300 if profile.n <= 3000 else 500
     return {"map": "learnt ridge", "scaling": scaling, "kernel": kernel, "landmarks": landmarks}
+
+
+def _aligned(kernel: str, profile: Profile, scaling: str = "none") -> Settings:
+    groups = profile.groups
+    return {"map": "aligned ridge", "scaling": scaling, "kernel": kernel, "groups": groups}
 
 
 def _trees(kind: str, max_features: float | str, leaf: int, n_estimators: int = 100) -> Settings:
@@ -143,8 +159,7 @@ def baseline_forest(profile: Profile) -> Settings | None:
 def _placed(settings: Settings, profile: Profile) -> Settings:
     """Let maps that take dense rows have them."""
     needs_dense = profile.is_sparse and settings["map"] not in (
-        "kernel ridge",
-        "learnt ridge",
+        *RIDGES,
         "logistic",
         "neighbours",
     )
@@ -155,54 +170,91 @@ def portfolio(profile: Profile) -> list[Settings]:
     """Return settings to begin with, the most promising ones first."""
     if profile.is_object:
         return [{"map": "kernel ridge", "kernel": kernel} for kernel in profile.objects]
-    boosts = profile.grows_trees and profile.p <= _MOST_BOOSTED
-    long = _boosting(0.1, 31, profile, max_iter=400)
     if profile.is_sparse:
-        found = [
-            _ridge("gaussian", 1.0, "unit"),
-            _ridge("gaussian", 1.0, "none"),
-            _ridge("gaussian", 1.0, "tfidf"),
-            {"map": "logistic", "scaling": "unit"},
-            _trees("extra trees", "sqrt", 1),
-            _ridge("linear", scaling="tfidf"),
-            _ridge("gaussian", 4.0, "unit"),
-            _ridge("gaussian", 4.0, "tfidf"),
-            _trees("extra trees", 0.1, 2),
-            {"map": "neighbours", "scaling": "tfidf"},
-            _boosting(0.1, 15, profile),
-            _ridge("gaussian", 1.0, "standard"),
-        ]
+        found = _on_sparse(profile)
     else:
-        found = [
-            _ridge("gaussian", 1.0),
-            _trees("extra trees", 0.5, 1),
-            _ridge("laplacian", 1.0),
-            _boosting(0.1, 15, profile) if profile.n < _LARGE else long,
-            {"map": "logistic", "scaling": "standard"},
-            _learnt("matern", profile),
-            _ridge("gaussian", 0.2),
-            _trees("extra trees", "sqrt", 1),
-            _ridge("gaussian", 1.0, "quantile"),
-            {"map": "neighbours", "scaling": "standard"},
-            _trees("random forest", 0.33, 10),
-            _trees("extra trees", 0.5, 10),
-            _trees("extra trees", 1.0, 3),
-            _ridge("linear"),
-            _ridge("matern", 1.0),
-            _boosting(0.05, 31, profile, max_features=0.5),
-            _learnt("laplacian", profile),
-            _ridge("laplacian", 0.3, "quantile"),
-            _ridge("gaussian", 4.0),
-            _trees("random forest", 0.5, 3),
-        ]
-    allowed = {"kernel ridge", "neighbours", "learnt ridge"}
+        found = _on_table(profile) if profile.groups else _on_dense(profile)
+    allowed = {*RIDGES, "neighbours"}
     if profile.grows_trees:
         allowed |= {"extra trees", "random forest"}
-    if boosts:
+    if profile.grows_trees and profile.p <= _MOST_BOOSTED:
         allowed |= {"boosting"}
     if profile.is_binary:
         allowed |= {"logistic"}
     return [_placed(one, profile) for one in found if one["map"] in allowed]
+
+
+def _on_sparse(profile: Profile) -> list[Settings]:
+    return [
+        _ridge("gaussian", 1.0, "unit"),
+        _ridge("gaussian", 1.0, "none"),
+        _ridge("gaussian", 1.0, "tfidf"),
+        {"map": "logistic", "scaling": "unit"},
+        _trees("extra trees", "sqrt", 1),
+        _ridge("linear", scaling="tfidf"),
+        _ridge("gaussian", 4.0, "unit"),
+        _ridge("gaussian", 4.0, "tfidf"),
+        _trees("extra trees", 0.1, 2),
+        {"map": "neighbours", "scaling": "tfidf"},
+        _boosting(0.1, 15, profile),
+        _ridge("gaussian", 1.0, "standard"),
+    ]
+
+
+def _first_boosting(profile: Profile) -> Settings:
+    if profile.n < _LARGE:
+        return _boosting(0.1, 15, profile)
+    return _boosting(0.1, 31, profile, max_iter=400)
+
+
+def _on_dense(profile: Profile) -> list[Settings]:
+    return [
+        _ridge("gaussian", 1.0),
+        _trees("extra trees", 0.5, 1),
+        _ridge("laplacian", 1.0),
+        _first_boosting(profile),
+        {"map": "logistic", "scaling": "standard"},
+        _learnt("matern", profile),
+        _ridge("gaussian", 0.2),
+        _trees("extra trees", "sqrt", 1),
+        _ridge("gaussian", 1.0, "quantile"),
+        {"map": "neighbours", "scaling": "standard"},
+        _trees("random forest", 0.33, 10),
+        _trees("extra trees", 0.5, 10),
+        _trees("extra trees", 1.0, 3),
+        _ridge("linear"),
+        _ridge("matern", 1.0),
+        _boosting(0.05, 31, profile, max_features=0.5),
+        _learnt("laplacian", profile),
+        _ridge("laplacian", 0.3, "quantile"),
+        _ridge("gaussian", 4.0),
+        _trees("random forest", 0.5, 3),
+    ]
+
+
+def _on_table(profile: Profile) -> list[Settings]:
+    """Return settings for what `TableEncoder` made of columns, which it has scaled."""
+    return [
+        _ridge("gaussian", 1.0, "none"),
+        _trees("extra trees", 0.5, 1),
+        _first_boosting(profile),
+        _aligned("gaussian", profile),
+        {"map": "logistic", "scaling": "none"},
+        _learnt("matern", profile, "none"),
+        _ridge("laplacian", 1.0, "none"),
+        _aligned("matern", profile),
+        _trees("random forest", 0.33, 3),
+        _ridge("gaussian", 0.2, "none"),
+        _boosting(0.05, 31, profile, max_features=0.5),
+        _ridge("linear", scaling="none"),
+        _ridge("gaussian", 1.0),
+        {"map": "neighbours", "scaling": "none"},
+        _trees("extra trees", 0.5, 10),
+        _aligned("laplacian", profile),
+        _trees("extra trees", 1.0, 3),
+        _ridge("gaussian", 0.2, "standard"),
+        _learnt("laplacian", profile, "none"),
+    ]
 
 
 def neighbours(settings: Settings, profile: Profile) -> Iterator[Settings]:
@@ -231,7 +283,7 @@ def _learnt_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
     for kernel in ("matern", "gaussian", "laplacian"):
         if kernel != settings["kernel"]:
             yield {**settings, "kernel": kernel}
-    for scaling in ("quantile", "standard"):
+    for scaling in ("none", "standard") if profile.groups else ("quantile", "standard"):
         if scaling != settings["scaling"]:
             yield {**settings, "scaling": scaling}
 
@@ -276,6 +328,7 @@ def _neighbour_changes(settings: Settings, profile: Profile) -> Iterator[Setting
 _CHANGES = {
     "kernel ridge": _ridge_changes,
     "learnt ridge": _learnt_changes,
+    "aligned ridge": _learnt_changes,
     "forest": _forest_changes,
     "boosting": _boosting_changes,
     "neighbours": _neighbour_changes,

@@ -18,6 +18,7 @@ from ..._numerics.threads import n_threads, single_thread
 from ..._numerics.validation import check_rng
 from ...basis import KernelBasis
 from ...sketches import SubSample
+from .aligned import kernel_aligned
 from .folds import Folds
 from .inputs import ColumnScaler
 from .learnt import metric_learnt
@@ -104,7 +105,7 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
     """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
     m = settings.get("sketch") or sample.folds.n_train
-    ridges = _learnt_ridges if settings["map"] == "learnt ridge" else _ridges
+    ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
     F = {
         (alpha, centre): np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32)
         for alpha in ALPHAS
@@ -135,18 +136,23 @@ def _ridges(settings: Settings, sample: Sample, F: Path) -> None:
 
 
 def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
-    """Fill in predictions with a metric that each fold learns from its own rows."""
+    """Fill in predictions with a metric, or weights, that each fold learns from its own rows."""
     X, T = sample.rows(settings.get("scaling")), sample.T
     splits = sample.splits(settings.get("rows"))
     for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
         own = take(X, train)
-        targets = T[train] - T[train].mean(axis=0)
-        name, m = settings["kernel"], settings["landmarks"]
-        kernel = metric_learnt(name, m, own, targets, sample.seed, sample.n_jobs)
+        kernel = _learnt_kernel(settings, sample, own, T[train] - T[train].mean(axis=0))
         both = take(X, np.concatenate([train, held]))
         Z = _coordinates(kernel, settings, sample, own, both)
         parts = Z[: len(train)], Z[len(train) :]
         _fold_path(*parts, T[train], None, {key: F[key][rows] for key in F})
+
+
+def _learnt_kernel(settings: Settings, sample: Sample, X: Any, targets: np.ndarray) -> Any:
+    name = settings["kernel"]
+    if settings["map"] == "aligned ridge":
+        return kernel_aligned(name, settings["groups"], X, targets, sample.seed)
+    return metric_learnt(name, settings["landmarks"], X, targets, sample.seed, sample.n_jobs)
 
 
 def _coordinates(
@@ -280,6 +286,7 @@ def _shares(distances: np.ndarray, weights: str) -> np.ndarray:
 _PATHS = {
     "kernel ridge": _kernel_path,
     "learnt ridge": _kernel_path,
+    "aligned ridge": _kernel_path,
     "boosting": _boosting_path,
     "neighbours": _neighbour_path,
     "logistic": _logistic_path,

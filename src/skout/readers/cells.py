@@ -1,5 +1,7 @@
 """What the cells of a column are: numbers, missing values, dates or text, told from all rows."""
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Sequence
@@ -7,7 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["MISSING", "Content", "as_number", "as_numbers", "looks_like_id"]
+from .dates import looks_like_date
+
+__all__ = ["MISSING", "Content", "as_number", "as_numbers", "is_missing", "looks_like_id"]
 
 #: Cells that stand for a missing value, in lower case.
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
@@ -19,8 +23,9 @@ _NUMBER = re.compile(
     r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
 ).fullmatch
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
-_DATE = re.compile(
-    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?", re.ASCII
+# With a decimal comma, points may stand between groups of three digits.
+_COMMA = re.compile(
+    r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)?(,\d*)?(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
 ).fullmatch
 # Names of columns that number the rows.
 _IDS = ("", "id", "idx", "index", "row", "rowid", "row_id", "uid", "uuid", "guid", "unnamed: 0")
@@ -38,8 +43,12 @@ class Content:
         The row and the cell of the first that is no number.
     goes_up : bool
         Whether all cells are integers, each larger than the one before.
+    gaps : int
+        How many cells are empty, or stand for a missing value.
     declared : str, optional
         The kind, where the file itself has types.
+    decimal : "." or ","
+        What numbers have before their decimals.
     """
 
     numbers: int = 0
@@ -47,17 +56,22 @@ class Content:
     words: int = 0
     first_word: tuple[int, str] = (0, "")
     goes_up: bool = True
+    gaps: int = 0
     declared: str | None = None
+    decimal: str = "."
     _last: float = field(default=-np.inf, repr=False)
 
     def add(self, cells: Sequence[str], start: int) -> None:
         """Look at more cells, of which the first is in row `start`."""
+        if self.decimal == ",":
+            cells = [with_point(cell) for cell in cells]
         others = [i for i, cell in enumerate(cells) if not _NUMBER(cell)]
-        filled = [i for i in others if not _is_missing(cells[i])]
+        filled = [i for i in others if not is_missing(cells[i])]
         self.numbers += len(cells) - len(others)
+        self.gaps += len(others) - len(filled)
         if filled and not self.first_word[0]:
             self.first_word = start + filled[0], cells[filled[0]].strip()
-        dates = sum(1 for i in filled if _DATE(cells[i]))
+        dates = sum(1 for i in filled if looks_like_date(cells[i]))
         self.dates += dates
         self.words += len(filled) - dates
         if self.goes_up:
@@ -100,27 +114,42 @@ def looks_like_id(name: str) -> bool:
     return name.strip().lower() in _IDS
 
 
-def as_number(cell: str) -> float:
+def with_point(cell: str) -> str:
+    """Return a cell with a decimal comma as one with a point; any other cell as it is.
+
+    Examples
+    --------
+    >>> from skout.readers.cells import with_point
+    >>> with_point("1.234,5"), with_point("a,b")
+    ('1234.5', 'a,b')
+    """
+    return cell.replace(".", "").replace(",", ".") if _COMMA(cell) else cell
+
+
+def as_number(cell: str, decimal: str = ".") -> float:
     """Return the number in a cell, NaN for a missing one; `10_2` is no number.
 
     Examples
     --------
-    >>> from skout.cli.kinds import as_number
-    >>> as_number(" 1e5 "), as_number("?")
-    (100000.0, nan)
+    >>> from skout.readers.cells import as_number
+    >>> as_number(" 1e5 "), as_number("?"), as_number("1,5", ",")
+    (100000.0, nan, 1.5)
     >>> as_number("10_2")
     Traceback (most recent call last):
     ValueError: '10_2' is no number.
     """
-    if _NUMBER(cell):
-        return float(cell)
-    if _is_missing(cell):
+    found = with_point(cell) if decimal == "," else cell
+    if _NUMBER(found):
+        return float(found)
+    if is_missing(found):
         return np.nan
     raise ValueError(f"{cell!r} is no number.")
 
 
-def as_numbers(cells: Sequence[str]) -> np.ndarray:
+def as_numbers(cells: Sequence[str], decimal: str = ".") -> np.ndarray:
     """Return `as_number` of all cells, faster."""
+    if decimal == ",":
+        cells = [with_point(cell) for cell in cells]
     text = "".join(cells)
     if "_" not in text and text.isascii():  # then float takes no more than as_number
         try:
@@ -130,5 +159,6 @@ def as_numbers(cells: Sequence[str]) -> np.ndarray:
     return np.fromiter(map(as_number, cells), np.float64, count=len(cells))
 
 
-def _is_missing(cell: str) -> bool:
+def is_missing(cell: str) -> bool:
+    """Whether a cell stands for a missing value."""
     return cell.strip().lower() in MISSING

@@ -1,0 +1,168 @@
+"""How a text file of cells is written: its encoding, separators, and decimal commas."""
+
+import codecs
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...readers.cells import is_missing
+
+__all__ = ["Dialect", "dialect_of", "encoding_of", "recognise"]
+
+_BOMS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SEPARATORS = (",", ";", "\t", "|")
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# Characters and records that are looked at, and bytes that are checked at a time.
+_SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
+_WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
+_WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", re.I).fullmatch
+# The first line of a file by which Excel is told what separates cells.
+_DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written.
+
+    Attributes
+    ----------
+    encoding, delimiter, decimal : str
+    skip : int
+        Lines before the header.
+    notes : tuple of str
+        What is not as usual.
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str = ","
+    decimal: str = "."
+    skip: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def recognise(path: Path) -> Dialect:
+    """Return how a file is written, told from its bytes and first records.
+
+    Parameters
+    ----------
+    path : path
+        Its end says which separator is expected; the first records may say another.
+    """
+    encoding, notes = encoding_of(path)
+    try:
+        with open(path, encoding=encoding, newline="") as file:
+            text = file.read(_SAMPLE)
+    except UnicodeError as error:
+        raise ValueError(f"{path} is no text in {encoding}: {error}. Save it as UTF-8.") from error
+    if "\0" in text:
+        raise ValueError(
+            f"{path} has bytes that are 0 in line {1 + text[: text.index(chr(0))].count(chr(10))}: "
+            "it is no text, or UTF-16 without a mark at its beginning. Save it as UTF-8."
+        )
+    usual = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    return dialect_of(text, usual, path.name, encoding, notes)
+
+
+def dialect_of(
+    text: str, usual: str, name: str = "table", encoding: str = "utf-8", notes: Sequence[str] = ()
+) -> Dialect:
+    """Return how a text is written, of which the beginning is enough.
+
+    Parameters
+    ----------
+    text : str
+    usual : str
+        The separator that is expected.
+    name, encoding, notes
+        Of the file, and what is known of it.
+    """
+    text, notes = text[:_SAMPLE], list(notes)
+    first = text.partition("\n")[0] + "\n"
+    declared = _DECLARED(first)
+    if declared is not None:
+        text = text[len(first) :]
+    delimiter = declared[1] if declared is not None else _delimiter(text, usual)
+    if delimiter != usual:
+        notes.append(f"{name}: cells are separated by {_NAMES[delimiter]}")
+    decimal = _decimal(_records(text, delimiter)) if delimiter != "," else "."
+    if decimal == ",":
+        notes.append(f"{name}: numbers have decimal commas")
+    return Dialect(encoding, delimiter, decimal, int(declared is not None), tuple(notes))
+
+
+def encoding_of(path: Path) -> tuple[str, list[str]]:
+    """Return the encoding: by a mark, UTF-8 if all bytes are, or else Windows-1252."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+        for mark, name in _BOMS.items():
+            if start.startswith(mark):
+                return name, []
+        file.seek(0)
+        decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+        while block := file.read(_BLOCK):
+            try:
+                decoder.decode(block, final=len(block) < _BLOCK)
+            except UnicodeDecodeError as error:
+                bad = error.object[error.start]
+                line += error.object[: error.start].count(b"\n")
+                note = (
+                    f"{path.name} is not UTF-8 (byte 0x{bad:02x} in line {line}) and is read as "
+                    "Windows-1252; if letters look wrong, save it as UTF-8"
+                )
+                return _single_bytes(path), [note]
+            line += block.count(b"\n")
+    return "utf-8", []
+
+
+def _single_bytes(path: Path) -> str:
+    """Return Windows-1252, or Latin-1 for a file with bytes that it does not have."""
+    missing = b"\x81\x8d\x8f\x90\x9d"
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            if any(byte in block for byte in missing):
+                return "latin-1"
+    return "cp1252"
+
+
+def _records(text: str, delimiter: str) -> list[list[str]]:
+    """Return the first records; the last, which may be cut, is not among them."""
+    found: list[list[str]] = []
+    try:
+        for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+            if record:
+                found.append(record)
+            if len(found) > _RECORDS:
+                break
+    except csv.Error:  # said again, with the line, when the file is read
+        pass
+    return found[:-1] if len(text) >= _SAMPLE and len(found) > 1 else found
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """Return the separator with which most records are as wide as the header.
+
+    The usual one stands unless another one is better.
+    """
+    best, merit = usual, (-1.0, 0)
+    for one in sorted(_SEPARATORS, key=lambda sign: sign != usual):
+        records = _records(text, one)
+        width = len(records[0]) if records else 0
+        if width < 2:
+            continue
+        same = sum(len(record) == width for record in records) / len(records)
+        if (same, 0 if one != usual else 1) > merit:
+            best, merit = one, (same, 0 if one != usual else 1)
+    return best
+
+
+def _decimal(records: list[list[str]]) -> str:
+    """Return "," where more cells are numbers with a comma than with a point."""
+    cells = [cell for record in records[1:] for cell in record if not is_missing(cell)]
+    commas = sum(1 for cell in cells if _WITH_COMMA(cell))
+    return "," if commas > sum(1 for cell in cells if _WITH_POINT(cell)) else "."

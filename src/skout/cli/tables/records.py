@@ -1,0 +1,146 @@
+"""Files of records whose cells have no types of their own: JSON, JSON lines, and workbooks."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .base import Part, Table, cell_text, check_names
+from .dialects import encoding_of
+
+__all__ = ["Json", "JsonLines", "Workbook"]
+
+
+class _Records(Table):
+    """Rows of values: numbers, texts, or nothing."""
+
+    @abstractmethod
+    def _records(self) -> Iterator[list[Any]]:
+        """Yield the rows, each as long as the names."""
+
+    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+        place = {name: j for j, name in enumerate(self.names)}
+        at = [place[name] for name in numbers]
+        records, start = self._records(), 1
+        while block := list(islice(records, rows)):
+            cells = [[_cell(record[j]) for j in at] for record in block]
+            columns = {name: [_cell(r[place[name]]) for r in block] for name in texts}
+            matrix = self._parsed(cells, numbers, start) if at else np.empty((len(block), 0))
+            yield Part(start, matrix, columns)
+            start += len(block)
+
+
+def _cell(value: Any) -> str:
+    """Return a cell as text; true and false are numbers."""
+    return str(int(value)) if isinstance(value, bool) else cell_text(value)
+
+
+class JsonLines(_Records):
+    """One JSON object a line, with the names of columns; a name that is not there is a gap."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        encoding, self.notes = encoding_of(path)
+        self._encoding = encoding
+        names: dict[str, None] = {}
+        for _, record in self._objects():
+            names.update(dict.fromkeys(record))
+        self.names = list(names)
+        check_names(self.names, path)
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number of a line, and what it holds."""
+        with open(self.path, encoding=self._encoding) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, self._checked(_parse(line, f"{self.path}: line {number}"), number)
+
+    def _checked(self, record: Any, number: int) -> dict[str, Any]:
+        if not isinstance(record, dict):
+            raise ValueError(
+                f"{self.path}: line {number} must be an object such as "
+                f'{{"a": 1, "b": "x"}}. Got {json.dumps(record)[:40]}.'
+            )
+        inner = next((name for name, value in record.items() if isinstance(value, dict)), None)
+        if inner is not None:
+            raise ValueError(
+                f"{self.path}: column {inner!r} has an object in line {number}: a cell must be a "
+                "number, a text, a list of texts or null. Give each of its fields a column."
+            )
+        return record
+
+    def _records(self) -> Iterator[list[Any]]:
+        for _, record in self._objects():
+            yield [record.get(name) for name in self.names]
+
+
+class Json(JsonLines):
+    """A list of such objects in one file."""
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        with open(self.path, encoding=self._encoding) as file:
+            found = _parse(file.read(), str(self.path))
+        if not isinstance(found, list):
+            raise ValueError(
+                f'{self.path} must be a list of objects such as [{{"a": 1}}, {{"a": 2}}].'
+            )
+        for number, record in enumerate(found, 1):
+            yield number, self._checked(record, number)
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{where} is no JSON: {error}.") from error
+
+
+class Workbook(_Records):
+    """The first sheet of an Excel file; its first row has the names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            import openpyxl
+        except ImportError as error:
+            raise ImportError(
+                "Excel files need openpyxl, which is not installed: pip install skout[excel]"
+            ) from error
+        self._open = openpyxl.load_workbook
+        try:
+            book = self._open(path, read_only=True, data_only=True)
+        except Exception as error:  # zipfile's, openpyxl's, KeyError ...
+            raise ValueError(f"{path} is no Excel file (.xlsx): {error}") from error
+        sheets = book.sheetnames
+        header = next(book.worksheets[0].iter_rows(values_only=True), ())
+        book.close()
+        self.notes = (
+            [f"{path.name}: of {len(sheets)} sheets the first, {sheets[0]!r}, is read"]
+            if len(sheets) > 1
+            else []
+        )
+        while header and header[-1] is None:
+            header = header[:-1]
+        self.names = [cell_text(name).strip() for name in header]
+        check_names(self.names, path)
+
+    def _records(self) -> Iterator[list[Any]]:
+        book = self._open(self.path, read_only=True, data_only=True)
+        width = len(self.names)
+        try:
+            rows = book.worksheets[0].iter_rows(min_row=2, values_only=True)
+            for number, row in enumerate(rows, 2):
+                if all(cell is None for cell in row):
+                    continue
+                if any(cell is not None for cell in row[width:]):
+                    raise ValueError(
+                        f"{self.path}: line {number} has more cells than the {width} names in the "
+                        "first row. Name each column, or delete what is beside the table."
+                    )
+                yield [*row[:width], *[None] * (width - len(row))]
+        finally:
+            book.close()

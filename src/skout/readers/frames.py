@@ -1,0 +1,153 @@
+"""Tables of any library as a dict of columns: pandas, polars, pyarrow, or a dict already.
+
+Nothing is imported: a table is told by what it has. Columns become arrays of three kinds only:
+float64 with NaN, datetime64[s] with NaT, and objects, of which each is a text or None.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from .._numerics.inputs import check_column_names
+
+__all__ = ["columns_of", "has_only_numbers", "is_frame"]
+
+Columns = dict[str, np.ndarray]
+_MISSING_TYPES = ("NAType", "NaTType")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns: of pandas, polars or pyarrow, or a dict.
+
+    Examples
+    --------
+    >>> from skout.readers.frames import is_frame
+    >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]])
+    (True, False)
+    """
+    if isinstance(X, Mapping):
+        return not hasattr(X, "shape")
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "shape"))
+
+
+def _names(X: Any) -> list[Any]:
+    if isinstance(X, Mapping):
+        return list(X)
+    return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)
+
+
+def columns_of(X: Any, name: str = "X") -> Columns:
+    """Return the columns of a table by their names, as arrays.
+
+    Parameters
+    ----------
+    X : data frame of pandas or polars, table of pyarrow, or dict of columns
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    columns : dict of str to ndarray
+        Of float64, datetime64[s] or objects: texts, and None where one is missing.
+
+    Examples
+    --------
+    >>> from skout.readers.frames import columns_of
+    >>> columns_of({"size": [1, None], "tags": [["a", "b"], []]})
+    {'size': array([ 1., nan]), 'tags': array(['a;b', None], dtype=object)}
+    """
+    if not is_frame(X):
+        raise TypeError(
+            f"{name} must be a table with named columns: a data frame of pandas or polars, a table "
+            f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
+        )
+    names = _names(X)
+    check_column_names(names, name)
+    found = {str(one): plain_column(X[one]) for one in names}
+    lengths = {one: len(values) for one, values in found.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{name} has columns of different lengths: {lengths}.")
+    if not found:
+        raise ValueError(f"{name} has no columns.")
+    return found
+
+
+def has_only_numbers(X: Any) -> bool:
+    """Whether all columns of a table are numbers, and none is missing."""
+    columns = (plain_column(X[name]) for name in _names(X))
+    return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
+
+
+def plain_column(column: Any) -> np.ndarray:
+    """Return a column as floats, as moments, or as texts with None for what is missing."""
+    is_coded = getattr(getattr(column, "dtype", None), "categories", None) is not None
+    if hasattr(column, "to_numpy") and hasattr(column, "num_chunks"):  # of pyarrow
+        values = column.to_numpy()
+    else:
+        values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if not isinstance(values, np.ndarray):
+        values = _objects(list(values))
+    if values.ndim != 1:
+        raise ValueError(f"A column must have one axis. Got shape {values.shape}.")
+    if is_coded:  # numbers that are names
+        return _texts(values.astype(object))
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return values.astype(np.float64)
+    if kind == "M":
+        return values.astype("datetime64[s]")
+    if kind == "m":
+        return _seconds(values)
+    return _of_objects(values.astype(object))
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _seconds(values: np.ndarray) -> np.ndarray:
+    found = values.astype("timedelta64[s]").astype(np.float64)
+    return np.where(np.isnat(values), np.nan, found)
+
+
+def _of_objects(values: np.ndarray) -> np.ndarray:
+    """Return objects as the one kind that they all are, or else as texts."""
+    filled = [value for value in values if not _is_missing(value)]
+    if filled and all(isinstance(value, numbers.Real | Decimal | np.bool_) for value in filled):
+        return np.array([np.nan if _is_missing(v) else float(v) for v in values])
+    if filled and all(hasattr(value, "isoformat") and hasattr(value, "year") for value in filled):
+        return np.array([None if _is_missing(v) else _moment(v) for v in values], "datetime64[s]")
+    return _texts(values)
+
+
+def _moment(value: Any) -> np.datetime64:
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None:
+        value = value.replace(tzinfo=None) - value.utcoffset()
+    return np.datetime64(value.isoformat(), "s")
+
+
+def _texts(values: np.ndarray) -> np.ndarray:
+    return _objects([_text(value) for value in values])
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return ";".join(str(word) for word in words) or None
+    if _is_missing(value):
+        return None
+    return (value if isinstance(value, str) else str(value)).strip() or None
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in _MISSING_TYPES:
+        return True
+    return isinstance(value, float | np.floating | Decimal) and bool(value != value)
