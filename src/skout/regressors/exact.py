@@ -13,6 +13,7 @@ from .._numerics.linalg import check_definite, pivoted_cholesky, triangular_inve
 from .._numerics.validation import check_rng
 from ..basis.features import KernelMatrix, LandmarkFeatures, project
 from ..basis.passes import Sample
+from ..kernels import Kernel
 from ..rows import Memory
 from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
@@ -21,7 +22,6 @@ from ..solvers.moments import Moments
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
-from .learning import learnt_kernel
 from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
@@ -36,12 +36,17 @@ _MOST_ROWS = 200_000
 
 
 def fit_exact(
-    model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
+    model: Any,
+    kernel: Kernel,
+    sample: Sample,
+    splits: Splits,
+    alphas: list[float],
+    judge: Judge | None,
 ) -> Any:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     rows, device = sample.rows.here(), sample.rows.device
     rng = check_rng(model.random_state)
-    model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
+    model.kernel_ = kernel.resolve(rows, rng, sample.weights)
     first, number = unique(rows)
     model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
     solver = _chosen(model, sample, len(first))

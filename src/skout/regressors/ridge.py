@@ -45,7 +45,7 @@ from .checkpoint import Bar, digest, open_checkpoint
 from .choice import Choice, check_has_moments, check_solver, fit_without_moments
 from .exact import fit_exact
 from .folds import Folds, looked_at, on_features
-from .learning import learnt_kernel
+from .learning import alphas_and_splits, learnt_kernel
 from .path import Chooses, Judge
 from .splits import TRAIN, groups_of_splits, interleaved_groups
 
@@ -257,14 +257,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        n, known = len(sample.rows), sample.targets.at_hand
-        own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
-        splits = own if judge is None else judge.splits
+        kernel = learnt_kernel(self, sample)
+        alphas, splits = alphas_and_splits(self, sample, alphas, judge, groups)
         if self.sketch is None:
-            return fit_exact(self, sample, splits, alphas, judge)
+            return fit_exact(self, kernel, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice = Choice(self.solver, sample, splits)
-            kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
+            choice, pool = Choice(self.solver, sample, splits), self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
