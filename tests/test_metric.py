@@ -5,6 +5,7 @@ import pytest
 from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.model_selection import KFold
 
 from skout import KernelBasis, KernelClassifier, KernelMachine, KernelRidge, iokr, sisokr
 from skout.kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern
@@ -152,9 +153,10 @@ def test_what_it_cannot_do_is_said():
         KernelRidge(Learnt() + Linear()).fit(X, y)
     with pytest.raises(ValueError, match="Learnt has no metric yet"):
         Learnt()(X)
-    for wrong in (Learnt(rounds=0), Learnt(landmarks=1), Learnt(width=0), Learnt(diagonal="yes")):
-        with pytest.raises((ValueError, TypeError), match=r"rounds|landmarks|diagonal|width"):
-            KernelRidge(wrong).fit(X, y)
+    wrong = {"rounds": 0, "landmarks": 1, "width": 0, "diagonal": "yes", "max_rows": 1}
+    for name, value in wrong.items():
+        with pytest.raises((ValueError, TypeError), match=name):
+            KernelRidge(Learnt(**{name: value})).fit(X, y)
 
 
 # Learning ----------------------------------------------------------------------------------------
@@ -202,7 +204,8 @@ def test_no_round_is_taken_where_none_helps():
     assert model.metric_results_["round"] > 0
     noise = KernelRidge(Learnt(width=2.0), alpha=1e-4, random_state=0).fit(X, y)
     assert noise.metric_results_["round"] == np.argmin(noise.metric_results_["mean_loss"][:, 0])
-    assert noise.metric_results_["mean_loss"].shape == (4, 1)
+    shape = noise.metric_results_["mean_loss"].shape  # two rounds that do not help are the last
+    assert shape == (min(6, noise.metric_results_["round"] + 3), 1)
     constant = KernelRidge(Learnt(width=2.0), alpha=1e-3).fit(X, np.zeros(200))
     assert_allclose(constant.predict(X), 0.0, atol=1e-12)
     assert constant.kernel_.scale == 0.5  # the metric of the rows, twice as wide
@@ -225,6 +228,41 @@ def test_held_out_losses_are_those_of_a_fit_on_the_others():
         coef = np.linalg.solve(A, K[~held].T @ y[~held])
         losses.append(np.mean((K[held] @ coef - y[held]) ** 2))
     assert_allclose(model.metric_results_["mean_loss"][0], losses, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(50)], ids=["exact", "sketched"])
+def test_rows_held_out_from_learning_choose_alpha(sketch):
+    X, y = steep(300)
+    y = y + np.random.default_rng(1).standard_normal(300)
+    settings = {"alpha": ALPHAS, "random_state": 0}
+    model = KernelRidge(Learnt(rounds=2), sketch, **settings).fit(X, y)
+    found, table = model.metric_results_, model.cv_results_
+    assert model.alpha_ == found["best_alpha"] > min(ALPHAS)
+    assert_allclose(table["mean_loss"], found["mean_loss"][found["round"]])
+    assert table["fold_loss"].shape == (5, 3)
+    for given, fit in (({"cv": KFold(2)}, {}), ({"cv": 2}, {"groups": np.arange(300) % 20})):
+        other = KernelRidge(Learnt(rounds=2), sketch, **settings, **given).fit(X, y, **fit)
+        assert other.cv_results_["fold_loss"].shape == (2, 3)  # what was given decides
+
+
+def test_rounds_learn_from_some_rows(tmp_path):
+    X, y = steep()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    kernel, settings = Learnt(rounds=2, landmarks=60, max_rows=200), {"alpha": 1e-6}
+    model = KernelRidge(kernel, SubSample(60), random_state=0, **settings).fit(X, y, weights)
+    seed = int(np.random.default_rng(0).integers(2**32))
+    some = np.sort(np.random.default_rng(seed).choice(len(X), 200, replace=False))
+    alone = KernelRidge(kernel, SubSample(60), random_state=0, **settings)
+    alone.fit(X[some], y[some], weights[some])
+    assert_array_equal(model.kernel_.scale.shape, (6, 6))
+    assert_allclose(alone.kernel_.scale, model.kernel_.scale, atol=1e-12)
+    unweighted = KernelRidge(kernel, SubSample(60), random_state=0, **settings)
+    truth = unweighted.fit(X, y).kernel_.scale
+    for name, rows, targets in sources(X, y, tmp_path):
+        found = unweighted.fit(rows, targets)
+        if name != "blocks":  # which have no rows at positions: all teach
+            assert_allclose(found.kernel_.scale, truth, rtol=1e-8, atol=1e-10, err_msg=name)
+        assert found.score(X, y) > 0.9, name
 
 
 def test_wide_kernels_are_the_base_of_rows_divided():

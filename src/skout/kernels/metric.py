@@ -164,28 +164,34 @@ class Learnt(_OfVectors):
 
         M = mean_i sum_outputs grad f(x_i) grad f(x_i)',       k(x, x') = kernel(M^1/2 x, M^1/2 x').
 
-    A round is two passes over blocks of rows in constant memory, wherever they lie. Rows that are
-    held out from the learning choose how many rounds are taken; it may be none. `KernelRidge` and
-    the kernel machines, so `iokr` and `sisokr` too, learn it from their targets, by squared loss
-    and with their alpha, of which a sequence is best. Their `kernel_` is then a `Mahalanobis`, and
-    `metric_results_` has "mean_loss" of held-out rows, shape (rounds + 1, n_alphas), the "alpha" of
-    its columns, and the "round" that was taken with its "best_alpha".
+    Rounds learn from a sample of the rows, in constant memory wherever they lie. Rows held out from
+    that choose how many rounds are taken, it may be none, and alpha. `KernelRidge` and the kernel
+    machines, so `iokr` and `sisokr` too, learn the metric from their targets, by squared loss and
+    with their alpha, of which a sequence is best: down to 1e-11 where targets have little noise.
+    Their `kernel_` is then a `Mahalanobis`, and `metric_results_` has "mean_loss" of held-out rows,
+    shape (rounds + 1, n_alphas), the "alpha" of its columns, and the "round" that was taken with
+    its "best_alpha" and "fold_loss". `KernelRidge` takes this alpha, unless it is given groups or a
+    splitter as `cv`; the others choose among theirs again.
 
     Parameters
     ----------
     kernel : Gaussian, Matern, Laplacian or their names, default "matern"
         Words such as gamma="scale" are resolved in each metric anew. A Laplacian, which adds up
         features, takes a diagonal.
-    rounds : int, default 3
-        The most rounds.
+    rounds : int, default 5
+        The most rounds. Two in a row that do not help are the last.
     diagonal : bool, optional
         Learn a weight for each feature, not a matrix. None is for the data to choose: a diagonal
         for CSR rows, for more than 1,000 features and for a Laplacian, else a matrix.
     landmarks : int, default 1000
-        Landmarks of the rounds. The estimator's own sketch is for its own fit.
+        Landmarks of the rounds. The estimator's own sketch, or none, is for its own fit, which may
+        well have more of them.
     width : float, default 4.0
         The kernel is so many times wider than its gamma says. Wide kernels, with a small alpha,
         learn better metrics.
+    max_rows : int, default 8000
+        Rows that the rounds learn from, drawn at random where there are more; blocks that can only
+        be read in order are all read. The estimator itself is fitted on all rows.
 
     Examples
     --------
@@ -207,22 +213,25 @@ class Learnt(_OfVectors):
     def __init__(
         self,
         kernel: Any = "matern",
-        rounds: int = 3,
+        rounds: int = 5,
         diagonal: bool | None = None,
         landmarks: int = 1000,
         width: float = 4.0,
+        max_rows: int = 8000,
     ) -> None:
         self.kernel = kernel
         self.rounds = rounds
         self.diagonal = diagonal
         self.landmarks = landmarks
         self.width = width
+        self.max_rows = max_rows
 
     def check(self) -> None:
         """Raise if a parameter is none of what it may be."""
         check_number(self.rounds, "rounds", low=1, integer=True)
         check_number(self.landmarks, "landmarks", low=2, integer=True)
         check_number(self.width, "width", strict=True)
+        check_number(self.max_rows, "max_rows", low=2, integer=True)
         check_choice(self.diagonal, "diagonal", (None, True, False))
 
     def in_metric(self, scale: Any) -> Mahalanobis:

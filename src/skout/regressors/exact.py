@@ -13,6 +13,7 @@ from .._numerics.linalg import check_definite, pivoted_cholesky, triangular_inve
 from .._numerics.validation import check_rng
 from ..basis.features import KernelMatrix, LandmarkFeatures, project
 from ..basis.passes import Sample
+from ..kernels import Kernel
 from ..rows import Memory
 from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
@@ -21,7 +22,6 @@ from ..solvers.moments import Moments
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
-from .learning import learnt_kernel
 from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
@@ -36,11 +36,16 @@ _MOST_ROWS = 200_000
 
 
 def fit_exact(
-    model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
+    model: Any,
+    kernel: Kernel,
+    sample: Sample,
+    splits: Splits,
+    alphas: list[float],
+    judge: Judge | None,
 ) -> Any:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     rng = check_rng(model.random_state)
-    number, solver, room = begin_exact(model, sample, alphas, rng)
+    number, solver, room = begin_exact(model, kernel, sample, alphas, rng)
     model._row_weights = np.bincount(number, sample.weights)  # of the distinct rows
     if solver == "cg" or room.on_card:
         fit = partial(fit_some, model, sample, number, room, solver)
@@ -63,13 +68,13 @@ def fit_exact(
 
 
 def begin_exact(
-    model: Any, sample: Sample, alphas: list[float], rng: np.random.Generator
+    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
 ) -> tuple[np.ndarray, str, Room]:
     """Give a model its kernel and landmarks; return the distinct row that each row is, the solver
     and the room that it has.
     """
     rows, device = sample.rows.here(), sample.rows.device
-    model.kernel_ = learnt_kernel(model, sample).resolve(rows, rng, sample.weights)
+    model.kernel_ = kernel.resolve(rows, rng, sample.weights)
     first, number = unique(rows)
     model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
     solver = _chosen(model, sample, len(first))

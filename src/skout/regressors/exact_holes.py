@@ -14,6 +14,7 @@ from .._numerics.linalg import check_definite
 from .._numerics.validation import check_rng
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
+from ..kernels import Kernel
 from ..rows import Memory
 from ..solvers import dual_ridge
 from .exact import begin_exact, fit_some, path_of_some, pooled
@@ -26,13 +27,18 @@ __all__ = ["fit_exact_holes"]
 
 
 def fit_exact_holes(
-    model: Any, sample: Sample, splits: Splits, alphas: list[float], judge: Judge | None
+    model: Any,
+    kernel: Kernel,
+    sample: Sample,
+    splits: Splits,
+    alphas: list[float],
+    judge: Judge | None,
 ) -> Any:
     """Fit a `KernelRidge` on the distinct rows of each output; outputs with equal rows together."""
     T = sample.targets.here()
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
-    number, solver, room = begin_exact(model, sample, alphas, check_rng(model.random_state))
+    number, solver, room = begin_exact(model, kernel, sample, alphas, check_rng(model.random_state))
     K = None
     if solver == "direct" and not room.on_card:
         K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import float_dtype, to_device
-from .._numerics.linalg import symmetric_eigen
+from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.namespace import cast, namespace
 from .._numerics.validation import check_alphas, check_rng
 from ..basis import KernelBasis
@@ -21,8 +22,10 @@ from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
 from ..rows import Reduction, to_host
 from ..sketches import SubSample
 from ..solvers import ridge_errors, ridge_paths
+from .path import Judge
+from .splits import Splits, least_loss
 
-__all__ = ["GradientProducts", "learnt_kernel"]
+__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel"]
 
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
@@ -32,6 +35,8 @@ _GROUPS, _ENOUGH = 5, 3000
 _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
 # With more features a metric is a diagonal.
 _MATRIX = 1000
+# Learning ends after so many rounds that did not help.
+_PATIENCE = 2
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
 _ORIGIN_ROWS = 8192
 _HOLES = (
@@ -65,13 +70,47 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
         raise ValueError(_HOLES)
     seed = int(check_rng(model.random_state).integers(2**32))
+    sample = _some(sample, kernel.max_rows, seed)
     if model.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
     alphas, intercept = check_alphas(model.alpha), model.fit_intercept
     learning = _Learning(kernel, sample, alphas, intercept, seed, model.n_jobs, model.verbose)
-    kernel, model.metric_results_ = learning.chosen()
+    with large_matrices_on(sample.rows.device):
+        kernel, model.metric_results_ = learning.chosen()
     return kernel
+
+
+def alphas_and_splits(
+    model: Any, sample: Sample, alphas: list[float], judge: Judge | None, groups: Any
+) -> tuple[list[float], Splits]:
+    """Return the alphas that are left to choose from, and the splits to choose them on.
+
+    Where a metric was learnt, the rows held out from that have chosen already: folds of the whole
+    sample, which has taught the metric, would flatter small penalties. The model gets `cv_results_`.
+    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
+    """
+    if judge is not None:
+        return alphas, judge.splits
+    found = getattr(model, "metric_results_", None)
+    if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
+        _, model.cv_results_ = least_loss(alphas, found["fold_loss"])
+        return [found["best_alpha"]], []
+    known = sample.targets.at_hand
+    return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+
+
+def _some(sample: Sample, most: int, seed: int) -> Sample:
+    """Return no more than so many of the rows, in memory, unless they come in order only."""
+    n = len(sample.rows)
+    if n <= most or sample.rows.pool is not None:
+        return sample
+    index = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    rows, targets = (
+        part.subset(index).gathered(most).in_memory() for part in (sample.rows, sample.targets)
+    )
+    weights = None if sample.weights is None else np.asarray(sample.weights[index])
+    return Sample(rows, targets, weights)
 
 
 @dataclass(frozen=True)
@@ -101,32 +140,40 @@ class _Learning:
         n = len(self.sample.rows)
         n_splits = min(_GROUPS, n, max(1, math.ceil(_ENOUGH / n)))
         groups = np.random.default_rng(self.seed).permutation(n) % _GROUPS
-        bar = tqdm(range(n_splits), desc="metric", disable=not self.verbose)
-        tries = [self._rounds(groups == held, self.kernel.rounds) for held in bar]
-        losses = np.mean([[r.losses for r in rounds] for rounds in tries], axis=0)
-        best, which = np.unravel_index(losses.argmin(), losses.shape)
-        results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": losses}
+        tries = self._tries([groups == held for held in range(n_splits)])
+        losses = np.array([[split.losses for split in one] for one in tries])  # round, split, alpha
+        mean = losses.mean(axis=1)
+        best, which = np.unravel_index(mean.argmin(), mean.shape)
+        results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": mean}
         results |= {"round": int(best), "best_alpha": self.alphas[int(which)]}
+        results |= {"fold_loss": losses[best]}
         if n_splits == 1 or best == 0:
-            return self.kernel.in_metric(tries[0][best].scale), results
+            return self.kernel.in_metric(tries[best][0].scale), results
         # few rows: learn again from all of them, with the alphas that served best
-        alphas = [self.alphas[k] for k in losses.argmin(axis=1)]
-        return self.kernel.in_metric(self._rounds(None, int(best), alphas)[-1].scale), results
+        alphas = [[self.alphas[k]] for k in mean.argmin(axis=1)]
+        again = list(itertools.islice(self._rounds(None, alphas), int(best) + 1))
+        return self.kernel.in_metric(again[-1].scale), results
 
-    def _rounds(
-        self, held: np.ndarray | None, n_rounds: int, alphas: list[float] | None = None
-    ) -> list[_Round]:
-        """Return round 0, which is the metric of the rows themselves, and those learnt from it."""
-        rounds: list[_Round] = []
+    def _tries(self, splits: list[np.ndarray]) -> list[list[_Round]]:
+        """Return the rounds, each with its splits, until they are many or do not help any more."""
+        learners = [self._rounds(held, itertools.repeat(self.alphas)) for held in splits]
+        tries: list[list[_Round]] = []
+        least: list[float] = []
+        for _ in tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.verbose):
+            tries.append([next(learner) for learner in learners])
+            least.append(np.mean([split.losses for split in tries[-1]], axis=0).min())
+            if len(least) - 1 - int(np.argmin(least)) >= _PATIENCE:
+                break
+        return tries
+
+    def _rounds(self, held: np.ndarray | None, alphas: Iterable[list[float]]) -> Iterator[_Round]:
+        """Yield round 0, which is the metric of the rows themselves, and those learnt from it."""
         scale: np.ndarray | None = None
-        for number in range(n_rounds + 1):
-            penalties = self.alphas if alphas is None else alphas[number : number + 1]
+        for penalties in alphas:
             basis = self._basis(scale)
             found = self._fitted(basis, held, penalties)
-            rounds.append(replace(found, scale=scale))
-            if number < n_rounds:
-                scale = self._metric(basis, scale, found.coef, held)
-        return rounds
+            yield replace(found, scale=scale)
+            scale = self._metric(basis, scale, found.coef, held)
 
     def _basis(self, scale: np.ndarray | None) -> KernelBasis:
         """Return the basis of the landmarks, the same in each metric."""

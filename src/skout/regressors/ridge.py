@@ -54,7 +54,7 @@ from .holes import (
     mean_of_known,
 )
 from .intervals import PredictsIntervals
-from .learning import learnt_kernel
+from .learning import alphas_and_splits, learnt_kernel
 from .path import Chooses, Judge
 from .scores import ScoresHoles
 from .splits import groups_of_splits
@@ -276,18 +276,17 @@ class KernelRidge(
         if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        n, known = len(sample.rows), sample.targets.at_hand
-        own = self.choice_splits(n, known, sample.weights, groups) if judge is None else []
-        splits = own if judge is None else judge.splits
+        known = sample.targets.at_hand
         holed = has_holes(known)
         if holed and checkpoint is not None:
             raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
+        kernel = learnt_kernel(self, sample)
+        alphas, splits = alphas_and_splits(self, sample, alphas, judge, groups)
         if self.sketch is None:
             fit = fit_exact_holes if holed else fit_exact
-            return fit(self, sample, splits, alphas, judge)
+            return fit(self, kernel, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice = Choice(self.solver, sample, splits, holed)
-            kernel, pool = learnt_kernel(self, sample), self._pool(landmarks, sample)
+            choice, pool = Choice(self.solver, sample, splits, holed), self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
