@@ -26,7 +26,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
-from ..predictors.nonconformity import Learnt, Softmax
+from ..predictors.nonconformity import LearntScore, Softmax
 from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..regressors.intervals import Calibration
@@ -131,7 +131,7 @@ CLASSES: dict[str, type] = ByName(
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
         *(SideInputs, SideRidge),
-        *(Learnt, Softmax),
+        *(LearntScore, Softmax),
         *(Calibration, HoledMoments),
     ]
 )

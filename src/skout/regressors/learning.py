@@ -82,12 +82,12 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
 
 
 def alphas_and_splits(
-    model: Any, sample: Sample, alphas: list[float], judge: Judge | None, groups: Any
+    model: Any, sample: Sample, known: Any, alphas: list[float], judge: Judge | None, groups: Any
 ) -> tuple[list[float], Splits]:
     """Return the alphas that are left to choose from, and the splits to choose them on.
 
-    Where a metric was learnt, the rows held out from that have chosen already: folds of the whole
-    sample, which has taught the metric, would flatter small penalties. The model gets `cv_results_`.
+    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
+    `cv_results_`: folds of the whole sample, which has taught the metric, would flatter small alphas.
     A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:
@@ -96,7 +96,6 @@ def alphas_and_splits(
     if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
         _, model.cv_results_ = least_loss(alphas, found["fold_loss"])
         return [found["best_alpha"]], []
-    known = sample.targets.at_hand
     return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
 
 

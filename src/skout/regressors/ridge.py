@@ -281,7 +281,7 @@ class KernelRidge(
         if holed and checkpoint is not None:
             raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
         kernel = learnt_kernel(self, sample)
-        alphas, splits = alphas_and_splits(self, sample, alphas, judge, groups)
+        alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
         if self.sketch is None:
             fit = fit_exact_holes if holed else fit_exact
             return fit(self, kernel, sample, splits, alphas, judge)
