@@ -6,13 +6,15 @@
 
 What is finished is kept, in experiments/cache/parts, and taken from there while settings and the
 version of skout are the same: start again after an interruption, and it goes on. `--again` runs
-everything anew, `--quick` runs small versions that leave records and page alone.
+everything anew, `--quick` runs small versions that leave records and page alone. Data that are not
+at hand are named first, with what their download takes.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from fnmatch import fnmatch
 from typing import Any
 
 from common import clock
@@ -20,6 +22,9 @@ from page import write
 from papers import CONFIGS, Config, by_name
 from pieces import carry_out
 from tqdm import tqdm
+
+from skout.datasets.catalogue import SOURCES
+from skout.datasets.originals import at_hand
 
 
 def reproduce(configs: list[Config], again: bool = False, quick: bool = False) -> dict[str, str]:
@@ -49,6 +54,24 @@ def run(config: Config, again: bool, quick: bool) -> str:
     return f"{spent.seconds:.0f} s"
 
 
+def missing_data(configs: list[Config]) -> list[str]:
+    """Say of each data set that is needed and not at hand what a download takes, or what to do."""
+    needs = " ".join(config.needs for config in configs if config.plan is not None)
+    patterns = [word.strip(",") for word in needs.split() if "." in word]
+    lines = []
+    for source in SOURCES.values():
+        names = [file.name for file in source.files]
+        wanted = any(fnmatch(name, pattern) for name in names for pattern in patterns)
+        if not wanted or at_hand(source):
+            continue
+        if source.original is None:
+            lines.append(f"{source.name}: {', '.join(names)} in SKOUT_DATA, from {source.origin}")
+            continue
+        megabytes = sum(file.size or 0 for file in source.original.files) / 1e6
+        lines.append(f"{source.name}: {megabytes:.1f} MB, skout datasets fetch {source.name}")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="names, separated by commas")
@@ -64,6 +87,8 @@ def main() -> None:
         configs = by_name(options.only)
     except ValueError as error:
         parser.error(str(error))
+    for line in missing_data(configs):
+        print("not at hand:", line)
     for name, what in reproduce(configs, options.again, options.quick).items():
         print(f"{name:12} {what}")
     if not options.quick:

@@ -196,3 +196,16 @@ def test_the_page_is_that_of_the_records():
     import page
 
     assert page.text() == page.PAGE.read_text(encoding="utf-8"), "run: python experiments/page.py"
+
+
+def test_data_that_are_not_at_hand_are_named_with_their_size(monkeypatch, tmp_path):
+    import reproduce
+    from papers import by_name
+
+    monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
+    monkeypatch.setattr(reproduce, "at_hand", lambda source: source.name == "rf1")
+    lines = reproduce.missing_data(by_name("table-3.3,table-3.4,table-4.2,figure-4.2"))
+    assert [line.partition(":")[0] for line in lines] == ["bibtex", "boston"]
+    assert lines[0] == "bibtex: 3.5 MB, skout datasets fetch bibtex"
+    assert "in SKOUT_DATA, from" in lines[1] or "skout datasets fetch boston" in lines[1]
+    assert not reproduce.missing_data(by_name("figure-3.1"))  # its data are made
