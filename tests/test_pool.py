@@ -515,13 +515,27 @@ def test_changed_headers_and_bounds_are_refused(copied):
                 with pytest.raises(ValueError, match="damaged"):
                     MoleculePool.open(copied)
         path.write_bytes(whole)
-    starts = copied / "segment-0000" / "smiles_start.npy"
-    with open(starts, "r+b") as file:
-        file.seek(-8, os.SEEK_END)
-        file.write((2**40).to_bytes(8, "little"))
-    pool = MoleculePool.open(copied)
-    with pytest.raises(ValueError, match="texts lie outside of their file"):
-        pool.smiles([len(pool) - 1])
+
+
+@pytest.mark.parametrize("value", [2**30, -(2**30)])
+def test_numbers_out_of_bounds_are_refused(copied, value):
+    # the last number of a file, and a look-up that meets it
+    whole = MoleculePool.open(copied)
+    last, most = len(whole) - 1, max(whole.formulas(np.arange(len(whole))))
+    cases = {
+        "smiles_start": (8, "texts lie outside", lambda pool: pool.smiles([last])),
+        "formula_code": (4, "formula_code.npy has numbers", lambda pool: pool.formulas([last])),
+        "formula_order": (8, "formula_order.npy has numbers", lambda pool: pool.by_formula(most)),
+        "key_order": (8, "key_order.npy has numbers", lambda pool: pool.by_key(["~~~~~~~~~~~~~~"])),
+    }
+    for name, (size, message, use) in cases.items():
+        path = copied / "segment-0000" / f"{name}.npy"
+        data = path.read_bytes()
+        path.write_bytes(data[:-size] + value.to_bytes(size, "little", signed=True))
+        pool = MoleculePool.open(copied)
+        with pytest.raises(ValueError, match=message):
+            use(pool)
+        path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
