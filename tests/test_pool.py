@@ -538,6 +538,33 @@ def test_numbers_out_of_bounds_are_refused(copied, value):
         path.write_bytes(data)
 
 
+def use_all(path):
+    pool = MoleculePool.open(path)
+    everything(pool)
+    pool.by_mass(46.04)
+    pool.by_formula("C2H6O")
+    pool.by_key(["LFQSCWFLJHTTHZ"])
+
+
+def test_random_damage_is_a_value_error_or_wrong_data(copied):
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(150):
+        path = rng.choice(arrays(copied))
+        whole = path.read_bytes()
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 8])):
+            data[rng.randrange(128 if rng.random() < 0.5 else len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        try:
+            use_all(copied)
+        except ValueError as error:
+            refused += "damaged" in str(error)
+        path.write_bytes(whole)
+    use_all(copied)
+    assert refused > 20
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -121,7 +121,7 @@ class Segment:
             raise self._damaged(f"{path.name} has {path.stat().st_size} bytes, not {size}")
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # a damaged header ends in errors of many kinds
             raise self._damaged(f"{path.name} is no array ({error})") from error
         if array.dtype != np.dtype(dtype).newbyteorder("<") or array.ndim != axes:
             raise self._damaged(f"{path.name} has {array.ndim} axes of {array.dtype}")
