@@ -43,6 +43,8 @@ ODD = [
     ("NCC(=O)O", "glycine"),
     ("C[C@H](N)C(=O)O", ""),
     ("C[C@@H](N)C(=O)O", "D-alanine"),  # the same skeleton: this name for that molecule
+    ("O=C([O-])c1ccncc1", "an anion"),
+    ("C[NH2+]Cc1ccncc1", "a cation"),
     ("O=c1cc[nH]cc1", "4-pyridone"),
     ("Oc1ccncc1", "4-hydroxypyridine"),  # a mobile hydrogen
     ("[2H]C([2H])([2H])O", "heavy methanol"),
@@ -398,12 +400,15 @@ def test_nothing_old_is_taken_for_new(source, tmp_path, made):
         MoleculePool.build([*source, 3], path, batch=20)
     kept = sorted(place.glob("*.npz"))
     assert len(kept) == len(made) > 3
-    kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged
+    kept[0].write_bytes(kept[0].read_bytes()[:-100])  # cut
+    data = bytearray(kept[2].read_bytes())
+    data[len(data) // 2] ^= 1
+    kept[2].write_bytes(data)
     changed = [*source[:20], ("CCCCCCCCCCCCCCCCCC", "new"), *source[21:40], *source[40:]]
     made.clear()
     pool = MoleculePool.build(changed, path, batch=20)
-    assert [first for _, first, _, _ in made][:2] == [0, 20]
-    assert len(made) <= 3  # the last batch had not been made
+    assert [first for _, first, _, _ in made][:3] == [0, 20, 40]
+    assert len(made) <= 4  # the last batch had not been made
     assert everything(pool) == everything(MoleculePool.build(changed, tmp_path / "y.skpool"))
 
 
