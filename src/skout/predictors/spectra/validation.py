@@ -147,10 +147,10 @@ def judge(
         scores += [S for S, _ in found]
         right += [truth for _, truth in found]
         folds += [k] * len(held)
-    found = _summary(scores, right, np.array(folds))
-    found.report["candidates_from"] = "library" if candidates.pool is None else "pool"
-    found.report["in_reach"] = len(reach) / len(library.groups)
-    return found
+    judged = _summary(scores, right, np.array(folds))
+    judged.report["candidates_from"] = "library" if candidates.pool is None else "pool"
+    judged.report["in_reach"] = len(reach) / len(library.groups)
+    return judged
 
 
 def _folds(groups: np.ndarray, cv: int, rng: np.random.Generator) -> np.ndarray:
