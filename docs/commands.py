@@ -31,6 +31,14 @@ model knows its columns, labels and scales, and large tables are read by the blo
 The tables of this page are tours, with made-up numbers and tags:
 """
 
+MOLECULES = """CC(=O)Oc1ccccc1C(=O)O aspirin
+Cn1cnc2c1c(=O)n(C)c(=O)n2C caffeine
+OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O glucose
+OC[C@H]1OC(O)[C@@H](O)[C@@H](O)[C@@H]1O mannose
+CC(=O)[O-].[Na+] sodium acetate
+CCO
+"""
+
 # A title, what to say, and the commands to run.
 Step = tuple[str, str, list[str]]
 STEPS: list[Step] = [
@@ -79,6 +87,31 @@ STEPS: list[Step] = [
         [
             "skout embed tours.skout pool.csv -o pool.skpool",
             "skout rank tours.skout new.csv -k 2 --candidates pool.skpool",
+        ],
+    ),
+    (
+        "Molecules",
+        "A folder of molecules on disk ([how](pools.md)): standardised, each once, with "
+        "fingerprints that are computed once, and found by mass, formula or InChIKey.",
+        [
+            "head -3 molecules.smi",
+            "skout pool build molecules.smi -o molecules.skpool",
+            "skout pool find molecules.skpool --mass 180.0634 --ppm 10",
+            "skout pool find molecules.skpool --formula C8H10N4O2",
+            "skout pool append molecules.skpool more.csv",
+            "skout pool info molecules.skpool --check",
+        ],
+    ),
+    (
+        "Spectra",
+        "From a library of spectra to a model, and from spectra of unknown molecules to names "
+        "([how](identify.md)). The scores are of molecules that the model had not seen.",
+        [
+            "skout pool build sample.smi -o sample.skpool",
+            "skout fit-spectra library.mgf --pool sample.skpool -o spectra.skout",
+            "skout identify unknown.mgf --model spectra.skout --pool sample.skpool --top 3 "
+            "-o hits.csv",
+            "cut -d, -f1,3,4,9,10 hits.csv",
         ],
     ),
     (
@@ -136,6 +169,24 @@ def write_tables(folder: Path) -> None:
     _write(folder / "new.csv", names[:3], [row[:3] for row in rows[257:]])
     pool = [[f"{sport};{way}"] for sport in speed for way in ("road", "trail")]
     _write(folder / "pool.csv", ["tags"], pool)
+    (folder / "molecules.smi").write_text(MOLECULES, encoding="utf-8")
+    _write(folder / "more.csv", ["smiles", "name"], [["CCO", "ethanol"], ["CCN", "ethylamine"]])
+
+
+def write_spectra(folder: Path) -> None:
+    """Write a library of 300 spectra of MassBank, two more without names, and candidates."""
+    from skout.datasets import load_massbank
+    from skout.readers import spectra_table, write_mgf
+
+    data = load_massbank(sample=True)
+    rows = np.flatnonzero(data.candidates.sizes > 2)
+    rows = np.random.default_rng(0).permutation(rows)[:302]
+    known, adduct = data.Y[rows], "[M+H]+"
+    table = spectra_table(data.X[rows], smiles=known, adduct=adduct, identifier=rows)
+    write_mgf(folder / "library.mgf", table.take(slice(0, 300)))
+    write_mgf(folder / "unknown.mgf", spectra_table(table.take(slice(300, None)), smiles=""))
+    candidates = sorted({str(text) for i in rows for text in data.candidates[i]})
+    (folder / "sample.smi").write_text("\n".join([*known, *candidates]), encoding="utf-8")
 
 
 def _write(path: Path, names: list[str], rows: list[list[object]]) -> None:
@@ -148,7 +199,8 @@ def commands() -> set[str]:
     from skout.cli import build_app
 
     app = build_app()
-    return {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]
+    single = {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]
+    return single | {str(group.name) for group in app.registered_groups}
 
 
 def is_known(command: str, known: set[str]) -> bool:
@@ -192,6 +244,7 @@ def text() -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
+        write_spectra(folder)
         return "\n".join([HEAD, *(section(step, folder) for step in steps)])
 
 

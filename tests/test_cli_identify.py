@@ -2,10 +2,13 @@
 
 import base64
 import csv
+import doctest
 import gzip
 import json
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -380,3 +383,34 @@ def test_drawings():
     assert drawn.count('class="explained"') == 1
     assert drawn.count('class="other"') == 1
     assert ">C2H7O+<" in drawn
+
+
+# The page of the site ----------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "identify.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no pages")
+def test_the_commands_of_the_page_run(monkeypatch):
+    text = PAGE.read_text(encoding="utf-8")
+    first = doctest.DocTestParser().get_examples(text.partition("## Three commands")[0])
+    names = {}
+    for example in first:  # writes the files
+        exec(example.source, names)
+    monkeypatch.chdir(names["place"])
+    lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+    assert [shlex.split(line)[1] for line in lines] == [
+        "pool",
+        "fit-spectra",
+        "identify",
+        "identify",
+    ]
+    for line in lines:
+        result = typer_testing.CliRunner().invoke(cli.build_app(), shlex.split(line)[1:])
+        assert result.exit_code == 0, result.exception
+    with open("lists.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert all(1 <= len(row["smiles"].split(" ")) <= 25 for row in rows)
+    monkeypatch.undo()
+    names["folder"].cleanup()

@@ -23,11 +23,12 @@ from skout.predictors.spectra.calibration import (
     truth_rank,
 )
 from skout.predictors.spectra.design import few_a_group
-from skout.predictors.spectra.inputs import as_table, read_library
+from skout.predictors.spectra.inputs import read_library
 from skout.predictors.spectra.peaks import element_counts, explain_peaks, formula_mass
 from skout.predictors.spectra.queries import batches, read_queries
 from skout.predictors.spectra.ranking import ranked
 from skout.predictors.spectra.search import Pairs, pair_scores
+from skout.readers import spectra_table
 from skout.readers.adducts import ELECTRON, MASSES
 
 rdkit = extra("rdkit")
@@ -136,7 +137,7 @@ def test_hits_are_the_best_of_the_candidates_by_the_scores_of_the_model(model, a
     for query, one in list(zip(asked, found, strict=True))[:10]:
         mass = query["precursor_mz"] - MASSES["H"] + ELECTRON
         own = pool.by_mass(mass)
-        X = as_table([query]).spectra
+        X = spectra_table([query]).spectra
         k = min(5, len(own))
         index, scores = model.predictor_.rank(X, [pool._bits[own]], k=k)
         assert one.n_candidates == len(own)
@@ -482,12 +483,29 @@ def test_fields_of_dicts_and_of_matchms_spectra_are_kept():
         peaks = Peaks()
         metadata = {"precursor_mz": 90.0, "adduct": "[M+H]+", "compound_name": "x"}  # noqa: RUF012
 
-    table = as_table([Spectrum(), {"mz": [5.0], "intensity": [1.0], "smiles": "C", "charge": 1}])
+    table = spectra_table(
+        [Spectrum(), {"mz": [5.0], "intensity": [1.0], "smiles": "C", "charge": 1}]
+    )
     assert table["adduct"].tolist() == ["[M+H]+", ""]
     assert table["name"].tolist() == ["x", ""]
     assert table["smiles"].tolist() == ["", "C"]
     assert_array_equal(table["precursor_mz"], [90.0, np.nan])
-    assert as_table(table) is table
+    assert spectra_table(table) is table
+
+
+def test_fields_can_be_given_and_spectra_taken():
+    pair = [([50.0], [1.0], 90.0), ([60.0, 70.0], [1.0, 2.0])]
+    table = spectra_table(pair, adduct="[M+H]+", smiles=["C", None])
+    assert table["adduct"].tolist() == ["[M+H]+"] * 2
+    assert table["smiles"].tolist() == ["C", ""]
+    last = table.take([1])
+    assert last.spectra.mz.tolist() == [60.0, 70.0]
+    assert last.record.tolist() == [2]
+    assert len(table.take(slice(0, 1))) == 1
+    with pytest.raises(ValueError, match=r"smiles must have 2 values\. Got 1"):
+        spectra_table(pair, smiles=["C"])
+    with pytest.raises(ValueError, match="fields"):
+        spectra_table(pair, weight=1.0)
 
 
 # Search ------------------------------------------------------------------------------------------
@@ -589,9 +607,9 @@ def test_explain_takes_a_spectrum_as_identify_does(model, asked, found):
     got = model.explain(asked[0], found[0].hits[0].smiles)
     assert len(got.formula) == len(asked[0]["mz"])
     assert 0.0 < got.share <= 1.0
-    table = as_table(asked[:1])
+    table = spectra_table(asked[:1])
     assert model.explain(table, found[0].hits[0].smiles).formula == got.formula
     with pytest.raises(ValueError, match=r"one spectrum\. Got 2"):
-        model.explain(as_table(asked[:2]), CAFFEINE)
+        model.explain(spectra_table(asked[:2]), CAFFEINE)
     with pytest.raises(ValueError, match="invalid"):
         model.explain(asked[0], "C1CC")

@@ -115,13 +115,18 @@ def _version() -> str:
 
 @contextmanager
 def _place(path: Path) -> Iterator[Path]:
-    """Yield the folder for batches, which goes when all is done and stays after an error."""
+    """Yield the folder for batches, which stays after an error where it has some."""
     place = path.with_name(f"{path.name}.building")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {place.parent}: make it first.")
     place.mkdir(exist_ok=True)
     with only_one(place / "lock"):
-        yield place
+        try:
+            yield place
+        except BaseException:
+            if not any(place.glob("*.npz")):
+                shutil.rmtree(place, ignore_errors=True)
+            raise
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -145,6 +150,8 @@ def _merged(
 ) -> dict[str, Any] | None:
     """Write the segment of a source, and return its record; None where nothing is new."""
     paths = _parts(_molecules(source, work), place, settings, work)
+    if not paths:
+        return None
     _tell_invalid(paths, work.on_error)
     shutil.rmtree(place / "segment", ignore_errors=True)
     return merge(paths, place / "segment", known)
@@ -166,7 +173,8 @@ def _molecules(source: Any, work: Work) -> Iterator[Molecule]:
 
 
 def _molecule(item: Any, position: int) -> Molecule:
-    text, name = (item, "") if isinstance(item, str) or not isinstance(item, Sequence) else item
+    is_pair = isinstance(item, tuple | list) and len(item) == 2
+    text, name = item if is_pair else (item, "")
     if not isinstance(text, str) or not isinstance(name, str | None):
         raise TypeError(
             "source must have SMILES or pairs (SMILES, name), all of them str. "

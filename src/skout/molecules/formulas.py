@@ -1,4 +1,4 @@
-"""Chemical formulas in Hill order, in which RDKit writes them."""
+"""Chemical formulas in Hill order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections import Counter
 
 __all__ = ["hill"]
 
-_ELEMENT = re.compile(r"([A-Z][a-z]?)(\d*)")
-_FORMULA = re.compile(r"((?:[A-Z][a-z]?\d*)+)([+-]\d*)?")
+# RDKit writes * for an atom that is not known.
+_ELEMENT = re.compile(r"([A-Z][a-z]?|\*)(\d*)")
+_FORMULA = re.compile(r"((?:(?:[A-Z][a-z]?|\*)\d*)+)([+-]\d*)?")
 
 
 def hill(formula: str) -> str:

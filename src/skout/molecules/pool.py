@@ -22,7 +22,8 @@ class MoleculePool:
     """Molecules in a folder: masses, formulas, SMILES, names, and fingerprints computed once.
 
     `build` makes one and `open` opens one. Arrays are mapped from the disk, not read: opening
-    takes milliseconds whatever the number of molecules, and several processes share the memory.
+    takes milliseconds whatever the number of molecules, and several processes share the memory. A
+    pickle is the path.
 
     Molecules are standardised: the largest fragment (of salts), neutralised where this needs no
     more than moving protons. Of molecules with the same skeleton, the first block of the
@@ -189,6 +190,9 @@ class MoleculePool:
     def fingerprint_settings(self) -> dict[str, Any]:
         """The `kind`, `n_bits` and `radius` to give to `skout.molecules.fingerprints`."""
         return dict(self._manifest.fingerprints)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).open, (self.path,)  # a copy elsewhere maps the same files
 
     def __len__(self) -> int:
         return int(self._starts[-1])

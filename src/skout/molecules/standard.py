@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kernels.smiles import chemistry, molecules
+from .formulas import hill
 
 __all__ = ["Entry", "entries"]
 
@@ -21,7 +22,7 @@ class Entry:
     molecule: Any
     smiles: str
     key: str  # the skeleton of its InChIKey
-    formula: str
+    formula: str  # in Hill order
     mass: float
 
 
@@ -52,7 +53,7 @@ def _entry(text: str, molecule: Any) -> Entry:
         molecule,
         Chem.MolToSmiles(molecule),
         _skeleton(Chem, molecule),
-        descriptors.CalcMolFormula(molecule),
+        hill(descriptors.CalcMolFormula(molecule)),
         descriptors.CalcExactMolWt(molecule),
     )
 

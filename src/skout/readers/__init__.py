@@ -8,7 +8,7 @@ from .molecules import MoleculeTable, read_sdf, read_smiles
 from .mzml import read_mzml
 from .records import Problem
 from .spectra import read_massbank, read_mgf, read_msp, write_mgf
-from .tables import SpectraTable
+from .tables import SpectraTable, spectra_table
 
 __all__ = [
     "MoleculeTable",
@@ -23,5 +23,6 @@ __all__ = [
     "read_mzml",
     "read_sdf",
     "read_smiles",
+    "spectra_table",
     "write_mgf",
 ]

@@ -10,11 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.spectrum_rows import Spectra
+from .._numerics.validation import check_choice
+from ..kernels.spectrum_rows import Spectra, read_spectra
 from .adducts import neutral_mass
 from .records import Problem
 
-__all__ = ["FIELDS", "SpectraTable", "Spectrum", "checked_peaks", "normalised", "table_of"]
+__all__ = [
+    "FIELDS",
+    "SpectraTable",
+    "Spectrum",
+    "checked_peaks",
+    "normalised",
+    "spectra_table",
+    "table_of",
+]
 
 #: What is known about a spectrum, whatever a file calls it: names in lower case without signs.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -79,6 +88,17 @@ class SpectraTable:
     def neutral_mass(self) -> np.ndarray:
         """Return the masses of the molecules by precursor and adduct; NaN where not known."""
         return neutral_mass(self.fields["precursor_mz"], list(self.fields["adduct"]))
+
+    def take(self, rows: Any) -> SpectraTable:
+        """Return some of the spectra.
+
+        Parameters
+        ----------
+        rows : sequence of int, or slice
+        """
+        index = np.arange(len(self))[rows]
+        fields = {name: values[index] for name, values in self.fields.items()}
+        return SpectraTable(self.spectra[index], fields, self.record[index], self.problems)
 
 
 def _known(values: np.ndarray) -> bool:
@@ -178,6 +198,64 @@ def table_of(
     )
     record = np.array([number for number, _ in found], dtype=np.int64)
     return SpectraTable(spectra, fields, record, tuple(problems))
+
+
+def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
+    """Return spectra with what is known of each, as readers of files do.
+
+    Parameters
+    ----------
+    spectra : SpectraTable, Spectra, or list
+        Of (mz, intensity, precursor_mz), dicts, or spectra of matchms; what dicts and metadata
+        say is kept.
+    **fields
+        "smiles", "adduct", "name" ... as a `SpectraTable` has them: one value for each spectrum,
+        or one for all.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from skout.readers import spectra_table
+    >>> caffeine = ([110.0713, 138.0662], [50.0, 999.0], 195.0877)
+    >>> table = spectra_table([caffeine], adduct="[M+H]+", name=["caffeine"])
+    >>> table
+    SpectraTable(1 spectra, name, precursor_mz, adduct)
+    >>> table.neutral_mass().round(3)
+    array([194.08])
+    """
+    table = spectra if hasattr(spectra, "record") else _read_table(spectra)
+    columns = dict(table.fields)
+    for name, given in fields.items():
+        check_choice(name, "fields", tuple(FIELDS))
+        one = isinstance(given, str | float | int)
+        values = [given] * len(table) if one else list(given)
+        if len(values) != len(table):
+            raise ValueError(f"{name} must have {len(table)} values. Got {len(values)}.")
+        texts = values if name in _NUMBERS else ["" if v is None else str(v) for v in values]
+        columns[name] = _column(texts, name)
+    return SpectraTable(table.spectra, columns, table.record, table.problems) if fields else table
+
+
+def _read_table(spectra: Any) -> SpectraTable:
+    """Return a list of spectra as a table."""
+    rows = read_spectra(spectra)
+    items = [None] * len(rows) if isinstance(spectra, Spectra) else spectra
+    found = []
+    for i, known in enumerate(map(_metadata, items)):
+        own = slice(rows.indptr[i], rows.indptr[i + 1])
+        fields = normalised(known) | {"precursor_mz": float(rows.precursor[own.start])}
+        found.append((i + 1, Spectrum(rows.mz[own], rows.intensity[own], fields)))
+    return table_of(found)
+
+
+def _metadata(item: Any) -> dict[str, str]:
+    """Return the texts and numbers that are known of a spectrum, but for its precursor."""
+    known = item if isinstance(item, Mapping) else getattr(item, "metadata", {})
+    plain = {str(k): str(v) for k, v in known.items() if isinstance(v, str | int | float)}
+    return {k: v for k, v in plain.items() if "precursor" not in k.lower() or "type" in k.lower()}
 
 
 def _column(values: list[Any], name: str) -> np.ndarray:

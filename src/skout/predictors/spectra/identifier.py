@@ -15,10 +15,11 @@ from ..._numerics.validation import check_choice, check_number, check_rng
 from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
 from ...molecules import fingerprints, parse_smiles
+from ...readers import spectra_table
 from ..conformal import ConformalSets
 from .calibration import Confidence
 from .design import Design, combined_kernel, few_a_group
-from .inputs import as_table, formula_of, read_library
+from .inputs import formula_of, read_library
 from .peaks import explain_peaks
 from .queries import batches, read_queries
 from .ranking import Ranked, described, ranked
@@ -318,7 +319,7 @@ class SpectrumIdentifier(BaseEstimator):
         (('C5H8N3+', 'C6H8N3O+'), 1.0)
         """
         is_table = hasattr(spectrum, "record") or hasattr(spectrum, "row_numbers")
-        table = as_table(spectrum if is_table else [spectrum])
+        table = spectra_table(spectrum if is_table else [spectrum])
         if len(table) != 1:
             raise ValueError(f"spectrum must be one spectrum. Got {len(table)}.")
         molecule = parse_smiles([smiles])[0]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..._numerics.validation import check_choice
-from ...kernels.spectrum_rows import Spectra, read_spectra
+from ...kernels.spectrum_rows import Spectra
 from ...molecules.standard import entries
-from ...readers import SpectraTable, neutral_mass, precursor_mz
-from ...readers.tables import Spectrum, normalised, table_of
+from ...readers import SpectraTable, neutral_mass, precursor_mz, spectra_table
 
 __all__ = [
     "Library",
-    "as_table",
     "formula_of",
     "names_of",
     "neutral_masses",
@@ -27,36 +25,6 @@ __all__ = [
 ]
 
 _SHOWN = 5
-
-
-def as_table(spectra: Any) -> SpectraTable:
-    """Return spectra with what is known of each.
-
-    Parameters
-    ----------
-    spectra : SpectraTable, Spectra, or list
-        Of (mz, intensity, precursor_mz), dicts, or spectra of matchms; fields of dicts and of the
-        metadata are kept.
-    """
-    if hasattr(spectra, "fields") and hasattr(spectra, "record"):
-        return spectra
-    rows = read_spectra(spectra)
-    given = (
-        [{}] * len(rows) if isinstance(spectra, Spectra) else [_metadata(one) for one in spectra]
-    )
-    found = []
-    for i, known in enumerate(given):
-        own = slice(rows.indptr[i], rows.indptr[i + 1])
-        fields = normalised(known) | {"precursor_mz": float(rows.precursor[own.start])}
-        found.append((i + 1, Spectrum(rows.mz[own], rows.intensity[own], fields)))
-    return table_of(found)
-
-
-def _metadata(item: Any) -> dict[str, str]:
-    """Return the texts and numbers that are known of a spectrum."""
-    known = item if isinstance(item, Mapping) else getattr(item, "metadata", {})
-    plain = {str(k): str(v) for k, v in known.items() if isinstance(v, str | int | float)}
-    return {k: v for k, v in plain.items() if "precursor_mz" not in k.lower()}
 
 
 def names_of(table: SpectraTable) -> list[str]:
@@ -156,7 +124,7 @@ def read_library(
 
     Parameters
     ----------
-    spectra : what `as_table` takes
+    spectra : what `spectra_table` takes
     smiles : sequence of str, optional
         Default those of the table.
     groups : sequence of labels, optional
@@ -165,7 +133,7 @@ def read_library(
         What to do about spectra without a valid SMILES or without a precursor.
     """
     check_choice(on_error, "on_error", ("raise", "skip"))
-    table = as_table(spectra)
+    table = spectra_table(spectra)
     texts = [str(one) for one in (table["smiles"] if smiles is None else smiles)]
     for name, values in (("smiles", texts), ("groups", groups)):
         if values is not None and len(values) != len(table):

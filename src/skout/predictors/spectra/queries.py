@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...kernels.spectrum_rows import Spectra
-from .inputs import as_table, names_of, neutral_masses, with_adduct, with_precursors
+from ...readers import spectra_table
+from .inputs import names_of, neutral_masses, with_adduct, with_precursors
 from .peaks import formula_mass
 from .ranking import Ranked
 from .results import Identification
@@ -66,14 +67,14 @@ def read_queries(
 
     Parameters
     ----------
-    spectra : what `as_table` takes
+    spectra : what `spectra_table` takes
     adduct : str or None
         Of spectra that do not say theirs.
     by : "mass" or "formula"
     polarities : tuple of str
         Those that the model knows; spectra of others get a remark.
     """
-    table = with_adduct(as_table(spectra), adduct)
+    table = with_adduct(spectra_table(spectra), adduct)
     masses, notes = neutral_masses(table)
     if by == "formula":
         exact = np.array([formula_mass(text) for text in table["formula"]])
