@@ -31,10 +31,10 @@ model knows its columns, labels and scales, and large tables are read by the blo
 The tables of this page are tours, with made-up numbers and tags:
 """
 
-MOLECULES = """CC(=O)Oc1ccccc1C(=O)O aspirin
+MOLECULES = r"""CC(=O)Oc1ccccc1C(=O)O aspirin
 Cn1cnc2c1c(=O)n(C)c(=O)n2C caffeine
-OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O glucose
-OC[C@H]1OC(O)[C@@H](O)[C@@H](O)[C@@H]1O mannose
+OC(=O)/C=C/C(=O)O fumaric acid
+OC(=O)/C=C\C(=O)O maleic acid
 CC(=O)[O-].[Na+] sodium acetate
 CCO
 """
@@ -96,10 +96,9 @@ STEPS: list[Step] = [
         [
             "head -3 molecules.smi",
             "skout pool build molecules.smi -o molecules.skpool",
-            "skout pool find molecules.skpool --mass 180.0634 --ppm 10",
+            "skout pool find molecules.skpool --mass 116.0110 --ppm 10",
             "skout pool find molecules.skpool --formula C8H10N4O2",
-            "skout pool append molecules.skpool more.csv",
-            "skout pool info molecules.skpool --check",
+            "skout pool append molecules.skpool more.csv --json",
         ],
     ),
     (

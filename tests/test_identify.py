@@ -331,10 +331,11 @@ def test_confidence_sums_to_one_and_falls_with_the_rank(model, asked, pool):
 
 def test_validation_is_about_molecules_that_were_held_out(model):
     report = model.validation_
-    assert report["n_molecules"] == N_LIBRARY
+    assert report["n_molecules"] == round(N_LIBRARY * report["in_reach"])
     assert 0.0 < report["top_1"] <= report["mrr_25"] <= report["top_10"] <= 1.0
     assert report["candidates_from"] == "pool"
-    spread = np.sqrt(report["top_1"] * (1 - report["top_1"]) / (N_LIBRARY - 1))
+    n = report["n_molecules"]
+    spread = np.sqrt(report["top_1"] * (1 - report["top_1"]) / (n - 1))
     assert report["top_1_se"] == pytest.approx(spread)
 
 
@@ -352,6 +353,21 @@ def test_random_molecules_teach_nothing(data, rows):
 def test_sets_hold_the_truth_as_often_as_they_should(model):
     gap = model.sets_.threshold(0.9)
     assert np.mean(model.sets_.gaps_ <= gap) >= 0.9
+
+
+def test_spectra_whose_mass_does_not_lead_to_their_molecule_are_not_judged(data, rows, pool):
+    known = rows[:60]
+    spectra = spectra_of(data, known)
+    for one in spectra[:20]:
+        one["precursor_mz"] += 0.3
+    model = SpectrumIdentifier(n_landmarks=(30, 30), cv=2, random_state=0)
+    report = model.fit(spectra, data.Y[known], pool=pool).validation_
+    assert report["n_molecules"] == 40
+    assert report["in_reach"] == pytest.approx(40 / 60)
+    for one in spectra:
+        one["precursor_mz"] += 0.3
+    with pytest.raises(ValueError, match="has the mass of its molecule within 10 ppm"):
+        model.fit(spectra, data.Y[known], pool=pool)
 
 
 def test_softmax_with_a_temperature_is_found_again():

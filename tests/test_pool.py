@@ -43,6 +43,8 @@ ODD = [
     ("NCC(=O)O", "glycine"),
     ("C[C@H](N)C(=O)O", ""),
     ("C[C@@H](N)C(=O)O", "D-alanine"),  # the same skeleton: this name for that molecule
+    ("O=C([O-])c1ccncc1", "an anion"),
+    ("C[NH2+]Cc1ccncc1", "a cation"),
     ("O=c1cc[nH]cc1", "4-pyridone"),
     ("Oc1ccncc1", "4-hydroxypyridine"),  # a mobile hydrogen
     ("[2H]C([2H])([2H])O", "heavy methanol"),
@@ -398,12 +400,15 @@ def test_nothing_old_is_taken_for_new(source, tmp_path, made):
         MoleculePool.build([*source, 3], path, batch=20)
     kept = sorted(place.glob("*.npz"))
     assert len(kept) == len(made) > 3
-    kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged
+    kept[0].write_bytes(kept[0].read_bytes()[:-100])  # cut
+    data = bytearray(kept[2].read_bytes())
+    data[len(data) // 2] ^= 1
+    kept[2].write_bytes(data)
     changed = [*source[:20], ("CCCCCCCCCCCCCCCCCC", "new"), *source[21:40], *source[40:]]
     made.clear()
     pool = MoleculePool.build(changed, path, batch=20)
-    assert [first for _, first, _, _ in made][:2] == [0, 20]
-    assert len(made) <= 3  # the last batch had not been made
+    assert [first for _, first, _, _ in made][:3] == [0, 20, 40]
+    assert len(made) <= 4  # the last batch had not been made
     assert everything(pool) == everything(MoleculePool.build(changed, tmp_path / "y.skpool"))
 
 
@@ -515,13 +520,54 @@ def test_changed_headers_and_bounds_are_refused(copied):
                 with pytest.raises(ValueError, match="damaged"):
                     MoleculePool.open(copied)
         path.write_bytes(whole)
-    starts = copied / "segment-0000" / "smiles_start.npy"
-    with open(starts, "r+b") as file:
-        file.seek(-8, os.SEEK_END)
-        file.write((2**40).to_bytes(8, "little"))
-    pool = MoleculePool.open(copied)
-    with pytest.raises(ValueError, match="texts lie outside of their file"):
-        pool.smiles([len(pool) - 1])
+
+
+@pytest.mark.parametrize("value", [2**30, -(2**30)])
+def test_numbers_out_of_bounds_are_refused(copied, value):
+    # the last number of a file, and a look-up that meets it
+    whole = MoleculePool.open(copied)
+    last, most = len(whole) - 1, max(whole.formulas(np.arange(len(whole))))
+    cases = {
+        "smiles_start": (8, "texts lie outside", lambda pool: pool.smiles([last])),
+        "formula_code": (4, "formula_code.npy has numbers", lambda pool: pool.formulas([last])),
+        "formula_order": (8, "formula_order.npy has numbers", lambda pool: pool.by_formula(most)),
+        "key_order": (8, "key_order.npy has numbers", lambda pool: pool.by_key(["~~~~~~~~~~~~~~"])),
+    }
+    for name, (size, message, use) in cases.items():
+        path = copied / "segment-0000" / f"{name}.npy"
+        data = path.read_bytes()
+        path.write_bytes(data[:-size] + value.to_bytes(size, "little", signed=True))
+        pool = MoleculePool.open(copied)
+        with pytest.raises(ValueError, match=message):
+            use(pool)
+        path.write_bytes(data)
+
+
+def use_all(path):
+    pool = MoleculePool.open(path)
+    everything(pool)
+    pool.by_mass(46.04)
+    pool.by_formula("C2H6O")
+    pool.by_key(["LFQSCWFLJHTTHZ"])
+
+
+def test_random_damage_is_a_value_error_or_wrong_data(copied):
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(150):
+        path = rng.choice(arrays(copied))
+        whole = path.read_bytes()
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 8])):
+            data[rng.randrange(128 if rng.random() < 0.5 else len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        try:
+            use_all(copied)
+        except ValueError as error:
+            refused += "damaged" in str(error)
+        path.write_bytes(whole)
+    use_all(copied)
+    assert refused > 20
 
 
 @pytest.mark.parametrize(

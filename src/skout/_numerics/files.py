@@ -134,7 +134,7 @@ def reserve(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.memmap:
     """Return a new .npy file as a memory map, which has its room on the disk."""
     dtype = np.dtype(dtype)
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

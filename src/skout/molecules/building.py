@@ -31,7 +31,7 @@ from .smiles import fingerprints
 
 __all__ = ["Work", "add_segment", "build_folder"]
 
-_SETTINGS = {"kind": "morgan", "n_bits": 4096, "radius": 2}
+_SETTINGS: dict[str, Any] = {"kind": "morgan", "n_bits": 4096, "radius": 2}
 # Batches that are handed to each process at a time.
 _AHEAD = 8
 Molecule = tuple[str, str]
@@ -159,15 +159,17 @@ def _merged(
 
 def _molecules(source: Any, work: Work) -> Iterator[Molecule]:
     """Yield SMILES and names, one at a time."""
+    if isinstance(source, str) and not is_molecule_file(source):
+        raise ValueError(
+            f"source must be a file of SMILES or SDF, or a list. Got {source!r}; if it is a file, "
+            "give its Path."
+        )
     items = [source] if isinstance(source, str | os.PathLike) else source
     if not isinstance(items, Iterable):
         raise TypeError(f"source must be a path or an iterable of SMILES. Got {source!r} instead.")
-    single = items if isinstance(source, str) else None
     for position, item in enumerate(items):
         if isinstance(item, os.PathLike) or (isinstance(item, str) and is_molecule_file(item)):
             yield from stream_molecules(item, column=work.column, on_error=work.on_error)
-        elif single is not None:
-            raise ValueError(f"source must be a file of SMILES or SDF, or a list. Got {source!r}.")
         else:
             yield _molecule(item, position)
 

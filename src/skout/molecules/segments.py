@@ -121,7 +121,7 @@ class Segment:
             raise self._damaged(f"{path.name} has {path.stat().st_size} bytes, not {size}")
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # a damaged header ends in errors of many kinds
             raise self._damaged(f"{path.name} is no array ({error})") from error
         if array.dtype != np.dtype(dtype).newbyteorder("<") or array.ndim != axes:
             raise self._damaged(f"{path.name} has {array.ndim} axes of {array.dtype}")
@@ -150,7 +150,14 @@ class Segment:
         if low == len(self._formulas.starts) - 1 or self._formula(low) != formula:
             return np.empty(0, dtype=np.int64)
         starts = self._arrays["formula_rows"]
-        return self._arrays["formula_order"][starts[low] : starts[low + 1]]
+        rows = self._arrays["formula_order"][starts[low] : starts[low + 1]]
+        return self._within(rows, len(self), "formula_order")
+
+    def _within(self, found: np.ndarray, n: int, name: str) -> np.ndarray:
+        """Return numbers below n; files that were damaged may have others."""
+        if len(found) and not 0 <= found.min() <= found.max() < n:
+            raise self._damaged(f"{name}.npy has numbers out of bounds")
+        return found
 
     def _formula(self, code: int) -> str:
         return str(self._formulas.take(np.array([code]))[0])
@@ -158,8 +165,11 @@ class Segment:
     def of_keys(self, wanted: np.ndarray) -> np.ndarray:
         """Return the row of each key, -1 where there is none."""
         keys, order = self._arrays["key"], self._arrays["key_order"]
-        place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-        rows = order[place]
+        try:
+            place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+        except ValueError as error:  # of NumPy, on its way
+            raise self._damaged("key_order.npy has numbers out of bounds") from error
+        rows = self._within(order[place], len(self), "key_order")
         return np.where(keys[rows] == wanted, rows, -1)
 
     def keys(self, rows: np.ndarray) -> np.ndarray:
@@ -173,6 +183,7 @@ class Segment:
     def formulas(self, rows: np.ndarray) -> np.ndarray:
         """Return formulas, an array of str."""
         codes, inverse = np.unique(self._arrays["formula_code"][rows], return_inverse=True)
+        self._within(codes, len(self._formulas.starts) - 1, "formula_code")
         return self._formulas.take(codes.astype(np.int64))[inverse.reshape(-1)]
 
 

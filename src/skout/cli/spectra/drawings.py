@@ -2,6 +2,7 @@
 
 import re
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def molecule_svg(smiles: str, width: int = 220, height: int = 150) -> str:
         if molecule is None:
             return ""
         canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-        options = canvas.drawOptions()
+        options: Any = canvas.drawOptions()
         options.clearBackground = False
         options.bondLineWidth = 1.4
         rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)

@@ -85,6 +85,7 @@ def for_people(found: dict[str, Any]) -> dict[str, Any]:
         "top 1": f"{100 * found['top_1']:.1f} % +- {100 * found['top_1_se']:.1f}",
         "top 10": f"{100 * found['top_10']:.1f} % +- {100 * found['top_10_se']:.1f}",
         "MRR@25": f"{found['mrr_25']:.3f} +- {found['mrr_25_se']:.3f}",
+        "in reach by mass": f"{100 * found['in_reach']:.1f} % of the spectra",
         "confidence": f"off by {100 * found['calibration_error']:.1f} points on average",
         "seconds": found["seconds"],
     }

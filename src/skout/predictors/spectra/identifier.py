@@ -55,7 +55,8 @@ class SpectrumIdentifier(BaseEstimator):
     cv : int, default 5
         Folds of molecules.
     coverage : float, default 0.9
-        Probability that a prediction set holds the molecule, where the pool has it.
+        Probability that a prediction set holds the molecule, where this is one of several
+        candidates.
     fingerprint : dict, optional
         Arguments of `skout.molecules.fingerprints`. Default those of the pool that `fit` is given,
         else Morgan fingerprints of 4096 bits.
@@ -72,7 +73,8 @@ class SpectrumIdentifier(BaseEstimator):
     validation_ : dict
         "top_1", "top_10" and "mrr_25" on molecules that were held out, each with its standard
         error "..._se", "calibration_error" of the confidence, "n_molecules", sizes of the candidate
-        sets, and where these are from.
+        sets and where these are from, and "in_reach", the share of spectra of the library whose
+        mass is within ppm of their molecule's; others are not judged.
     confidence_ : tuple of three floats
         Temperature, intercept and slope that make probabilities of scores.
     sets_ : ConformalSets

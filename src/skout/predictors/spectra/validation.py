@@ -59,6 +59,19 @@ class Candidates:
             found = np.sort(near[near != molecule])
         return np.append(found, self.size + molecule)
 
+    def reaches(self, library: Library) -> np.ndarray:
+        """Return whether the mass of each spectrum leads to its molecule; no pool needs it to."""
+        if self.pool is None:
+            return np.ones(len(library.masses), dtype=bool)
+        exact = library.exact[library.molecule]
+        near = np.abs(library.masses - exact) <= 1e-6 * self.ppm * exact
+        if not near.any():
+            raise ValueError(
+                f"No spectrum of the library has the mass of its molecule within {self.ppm:g} ppm: "
+                "give a larger ppm, and check precursors and adducts."
+            )
+        return near
+
     def fingerprints(self, indices: np.ndarray) -> Any:
         """Return the fingerprints of candidates, in increasing order."""
         split = int(np.searchsorted(indices, self.size))
@@ -117,7 +130,8 @@ def judge(
     tell : callable (text)
         Told of each fold.
     """
-    asked = few_a_group(library.groups, 1, rng)
+    reach = np.flatnonzero(candidates.reaches(library))
+    asked = reach[few_a_group(library.groups[reach], 1, rng)]
     asked = np.sort(rng.permutation(asked)[:n_validation])
     fold_of = _folds(library.groups, cv, rng)
     scores: list[np.ndarray] = []
@@ -133,7 +147,10 @@ def judge(
         scores += [S for S, _ in found]
         right += [truth for _, truth in found]
         folds += [k] * len(held)
-    return _summary(scores, right, np.array(folds), candidates)
+    judged = _summary(scores, right, np.array(folds))
+    judged.report["candidates_from"] = "library" if candidates.pool is None else "pool"
+    judged.report["in_reach"] = len(reach) / len(library.groups)
+    return judged
 
 
 def _folds(groups: np.ndarray, cv: int, rng: np.random.Generator) -> np.ndarray:
@@ -171,9 +188,7 @@ def _once(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (scores[:, :-1], right[:-1]) if right[:-1].any() else (scores, right)
 
 
-def _summary(
-    scores: list[np.ndarray], right: list[np.ndarray], folds: np.ndarray, candidates: Candidates
-) -> Judged:
+def _summary(scores: list[np.ndarray], right: list[np.ndarray], folds: np.ndarray) -> Judged:
     """Choose the weight and tell how good the model is."""
     spreads = np.mean([S.std(axis=1) for S in scores], axis=0)
     options = options_for(spreads, NORMALISATIONS)
@@ -189,13 +204,13 @@ def _summary(
         own[folds == k] = ranks[folds == k, int(others.mean(axis=0).argmax())]
     final = [factors[best] @ S for S in scores]
     confidence = Confidence.fitted(final, right)
-    gaps = np.sort([truth_gap(s, t) for s, t in zip(final, right, strict=True)])
     sizes = np.array([len(s) for s in final])
+    gaps = np.array([truth_gap(s, t) for s, t in zip(final, right, strict=True)])
+    gaps = np.sort(gaps[sizes > 1])  # one candidate is always right, and teaches nothing
     sure = np.array([confidence.of(s).max() for s in final])
     report = _report(own, sizes) | {
         "calibration_error": calibration_error(sure, own <= 1.0),
         "mean_confidence": float(sure.mean()),
-        "candidates_from": "library" if candidates.pool is None else "pool",
         "weight": float(options[best].weight),
         "normalisation": options[best].normalisation,
     }
