@@ -114,6 +114,17 @@ STEPS: list[Step] = [
         ],
     ),
     (
+        "Serve",
+        "A page for people and a REST API for programs, on this computer ([how](serve.md)). It "
+        "runs until Ctrl-C; the other lines are typed elsewhere.",
+        [
+            "skout serve tours.skout --port 8321",
+            "curl -s http://127.0.0.1:8321/api/predict --json "
+            '\'{"rows": [{"minutes": 95, "distance": 31.5, "climb": 240}]}\'',
+            "curl -s http://127.0.0.1:8321/health",
+        ],
+    ),
+    (
         "Choose",
         "Options name kernels, sketches and penalties of a kernel ridge; where one is given, "
         "nothing else is tuned. Of several penalties the best in cross-validation is taken. "
@@ -208,30 +219,36 @@ def is_known(command: str, known: set[str]) -> bool:
     return words[0] != "skout" or words[1].startswith("--") or words[1] in known
 
 
-def run(command: str, folder: Path) -> str:
-    """Return what a command prints, errors too."""
+def start(command: str, folder: Path) -> subprocess.Popen[str]:
+    """Start a command, in a folder."""
     words = shlex.split(command)
     if words[0] == "skout":
         words = [sys.executable, "-m", "skout", *words[1:]]
     environment = os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "TQDM_DISABLE": "1"}
     environment.pop("SKOUT_DATA", None)
-    done = subprocess.run(
-        words,
-        cwd=folder,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
+    out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(words, cwd=folder, env=environment, text=True, **out)  # type: ignore[call-overload, no-any-return]
+
+
+def run(command: str, folder: Path, servers: list[subprocess.Popen[str]]) -> str:
+    """Return what a command prints, errors too; a server goes on, and is put into the list."""
+    process = start(command, folder)
+    if command.startswith("skout serve"):
+        servers.append(process)
+        assert process.stdout is not None
+        return process.stdout.readline().rstrip()
+    lines = [line.rstrip() for line in process.communicate()[0].strip("\n").splitlines()]
     return "\n".join(lines if len(lines) <= MAX_LINES else [*lines[:MAX_LINES], "..."])
 
 
 def section(step: Step, folder: Path) -> str:
     """Return a part of the page."""
     title, words, lines = step
-    shown = "\n".join(f"$ {line}\n{run(line, folder)}" for line in lines)
+    servers: list[subprocess.Popen[str]] = []
+    shown = "\n".join(f"$ {line}\n{run(line, folder, servers)}" for line in lines)
+    for server in servers:
+        server.terminate()
+        server.communicate()
     head = f"## {title}\n\n{words}\n\n" if title else ""
     return f"{head}```console\n{shown}\n```\n"
 

@@ -16,6 +16,9 @@ from skout.cli.fitting import fit_file
 from skout.cli.results import write_rows
 from skout.cli.serve import server
 from skout.cli.settings import merge
+from skout.cli.spectra.work import FitSettings, fit_library
+from skout.datasets import load_massbank
+from skout.molecules import MoleculePool
 
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3)).round(3)
@@ -75,6 +78,37 @@ def as_csv(rows: list[dict]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def fit_spectra(folder: Path, n_library: int = 60, n_asked: int = 3) -> tuple[Path, Path, str]:
+    """Fit a model of real spectra; return its file, a pool of molecules, and spectra as MGF."""
+    data = load_massbank(sample=True)
+    rows = np.flatnonzero(data.candidates.sizes > 2)
+    rows = np.random.default_rng(0).permutation(rows)
+    sizes = data.X.indptr[1:] - data.X.indptr[:-1]
+    rest = rows[n_library:]
+    rest = rest[(sizes[rest] > 12) & (data.candidates.sizes[rest] > 8)]  # which show something
+    rows = np.concatenate([rows[:n_library], rest[:n_asked]])
+    smiles = sorted({str(text) for i in rows for text in data.candidates[i]})
+    pool, model = folder / "pool.skpool", folder / "spectra.skout"
+    MoleculePool.build([(text, f"molecule {i}") for i, text in enumerate(smiles)], pool)
+    library, asked = (
+        "".join(_mgf(data, i, known) for i in some)
+        for some, known in ((rows[:n_library], True), (rows[n_library:], False))
+    )
+    (folder / "library.mgf").write_text(library)
+    fit_library([folder / "library.mgf"], model, FitSettings(pool, folds=2))
+    return model, pool, asked
+
+
+def _mgf(data, i: int, known: bool) -> str:
+    """Return a spectrum of MassBank as MGF, with its molecule if that is known."""
+    one = data.X[i : i + 1]
+    peaks = zip(one.mz, one.intensity, strict=True)
+    fields = [f"TITLE=spectrum {i}", f"PEPMASS={one.precursor[0]}", "ADDUCT=[M+H]+"]
+    fields += [f"SMILES={data.Y[i]}"] if known else []
+    lines = [*fields, *(f"{mz:.5f} {height:.6g}" for mz, height in peaks)]
+    return "\n".join(["BEGIN IONS", *lines, "END IONS", "", ""])
 
 
 class Client:

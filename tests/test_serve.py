@@ -18,12 +18,12 @@ pytest.importorskip("typer.testing")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from serving import KINDS, X, as_csv, fit, queries, running, served
+from serving import KINDS, X, as_csv, fit, fit_spectra, queries, running, served
 
 from skout import cli
 from skout.cli.serve import server as server_module
-from skout.cli.serve.drawing import Picture, draw_molecule, picture_of
-from skout.cli.serve.limits import Limits
+from skout.cli.serve.drawing import Picture, draw_molecules, picture_of
+from skout.cli.serve.limits import Deadline, Limits
 from skout.cli.serve.models import Models
 from skout.cli.serve.tables import table_of_records, table_of_text
 
@@ -109,7 +109,146 @@ def test_molecules_are_drawn_when_asked(folder):
     for one in drawn["rows"][0]["candidates"]:
         assert one["svg"].startswith("<svg")
         assert "<script" not in one["svg"]
-    assert draw_molecule("C1CC") is None
+    bad = draw_molecules(["C1CC", "C" * 9999, "CCO"], Deadline(30.0))
+    assert [bool(svg) for svg in bad.values()] == [False, False, True]
+
+
+# Spectra ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spectra(tmp_path_factory):
+    """A server of a model of spectra, and what it is to be asked."""
+    pytest.importorskip("rdkit")
+    folder = tmp_path_factory.mktemp("spectra")
+    model, pool, asked = fit_spectra(folder)
+    (folder / "asked.mgf").write_text(asked)
+    with running(served(model, pool), Limits(rows=20, candidates=10)) as ask:
+        yield ask, asked, folder
+
+
+def as_msp(mgf):
+    """Return the same spectra in another format."""
+    text = mgf.replace("BEGIN IONS\n", "").replace("TITLE=", "Name: ").replace("\nEND IONS", "")
+    text = text.replace("PEPMASS=", "PrecursorMZ: ").replace("ADDUCT=", "Precursor_type: ")
+    records = [one.strip() for one in text.split("\n\n") if one.strip()]
+    sizes = [len(one.splitlines()) - 3 for one in records]
+    split = [one.split("\n", 3) for one in records]
+    lines = [[*h[:3], f"Num Peaks: {n}", h[3]] for h, n in zip(split, sizes, strict=True)]
+    return "\n\n".join("\n".join(one) for one in lines) + "\n"
+
+
+def test_spectra_are_named_as_by_the_command_line(spectra, capsys):
+    ask, asked, folder = spectra
+    words = ["--model", folder / "spectra.skout", "--pool", folder / "pool.skpool", "--top", 5]
+    with pytest.raises(SystemExit) as end:
+        cli.main(["identify", str(folder / "asked.mgf"), *map(str, words)])
+    assert not end.value.code
+    expected = capsys.readouterr().out
+    body = {"spectra": asked, "top": 5}
+    status, _, content = ask("POST", "/api/identify", body, Accept="text/csv")
+    assert (status, content.decode()) == (200, expected)
+    same = {"spectra": as_msp(asked), "top": 5}
+    status, _, content = ask("POST", "/api/identify", same, Accept="text/csv")
+    assert (status, content.decode()) == (200, expected)
+    status, found = ask.json("POST", "/api/identify", body)
+    assert status == 200
+    assert [one["query"] for one in found["spectra"]] == re.findall("TITLE=(.*)", asked)
+    assert all("svg" not in hit for one in found["spectra"] for hit in one["hits"])
+    assert all(one["explanations"] == [] for one in found["spectra"])
+
+
+def test_hits_are_drawn_and_peaks_explained(spectra):
+    ask, asked, _ = spectra
+    _, found = ask.json("POST", "/api/identify", {"spectra": asked, "draw": True, "explain": 2})
+    one = found["spectra"][0]
+    assert one["n_candidates"] >= len(one["hits"]) > 1
+    assert all(hit["svg"].startswith("<svg") for hit in one["hits"])
+    assert sum(hit["in_set"] for hit in one["hits"]) <= one["n_in_set"]
+    assert one["hits"][0]["in_set"]
+    assert len(one["explanations"]) == 2
+    first = one["explanations"][0]
+    assert first["smiles"] == one["hits"][0]["smiles"]
+    n_peaks = len(re.findall(r"^\d", asked.split("END IONS")[0], flags=re.MULTILINE))
+    assert len(first["peaks"]) == n_peaks
+    assert 0 <= first["share"] <= 1
+
+
+BAD_SPECTRA = {
+    "nothing": ({"spectra": ""}, 422),
+    "a path": ({"spectra": "/etc/passwd"}, 422),
+    "no spectra": ({}, 422),
+    "a list": ({"spectra": []}, 422),
+    "no end": ({"spectra": "BEGIN IONS\nPEPMASS=100\n50 1\n"}, 422),
+    "no number": ({"spectra": "BEGIN IONS\nPEPMASS=100\n50 x\nEND IONS\n"}, 422),
+    "NaN": ({"spectra": "BEGIN IONS\nPEPMASS=100\nnan 1\nEND IONS\n"}, 422),
+    "infinity": ({"spectra": "BEGIN IONS\nPEPMASS=100\n1e999 1\nEND IONS\n"}, 422),
+    "a negative peak": ({"spectra": "BEGIN IONS\nPEPMASS=100\n50 -1\nEND IONS\n"}, 422),
+    "many spectra": ({"spectra": "BEGIN IONS\nPEPMASS=99\n50 1\nEND IONS\n" * 21}, 413),
+    "many peaks": (
+        {"spectra": "BEGIN IONS\nPEPMASS=99\n" + "50 1\n" * 10_001 + "END IONS\n"},
+        413,
+    ),
+    "a wide window": ({"spectra": "BEGIN IONS", "ppm": 1e6}, 422),
+    "no window": ({"spectra": "BEGIN IONS", "ppm": 0}, 422),
+    "a long adduct": ({"spectra": "BEGIN IONS", "adduct": "M" * 100}, 422),
+    "many hits": ({"spectra": "BEGIN IONS\nPEPMASS=9\n5 1\nEND IONS\n", "top": 11}, 422),
+    "rows": ({"rows": ROWS}, 422),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SPECTRA)
+def test_bad_spectra_are_refused(name, spectra):
+    body, expected = BAD_SPECTRA[name]
+    ask, asked, _ = spectra
+    status, found = ask.json("POST", "/api/identify", body)
+    assert status == expected, found
+    assert "Traceback" not in found["error"]["message"]
+    assert "on_error" not in found["error"]["message"]
+    assert ask("POST", "/api/identify", {"spectra": asked})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BEGIN IONS\nTITLE=<script>alert(1)</script>\nPEPMASS=195.08\n50 1\nEND IONS\n",
+        "BEGIN IONS\nPEPMASS=195.08\nADDUCT=[M+Xx]+\n50 1\nEND IONS\n",
+        "BEGIN IONS\nPEPMASS=1e300\nADDUCT=[M+H]+\n50 1\nEND IONS\n",
+        "BEGIN IONS\nADDUCT=[M+H]+\n50 1\nEND IONS\n",
+        "BEGIN IONS\nPEPMASS=0.5\nADDUCT=[M+H]+\n50 1\nEND IONS\n",
+    ],
+    ids=["script", "adduct", "heavy", "no precursor", "light"],
+)
+def test_spectra_that_cannot_be_searched_have_a_note(text, spectra):
+    status, found = spectra[0].json("POST", "/api/identify", {"spectra": text, "explain": 1})
+    assert status == 200
+    [one] = found["spectra"]
+    assert one["hits"] == []
+    assert one["note"]
+
+
+def test_a_model_answers_what_it_can(spectra, label_sets):
+    ask, asked, _ = spectra
+    for path in ("/api/predict", "/api/rank"):
+        status, found = ask.json("POST", path, {"rows": ROWS})
+        assert (status, found["error"]["message"]) == (
+            404,
+            "The model takes spectra: see /api/model.",
+        )
+    assert label_sets.json("POST", "/api/identify", {"spectra": asked})[0] == 404
+    _, about = ask.json("GET", "/api/model")
+    assert about["kind"] == "spectra"
+    assert about["coverage"] == 0.9
+    assert "MRR@25" in about["summary"]
+
+
+def test_spectra_need_a_pool(spectra, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["serve", str(spectra[2] / "spectra.skout")])
+    assert "--pool is missing" in capsys.readouterr().err
+
+
+# More of the API ----------------------------------------------------------------------------------
 
 
 def test_images_need_as_many_pixels_as_columns(folder):

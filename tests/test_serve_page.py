@@ -21,7 +21,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from serving import COLUMNS, KINDS, as_csv, fit, queries, running, served
+from serving import COLUMNS, KINDS, as_csv, fit, fit_spectra, queries, running, served
 
 from skout.cli.fitting import fit_file
 from skout.cli.results import write_rows
@@ -318,6 +318,84 @@ def test_images_are_drawn_and_predicted(page, tmp_path):
         page.drop("#canvas", "no.png", b"no image")
         page.wait(lambda: "no image that the browser can read" in page.status())
     page.complaints()
+
+
+@pytest.fixture(scope="module")
+def spectra(tmp_path_factory):
+    """A server of a model of spectra, and a file of these."""
+    pytest.importorskip("rdkit")
+    model, pool, asked = fit_spectra(tmp_path_factory.mktemp("spectra"))
+    with running(served(model, pool)) as ask:
+        yield ask, asked
+
+
+@pytest.mark.parametrize("width", [1100, PHONE])
+def test_a_spectrum_is_dropped_and_named(width, page, spectra):
+    ask, asked = spectra
+    body = {"spectra": asked, "top": 10}
+    _, answer = ask.json("POST", "/api/identify", {**body, "explain": 3})
+    page.open(ask, width)
+    page.drop("#spectra", "unknown.mgf", asked.encode())
+    page.wait(lambda: page.status() == "Read unknown.mgf.")
+    page.go()
+    assert page.status() == "3 spectra searched."
+    cards = page.all("#results article")
+    assert len(cards) == 3
+    for card, found in zip(cards, answer["spectra"], strict=True):
+        assert card.find_element(By.TAG_NAME, "h2").text == found["query"]
+        hits = card.find_elements(By.CSS_SELECTOR, ".candidates > li")
+        assert len(hits) == len(found["hits"])
+        for shown, hit in zip(hits, found["hits"], strict=True):
+            image = shown.find_element(By.CSS_SELECTOR, "img.molecule")
+            assert image.get_attribute("alt") == f"Structure of {hit['smiles']}"
+            assert page.run("return arguments[0].complete && arguments[0].naturalWidth", image)
+            marked = shown.find_elements(By.CSS_SELECTOR, ".badge")
+            assert [one.text for one in marked] == ["in the 90 % set"] * hit["in_set"]
+            assert ("in-set" in shown.get_attribute("class")) == hit["in_set"]
+            assert hit["name"] in shown.text
+    assert page.overflow() == 0
+    assert page.outside() == []
+    page.picture(f"serve-spectra-{width}")
+    _, _, expected = ask("POST", "/api/identify", body, Accept="text/csv")
+    assert page.download() == expected.decode()
+    assert page.complaints() == []
+
+
+def test_peaks_are_explained_by_each_candidate(page, spectra):
+    ask, asked = spectra
+    one = asked.split("END IONS")[0] + "END IONS\n"
+    _, answer = ask.json("POST", "/api/identify", {"spectra": one, "explain": 3})
+    page.open(ask)
+    page.one("#spectra").send_keys(one)
+    page.go()
+    explanations = answer["spectra"][0]["explanations"]
+    buttons = page.all("#results .candidates button")
+    assert len(buttons) == len(explanations) == min(3, len(answer["spectra"][0]["hits"]))
+    for button, found in zip(buttons, explanations, strict=True):
+        button.send_keys(Keys.ENTER)
+        assert button.get_attribute("aria-pressed") == "true"
+        explained = sum(bool(peak["formula"]) for peak in found["peaks"])
+        assert len(page.all("svg.peaks line.explained")) == 2 * explained  # and mirrored
+        assert len(page.all("svg.peaks line.other")) == len(found["peaks"]) - explained
+        said = f"{len(found['peaks'])} peaks, {100 * found['share']:.0f} % of the intensity"
+        assert page.one("svg.peaks").get_attribute("aria-label").startswith(said)
+    assert len(page.all('#results button[aria-pressed="true"]')) == 1
+    assert page.complaints() == []
+
+
+def test_names_of_spectra_are_text(page, spectra):
+    ask, _ = spectra
+    page.open(ask, PHONE)
+    text = f"BEGIN IONS\nTITLE={EVIL}{'W' * 200}\nPEPMASS=195.08\n50 1\nEND IONS\n"
+    page.drop("#spectra", "evil.mgf", text.encode())
+    page.wait(lambda: page.status() == "Read evil.mgf.")
+    page.go()
+    assert EVIL in page.one("#results h2").text
+    assert "adduct" in page.one("#results article").text  # the note: it is not known
+    assert page.run("return window.hurt === undefined")
+    assert page.overflow() == 0
+    assert page.outside() == []
+    assert page.complaints() == []
 
 
 def test_a_text_is_typed(page, folder):

@@ -46,20 +46,20 @@ class Faults:
 
     Parameters
     ----------
-    path : Path
+    path : Path, or binary file
     on_error : "raise" or "skip"
     """
 
-    def __init__(self, path: Path, on_error: str) -> None:
+    def __init__(self, path: Any, on_error: str) -> None:
         check_choice(on_error, "on_error", ON_ERROR)
-        self.path, self.on_error = path, on_error
+        self.name, self.on_error = str(getattr(path, "name", "the text")), on_error
         self.problems: list[Problem] = []
 
     def add(self, record: int, line: int, message: str) -> None:
         """Raise, or remember, what is wrong with a record."""
         problem = Problem(record, line, message)
         if self.on_error == "raise":
-            raise ValueError(f'{self.path.name}, {problem} Leave such out with on_error="skip".')
+            raise ValueError(f'{self.name}, {problem} Leave such out with on_error="skip".')
         self.problems.append(problem)
 
     @contextmanager
@@ -71,22 +71,21 @@ class Faults:
             more = len(self.problems) - _SHOWN
             end = f"; and {more} more" if more > 0 else ""
             warnings.warn(
-                f"{self.path.name}: {len(self.problems)} damaged records were left out. "
-                f"{shown}{end}",
+                f"{self.name}: {len(self.problems)} damaged records were left out. {shown}{end}",
                 UserWarning,
                 stacklevel=4,
             )
 
 
-def lines_of(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
+def lines_of(path: Any, faults: Faults) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers; a cut archive ends where it is cut.
 
     UTF-8, with or without a mark at its beginning, or Latin-1; lines may end in CR LF.
 
     Parameters
     ----------
-    path : Path
-        Compressed if it begins as gzip files do.
+    path : Path, or binary file
+        A file at a path is compressed if it begins as gzip files do.
     faults : Faults
         Told where an archive is cut: the record is then numbered 0.
     """
@@ -100,17 +99,20 @@ def lines_of(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
+def opened(path: Any) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it begins as gzip files do.
 
     Parameters
     ----------
-    path : Path
+    path : Path, or binary file, which is read as it is
 
     Yields
     ------
     stream : binary file
     """
+    if hasattr(path, "read"):
+        yield path
+        return
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as raw:
@@ -131,6 +133,6 @@ def _decoded(raw: bytes, *, first: bool) -> str:
     return text.strip()
 
 
-def as_path(path: Any) -> Path:
-    """Return a path from what a user gives."""
-    return Path(path).expanduser()
+def as_path(path: Any) -> Any:
+    """Return a path from what a user gives; a file that is open stays one."""
+    return path if hasattr(path, "read") else Path(path).expanduser()

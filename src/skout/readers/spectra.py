@@ -175,8 +175,8 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
 
     Parameters
     ----------
-    path : path
-        The file; it may be compressed with gzip.
+    path : path, or binary file
+        The file; at a path it may be compressed with gzip.
     on_error : "raise" or "skip", default "raise"
         Whether a damaged record stops, or is left out with a warning.
     limit : int, optional

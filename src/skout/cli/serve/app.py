@@ -15,12 +15,22 @@ from starlette.responses import Response
 
 from ... import __version__
 from ..results import as_csv
+from ..spectra.output import hit_columns
 from .answers import as_rankings, as_rows
 from .guard import LOCAL, Failed, Guard, read_body
 from .limits import Deadline, Gate, Limits, Refused
 from .metrics import Metrics
 from .models import Models
-from .schemas import Failure, Predictions, Rankings, RankRequest, RowsRequest, parse
+from .schemas import (
+    Failure,
+    Identifications,
+    Predictions,
+    Rankings,
+    RankRequest,
+    RowsRequest,
+    SpectraRequest,
+    parse,
+)
 
 __all__ = ["build_app"]
 
@@ -33,7 +43,7 @@ _PAGE = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
-_ABOUT = "A model of skout: predictions for rows, and rankings of candidates."
+_ABOUT = "A model of skout: predictions of rows, rankings of candidates, names of spectra."
 
 
 def build_app(
@@ -117,6 +127,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
     for path, schema, answer, work in (
         ("/api/predict", RowsRequest, Predictions, _predict),
         ("/api/rank", RankRequest, Rankings, _rank),
+        ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
         endpoint = partial(_answer, models, limits, gate, work)
         app.add_api_route(path, _endpoint(endpoint, work), **_described(schema, answer))
@@ -189,6 +200,17 @@ def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: De
     kind = model.saved.outputs.kind
     rows = as_rankings(blocks, deadline, asked.draw and kind == "smiles")
     return _json(model, {"output": kind, "rows": rows}), _JSON, len(rows)
+
+
+def _identify(
+    model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
+) -> Answer:
+    """Name the molecules of spectra, as `skout identify` does."""
+    asked = parse(SpectraRequest, body)
+    if wants_csv:
+        return _csv(hit_columns(_able(model, "identify")(asked, limits, deadline)))
+    found = _able(model, "identify_drawn")(asked, limits, deadline)
+    return _json(model, {"spectra": found}), _JSON, len(found)
 
 
 def _able(model: Any, method: str) -> Any:

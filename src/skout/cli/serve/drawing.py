@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...kernels.smiles import molecules
+from ..spectra.drawings import molecule_svg
 from .limits import Deadline
 
 __all__ = ["Picture", "draw_molecules", "picture_of"]
 
 _SPEC = re.compile(r"(\d{1,4})x(\d{1,4})(?::([^,:]+),([^,:]+))?").fullmatch
-# Pixels of a drawn molecule, and the most characters of a SMILES that is drawn.
-_WIDTH, _HEIGHT, _LONGEST = 260, 190, 2000
+# The most characters of a SMILES that is drawn.
+_LONGEST = 2000
 
 
 @dataclass(frozen=True)
@@ -67,25 +67,10 @@ def picture_of(text: str, option: str) -> Picture:
 
 
 def draw_molecules(smiles: Iterable[str], deadline: Deadline) -> dict[str, str | None]:
-    """Return an SVG for each SMILES; None for one that is invalid, too long or out of time."""
+    """Return an SVG for each SMILES; None for one that is invalid or too long."""
     found: dict[str, str | None] = {}
     for text in smiles:
         if text not in found:
             deadline.check()
-            found[text] = draw_molecule(text) if len(text) <= _LONGEST else None
+            found[text] = (len(text) <= _LONGEST and molecule_svg(text)) or None
     return found
-
-
-def draw_molecule(smiles: str) -> str | None:
-    """Return a molecule as SVG, None if the SMILES is invalid."""
-    [molecule] = molecules([smiles])
-    if molecule is None:
-        return None
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    drawer: Any = rdMolDraw2D.MolDraw2DSVG(_WIDTH, _HEIGHT)
-    drawer.drawOptions().clearBackground = False
-    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
-    drawer.FinishDrawing()
-    text: str = drawer.GetDrawingText()
-    return text[text.index("<svg") :]

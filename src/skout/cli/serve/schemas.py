@@ -8,10 +8,12 @@ from .limits import Refused
 
 __all__ = [
     "Failure",
+    "Identifications",
     "Predictions",
     "RankRequest",
     "Rankings",
     "RowsRequest",
+    "SpectraRequest",
     "parse",
 ]
 
@@ -36,6 +38,19 @@ class RankRequest(RowsRequest):
 
     top: int = Field(10, description="How many candidates for each row.")
     draw: bool = Field(False, description="Whether molecules are drawn, as SVG.")
+
+
+class SpectraRequest(_Strict):
+    """Spectra to identify."""
+
+    spectra: str = Field(description="The text of an MGF or MSP file, or of MassBank records.")
+    ppm: float = Field(10.0, gt=0, le=100, description="Largest error of a candidate's mass.")
+    top: int = Field(10, description="How many candidates for each spectrum.")
+    adduct: str | None = Field(
+        None, max_length=40, description="Of spectra that do not say theirs, such as [M+H]+."
+    )
+    draw: bool = Field(False, description="Whether molecules are drawn, of the first 25 spectra.")
+    explain: int = Field(0, ge=0, le=10, description="Hits whose peaks are explained, of these.")
 
 
 class Predictions(BaseModel):
@@ -68,6 +83,44 @@ class Rankings(BaseModel):
     model: str
     output: str
     rows: list[Ranking]
+
+
+class Hit(BaseModel):
+    """A molecule that a spectrum may be of."""
+
+    rank: int
+    smiles: str
+    name: str
+    formula: str
+    mass: float | None
+    score: float | None
+    confidence: float | None = Field(description="Probability, if the molecule is in the pool.")
+    in_set: bool = Field(description="Whether it is in the prediction set.")
+    index: int = Field(description="Its row in the pool.")
+    svg: str | None = None
+
+
+class Spectrum(BaseModel):
+    """The candidates of a spectrum, best first."""
+
+    query: str
+    record: int
+    precursor_mz: float | None
+    adduct: str
+    mass: float | None
+    hits: list[Hit]
+    n_candidates: int
+    n_in_set: int
+    seconds: float
+    note: str = Field(description="Why there are no hits.")
+    explanations: list[dict[str, Any] | None] = Field(description="Peaks, of the first hits.")
+
+
+class Identifications(BaseModel):
+    """The best candidates of each spectrum, as `skout identify` finds them."""
+
+    model: str
+    spectra: list[Spectrum]
 
 
 class Reason(BaseModel):

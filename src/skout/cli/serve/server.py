@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..._numerics.threads import single_thread
 from ...persistence import describe
+from ..spectra.files import open_identifier, open_pool
 from ..using import open_model
 from .answers import TableModel
 from .app import build_app
@@ -21,6 +22,7 @@ from .drawing import Picture
 from .guard import LOCAL, JsonLines
 from .limits import Limits
 from .models import Models, digest
+from .spectra import SpectraModel
 
 __all__ = ["Impatient", "open_served", "prepare", "serve"]
 
@@ -37,12 +39,17 @@ def open_served(
     skip_invalid: bool = False,
     input_image: Picture | None = None,
     output_image: Picture | None = None,
-) -> TableModel:
+) -> TableModel | SpectraModel:
     """Return the model of a file, with candidates of another if one is given."""
     if not model.is_file():
         raise FileNotFoundError(f"There is no model {str(model)!r}.")
+    about = describe(model)["about"]
+    if about["class"].endswith("SpectrumIdentifier"):
+        if pool is None:
+            raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
+        return SpectraModel(open_identifier(model), open_pool(pool), digest(model))
     saved = open_model(model)
-    notes = describe(model)["about"]["metadata"]["command_line"]
+    notes = about["metadata"]["command_line"]
     return TableModel(
         saved,
         saved.candidates(pool, skip_invalid),

@@ -13,7 +13,7 @@ from ..results import FORMATS, check_format, check_place, write_rows
 from .page import write_page
 from .work import Found
 
-__all__ = ["check_form", "write"]
+__all__ = ["check_form", "hit_columns", "write"]
 
 _WHOLE = ("json", "html")
 # Spectra whose rows are written at a time.
@@ -62,7 +62,7 @@ def write(found: Found, out: str, form: str) -> None:
         _write_json(found, out)
     else:
         kind, _, lists = form.partition(" ")
-        rows = _lists(found.results) if lists else _hits(found.results)
+        rows = _lists(found.results) if lists else hit_columns(found.results)
         write_rows(rows, out, kind)
     if out != "-":
         note(f"wrote {len(found.results):,} spectra to {out} in {found.about['seconds']:g} s")
@@ -80,8 +80,13 @@ def _blocks(results: Sequence[Identification]) -> Iterator[Sequence[Identificati
         yield results[start : start + _BLOCK]
 
 
-def _hits(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns with a row a hit; a spectrum without hits has one row, with its note."""
+def hit_columns(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
+    """Yield columns with a row a hit; a spectrum without hits has one row, with its note.
+
+    Parameters
+    ----------
+    results : sequence of Identification
+    """
     for some in _blocks(results):
         rows = [row for one in some for row in _rows(one)]
         yield {name: [row[name] for row in rows] for name in _COLUMNS}

@@ -337,7 +337,7 @@ function hitCard(hit, explain) {
   }
   const card = el("li", { class: hit.in_set ? "in-set" : null },
     el("span", { class: "rank" }, `${hit.rank}. `),
-    hit.in_set ? el("span", { class: "badge" }, "in the prediction set") : null,
+    hit.in_set ? el("span", { class: "badge" }, `in the ${100 * about.coverage} % set`) : null,
     molecule(hit.smiles, hit.svg),
     hit.svg ? el("code", {}, hit.smiles) : null,
     facts,
@@ -353,31 +353,32 @@ function hitCard(hit, explain) {
 }
 
 // Above the axis all peaks; below it those that fragments of the candidate explain.
-function peaksPlot(found) {
-  const [width, height, left, middle] = [640, 300, 10, 150];
-  const largest = Math.max(...found.mz, 1) * 1.05;
-  const tallest = Math.max(...found.intensity, 1e-300);
+function peaksPlot({ peaks, share }, width) {
+  const [height, left, middle] = [300, 10, 150];
+  const largest = Math.max(1, ...peaks.map((peak) => peak.mz)) * 1.05;
+  const tallest = Math.max(1e-300, ...peaks.map((peak) => peak.intensity));
+  const tall = (intensity) => 110 * Math.sqrt(intensity / tallest); // small peaks tell too
   const x = (mz) => left + ((width - 2 * left) * mz) / largest;
-  const share = found.share === null ? "" : `, ${Math.round(100 * found.share)} % of the intensity explained`;
+  const said = `${Math.round(100 * share)} % of the intensity explained`;
+  const label = `${peaks.length} peaks, ${said}`;
   const plot = svg("svg", {
-    class: "peaks", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Peaks${share}`,
+    class: "peaks", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
   });
-  const line = (kind, mz, to) => svg("line", {
-    class: kind, x1: x(mz), x2: x(mz), y1: middle, y2: to, "stroke-width": 2,
-  });
-  const named = [];
-  found.mz.forEach((mz, i) => {
-    const length = (110 * found.intensity[i]) / tallest;
-    const formula = found.formula[i];
-    plot.append(line(formula ? "explained" : "other", mz, middle - length));
-    if (!formula) return;
-    plot.append(line("explained", mz, middle + length));
-    named.push([length, mz, formula]);
-  });
+  const line = (kind, { mz, intensity, formula, error_ppm: error }, way) => {
+    const name = formula ? `${formula}, ${error.toFixed(1)} ppm, ` : "";
+    const end = middle + way * tall(intensity);
+    const ends = { x1: x(mz), x2: x(mz), y1: middle, y2: end };
+    const title = svg("title", {}, `${name}m/z ${mz.toFixed(4)}`);
+    return svg("line", { class: kind, "stroke-width": 2, ...ends }, title);
+  };
+  const explained = peaks.filter((peak) => peak.formula);
+  plot.append(...peaks.map((peak) => line(peak.formula ? "explained" : "other", peak, -1)));
+  plot.append(...explained.map((peak) => line("explained", peak, 1)));
   const axis = { class: "axis", x1: left, x2: width - left, y1: middle, y2: middle };
+  const named = explained.map((peak) => [tall(peak.intensity), peak.mz, peak.formula]);
   plot.append(svg("line", axis), ...labels(named, x, middle, width));
-  plot.append(svg("text", { x: left, y: 14 }, `all peaks, m/z to ${largest.toFixed(0)}`));
-  plot.append(svg("text", { x: left, y: height - 6 }, `explained${share}`));
+  plot.append(svg("text", { x: left, y: 14 }, `${peaks.length} peaks to m/z ${largest.toFixed(0)}, square roots`));
+  plot.append(svg("text", { x: left, y: height - 6 }, said));
   return plot;
 }
 
@@ -387,7 +388,7 @@ function labels(named, x, middle, width) {
   const made = [];
   for (const [length, mz, formula] of named.sort((a, b) => b[0] - a[0])) {
     const text = `${formula} ${mz.toFixed(3)}`;
-    const half = 3.2 * text.length;
+    const half = 3.7 * text.length;
     const at = Math.min(Math.max(x(mz), half), width - half);
     if (made.length >= 8 || taken.some(([other, size]) => Math.abs(other - at) < size + half)) continue;
     taken.push([at, half]);
@@ -397,10 +398,12 @@ function labels(named, x, middle, width) {
 }
 
 function spectrumCard(found) {
-  const card = el("article", {}, el("h2", {}, `Spectrum ${found.query}`));
+  const title = /^\d+$/.test(found.query) ? `Spectrum ${found.query}` : found.query;
+  const card = el("article", {}, el("h2", {}, title));
   const facts = [
     found.precursor_mz === null ? null : `m/z ${found.precursor_mz.toFixed(4)}`,
-    found.adduct, `${found.n_candidates} candidates`, `${found.n_in_set} in the prediction set`,
+    found.adduct, `${found.n_candidates} candidates`,
+    `${found.n_in_set} in the ${100 * about.coverage} % prediction set`,
   ];
   card.append(el("p", { class: "soft" }, facts.filter(Boolean).join(" · ")));
   if (found.note) card.append(el("p", {}, found.note));
@@ -411,10 +414,11 @@ function spectrumCard(found) {
     const show = explanation && ((button) => {
       for (const other of list.querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
       button.setAttribute("aria-pressed", "true");
-      place.replaceChildren(el("h3", {}, `Peaks and candidate ${hit.rank}`), peaksPlot(explanation));
+      const width = Math.min(640, Math.max(260, place.clientWidth || card.clientWidth || 640));
+      const head = el("h3", {}, `Peaks and candidate ${hit.rank}`);
+      place.replaceChildren(head, peaksPlot(explanation, width));
     });
     list.append(hitCard(hit, show));
-    if (i === 0 && show) show(list.querySelector("button"));
   });
   card.append(place, list);
   return card;
@@ -423,6 +427,9 @@ function spectrumCard(found) {
 function showSpectra(answer) {
   const all = answer.spectra;
   byId("results").replaceChildren(...all.slice(0, MOST_SHOWN).map(spectrumCard));
+  for (const list of byId("results").querySelectorAll(".candidates")) {
+    list.querySelector("button")?.click(); // now that it has a width
+  }
   say(all.length > MOST_SHOWN
     ? `${all.length} spectra; the first ${MOST_SHOWN} are shown, the CSV has all.`
     : `${all.length} spectr${all.length === 1 ? "um" : "a"} searched.`);
@@ -486,6 +493,7 @@ async function start() {
   byId("summary").textContent = about.summary;
   byId("model").textContent = about.model;
   (about.kind === "spectra" ? buildSpectraForm : buildTableForm)();
+  if (about.kind === "spectra") byId("go").textContent = "Identify";
   byId("form").addEventListener("submit", submit);
   byId("csv").addEventListener("click", download);
   byId("go").disabled = false;
