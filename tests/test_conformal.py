@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skout import ConformalSets, Ensemble, KernelBasis, StructuredPredictor, iokr, sisokr
+from skout import ConformalSets, KernelBasis, StructuredPredictor, iokr
 from skout.decoding import CandidateSets
 from skout.kernels import Gaussian, Linear
 
@@ -380,11 +380,8 @@ def test_sets_of_a_pipeline(before):
     assert sets.evaluate(X, Y, Y) == expected.evaluate(rows, Y, Y)
 
 
-def test_models_without_coordinates_are_refused():
+def test_models_that_do_not_rank_are_refused():
     X, Y = problem()
-    ensemble = Ensemble(sisokr(random_state=0), 2, random_state=0).fit(X, Y)
-    with pytest.raises(TypeError, match=r"Got Ensemble instead.*members_"):
-        ConformalSets(ensemble).calibrate(X, Y)
     search = GridSearchCV(iokr(), {"regressor__alpha": [1e-3]}, cv=2).fit(X, Y)
     with pytest.raises(TypeError, match=r"Got GridSearchCV instead.*best_estimator_"):
         ConformalSets(search).calibrate(X, Y)

@@ -9,6 +9,7 @@ from .decoding import CandidateSets
 from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
 from .predictors.conformal import ConformalSets
+from .predictors.discoveries import ConformalSelection
 from .predictors.ensemble import Ensemble
 from .predictors.hubs import without_hubs
 from .predictors.twoway import TwoWay
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CandidateSets",
+    "ConformalSelection",
     "ConformalSets",
     "Ensemble",
     "InducedMachine",

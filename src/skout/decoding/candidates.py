@@ -146,13 +146,13 @@ class CandidateDecoder(Decoder):
         """Make the distinct outputs the default pool."""
         rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = kinds(rows)
-        first, _ = unique(rows)
+        first, number = unique(rows)
         self.pool_ = take(Y, first)
         known = None if coordinates is None else coordinates[first]
         self.embedding_ = self._embedding(Memory(take(rows, first)), lambda: self.pool_, known)
-        everything = np.arange(len(first))
+        each, counts = np.arange(len(first)), np.bincount(number)
         self._training = self._indexed(
-            EmbeddedPool(self.pool_, everything, everything, self.embedding_, self._name)
+            EmbeddedPool(self.pool_, each, each, self.embedding_, self._name, counts=counts)
         )
 
     @property

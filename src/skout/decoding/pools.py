@@ -50,6 +50,8 @@ class EmbeddedPool:
         Stands for the fitted decoder whose coordinates these are: no other can read them.
     index : object or None
         Of the decoder's `index`, built on the embedding.
+    counts : ndarray of int, or None
+        Of the training outputs: how often each distinct one was there.
     """
 
     objects: Any
@@ -58,6 +60,7 @@ class EmbeddedPool:
     embedding: np.ndarray
     made_by: str
     index: Any = None
+    counts: np.ndarray | None = None
 
     @property
     def is_per_query(self) -> bool:

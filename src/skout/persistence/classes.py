@@ -26,6 +26,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
+from ..predictors.nonconformity import Learnt, Softmax
 from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
@@ -121,7 +122,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
-        *(SideInputs, SideRidge),
+        *(Learnt, SideInputs, SideRidge, Softmax),
     ]
 )
 
@@ -270,6 +271,7 @@ def _check_pool(pool: EmbeddedPool) -> EmbeddedPool:
         and pool.inverse.shape == (n,)
         and _are_positions(pool.first, 0, n)
         and _are_positions(pool.inverse, -1, n_distinct)
+        and (pool.counts is None or pool.counts.shape == (n_distinct,))
     )
     if not fits or (pool.is_per_query and not _are_positions(pool.members, 0, n_distinct)):
         raise FileError("The file has candidates whose coordinates do not fit them.")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
-from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,29 +11,69 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
+from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
-from ..decoding.predicting import searcher
+from ..decoding.base import able
+from .lists import Lists, Ranker, plain_pool
+from .nonconformity import SCORES, Learnt, learn
+from .thresholds import (
+    check_level,
+    checked_labels,
+    checked_weights,
+    cut,
+    masses,
+    warn_of,
+)
 
 __all__ = ["ConformalSets"]
+
+AUTO = "auto"
+# Coverage at which scores are compared.
+_COMPARED = 0.9
+# Candidates of all queries that scores are learnt from, at most.
+_ENTRIES = 2**24
+# Strata by size: quartiles of the sizes of candidate sets.
+_SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
+# Rounding of values, relative to them.
+_ROUNDING = 1e-10
 
 
 class ConformalSets(BaseEstimator):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
-    A candidate is in the set when it scores within q of the best one. On calibration data, which
-    the model must not have seen, q is the ceil((n + 1) coverage)-th smallest gap between the best
-    score and the truth's; if new data are exchangeable with these, P(truth in set) >= coverage,
-    and no set is empty.
+    A candidate is in the set when its score is at most q. On calibration data, which the model
+    must not have seen, q is the ceil((n + 1) coverage)-th smallest score of the truth; if new data
+    are exchangeable with these, P(truth in set) >= coverage. No set is empty.
 
     Parameters
     ----------
-    model : StructuredPredictor or Reranker, or Pipeline that ends in one
-        Fitted, with a decoder that ranks candidates. If it is fitted again, calibrate again.
+    model : predictor that ranks candidates, or Pipeline that ends in one
+        Fitted: `StructuredPredictor`, `TwoWay`, `Ensemble`, or what wraps one. If it is fitted
+        again, calibrate again.
+    score : str or sequence of str, default "gap"
+        How strange a candidate looks. "gap": how far it scores below the best one. "rank": its
+        rank. "softmax": minus the log of its probability, learnt from the model's score and rank
+        and from how often it was among the training outputs. "cumulative": the probability of all
+        that are more likely. "quantile_gap", "quantile_rank": the level of its gap, or rank, among
+        quantiles that `JointQuantileRegressor` predicts for the query. Of several names, or "auto",
+        which is all, the one of the shortest lists is taken.
+    prior : bool, default True
+        Whether scores that are learnt may count training outputs.
+    share : float, default 0.3
+        Part of the calibration rows that scores are learnt and chosen on; the threshold comes from
+        the others. All rows set it where there is nothing to learn.
+    random_state : None, int or Generator
+        Seed of that split.
 
     Attributes
     ----------
     gaps_ : ndarray of shape (n,)
-        Gaps on the calibration data, increasing; infinite where the truth was no candidate.
+        Scores of the truth on the rows that set the threshold, increasing; infinite where the truth
+        was no candidate.
+    score_ : str
+        The name of the score in use.
+    mean_sizes_ : dict
+        If there was a choice: mean size of the sets by each score, at a coverage of 0.9.
 
     Examples
     --------
@@ -54,11 +91,39 @@ class ConformalSets(BaseEstimator):
     (0.92, 1.39)
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    # what files of older versions do not have
+    _learnt_score: Learnt | None = None
+    _mass: np.ndarray | None = None  # how much each of gaps_ counts
+    _kinds: Any = None  # (edges of sizes or None, labels) of strata
+    _codes: np.ndarray | None = None  # the stratum of each of gaps_
+    _weighted = False
 
-    def calibrate(self, X: Any, Y: Any, candidates: Any = None) -> ConformalSets:
-        """Measure by how much the truth falls short of the best candidate on held-out data.
+    def __init__(
+        self,
+        model: Any,
+        score: Any = "gap",
+        *,
+        prior: bool = True,
+        share: float = 0.3,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.score = score
+        self.prior = prior
+        self.share = share
+        self.random_state = random_state
+
+    def calibrate(
+        self,
+        X: Any,
+        Y: Any,
+        candidates: Any = None,
+        *,
+        groups: Any = None,
+        strata: Any = None,
+        weights: Any = None,
+    ) -> ConformalSets:
+        """Measure how strange the truth looks on held-out data.
 
         Parameters
         ----------
@@ -66,20 +131,56 @@ class ConformalSets(BaseEstimator):
         Y : objects, n of them
         candidates : objects, CandidateSets or list of lists, optional
             As they will be at prediction; default the distinct training outputs.
+        groups : sequence of n labels, optional
+            Rows of one label, such as spectra of one molecule, are alike, so that they count as one
+            row together. The promise is for a row of a new group.
+        strata : sequence of n labels or "size", optional
+            The promise then holds in each stratum by itself, such as each instrument. "size" is by
+            the number of candidates, in quartiles.
+        weights : sequence of n numbers, optional
+            Where new inputs have another distribution than these: its density over that of these,
+            up to a factor.
 
         Returns
         -------
         self : ConformalSets
         """
-        if n_rows(X) != n_rows(Y):
-            raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
-        if n_rows(X) == 0:
-            raise ValueError("calibrate needs at least one row. Got none.")
-        rows, model = self._searcher(X, "gaps")
-        self.gaps_, self._made_by = np.sort(model.gaps(rows, Y, candidates)), model.made_by
+        names = self._names()
+        n = _checked_length(X, Y)
+        ranker = Ranker(self.model, type(self).__name__)
+        groups = None if groups is None else checked_labels(groups, "groups", n)
+        weights = None if weights is None else checked_weights(weights, n)
+        fast = names == ["gap"] and ranker.searcher is not None
+        pool = self._pool(ranker, candidates, fast, "gaps")
+        kinds, codes = _new_strata(strata, n, pool)
+        learnt, rows, found = None, np.arange(n), {}
+        if not fast:
+            truth = ranker.matched(Y, pool, n)
+            learnt, rows, sizes = self._learnt(ranker, names, X, pool, truth, groups)
+            values = self._values(ranker, learnt, X, pool, truth, rows)
+            found = {} if len(names) == 1 else {"mean_sizes_": sizes}
+        else:
+            values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
+        mass = _masses(groups, weights, codes, rows)
+        order = np.argsort(values, kind="stable")
+        # together, once all are there: a calibration that fails changes nothing
+        self.gaps_, self._mass = values[order], None if mass is None else mass[order]
+        self._kinds, self._codes = kinds, None if codes is None else codes[rows][order]
+        self._learnt_score, self._weighted = learnt, weights is not None
+        self.score_, self._made_by = names[0] if learnt is None else learnt.name, ranker.made_by
+        self.__dict__.pop("mean_sizes_", None)
+        vars(self).update(found)
         return self
 
-    def predict(self, X: Any, candidates: Any = None, coverage: float = 0.9) -> CandidateSets:
+    def predict(
+        self,
+        X: Any,
+        candidates: Any = None,
+        coverage: float = 0.9,
+        *,
+        strata: Any = None,
+        weights: Any = None,
+    ) -> CandidateSets:
         """Return a set of candidates for each row of X, best first.
 
         Parameters
@@ -88,6 +189,10 @@ class ConformalSets(BaseEstimator):
         candidates : objects, CandidateSets or list of lists, optional
         coverage : float, default 0.9
             Probability that the truth is in the set, between 0 and 1.
+        strata : sequence of n labels, optional
+            As in `calibrate`; needed if there were labels there.
+        weights : sequence of n numbers, optional
+            Likewise.
 
         Returns
         -------
@@ -95,16 +200,20 @@ class ConformalSets(BaseEstimator):
             `sets[i]` are the objects of row i, `sets.sizes` how many they are. Candidates that the
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
-        gap = self.threshold(coverage)
-        rows, model = self._calibrated(X, "within")
-        return model.within(rows, gap, candidates)
+        ranker, pool = self._ready(candidates, coverage, "within")
+        gap = self._cuts(coverage, n_rows(X), pool, strata, weights)
+        return self._sets(ranker, X, pool, gap)
 
-    def threshold(self, coverage: float = 0.9) -> float:
-        """Return the gap within which candidates are in the set.
+    def threshold(self, coverage: float = 0.9, stratum: Any = None, weight: float = 1.0) -> float:
+        """Return the largest score of candidates in the set.
 
         Parameters
         ----------
         coverage : float, default 0.9
+        stratum : label, optional
+            Of which one, if there are any; with "size" its number, from 0 for the smallest sets.
+        weight : float, default 1.0
+            Of the query, if weights were given.
 
         Returns
         -------
@@ -112,36 +221,26 @@ class ConformalSets(BaseEstimator):
             Infinite where the calibration data are too few, or too many truths were no candidate:
             then sets hold every candidate.
         """
-        if not hasattr(self, "gaps_"):
-            raise NotFittedError("ConformalSets is not calibrated yet: call `calibrate` first.")
-        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r}.")
-        n = len(self.gaps_)
-        share = Fraction(str(coverage))  # the decimal that is meant: 0.9 / (1 - 0.9) is 9
-        place = math.ceil((n + 1) * share)
-        if place > n:
-            warnings.warn(
-                f"A coverage of {coverage:g} needs {math.ceil(share / (1 - share))} calibration "
-                f"rows or more. Got {n}: the sets hold every candidate.",
-                UserWarning,
-                stacklevel=2,
-            )
-            return math.inf
-        gap = float(self.gaps_[place - 1])
-        if math.isinf(gap):
-            absent = int(np.sum(np.isinf(self.gaps_)))
-            warnings.warn(
-                f"{absent} of {n} truths were not among the candidates in calibration, so no gap "
-                f"has a coverage of {coverage:g}: the sets hold every candidate. Calibrate with "
-                "candidates that hold the truth, or ask for less coverage.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return gap
+        self._check_calibrated()
+        check_level(coverage, "coverage")
+        if self._kinds is None:
+            return self._cut(coverage, None, weight, 3)
+        labels = self._kinds[1]
+        if stratum not in labels:
+            raise ValueError(f"stratum must be one of {labels}. Got {stratum!r} instead.")
+        return self._cut(coverage, labels.index(stratum), weight, 3)
 
     def evaluate(
-        self, X: Any, Y: Any, candidates: Any = None, coverage: float = 0.9
-    ) -> dict[str, float]:
+        self,
+        X: Any,
+        Y: Any,
+        candidates: Any = None,
+        coverage: float = 0.9,
+        *,
+        groups: Any = None,
+        strata: Any = None,
+        weights: Any = None,
+    ) -> dict[str, Any]:
         """Return how often the sets hold the truth, and how large they are.
 
         Parameters
@@ -150,39 +249,270 @@ class ConformalSets(BaseEstimator):
         Y : objects, n of them
         candidates : objects, CandidateSets or list of lists, optional
         coverage : float, default 0.9
+        groups : sequence of n labels, optional
+            Rows of one label count as one row together.
+        strata, weights : optional
+            As in `predict`.
 
         Returns
         -------
         result : dict
-            "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate.
+            "coverage", "mean_size", "median_size" and "share_of_one", the sets of one candidate;
+            with strata "strata", the coverage, mean size and number of rows of each.
         """
-        gap = self.threshold(coverage)
-        rows, model = self._calibrated(X, "embed", "gaps", "within")
-        pool = model.embed(candidates)
-        sets = model.within(rows, gap, pool)
-        own = replace(pool, objects=sets) if hasattr(pool, "objects") else sets
-        # no gap is finite where the truth is not in the set
-        covered = np.isfinite(model.gaps(rows, Y, own))
-        sizes = sets.sizes
-        return {
-            "coverage": float(np.mean(covered)),
-            "mean_size": float(np.mean(sizes)),
-            "median_size": float(np.median(sizes)),
-            "share_of_one": float(np.mean(sizes == 1)),
+        ranker, pool = self._ready(candidates, coverage, "embed", "gaps", "within")
+        n = _checked_length(X, Y)
+        gap = self._cuts(coverage, n, pool, strata, weights)
+        sets = self._sets(ranker, X, pool, gap)
+        covered = self._covered(ranker, X, Y, pool, sets)
+        groups = None if groups is None else checked_labels(groups, "groups", n)
+        mass = masses(groups, None, n)
+        mean = lambda A, some=slice(None): float(  # noqa: E731
+            np.average(A[some], weights=None if mass is None else mass[some])
+        )
+        result: dict[str, Any] = {
+            "coverage": mean(covered),
+            "mean_size": mean(sets.sizes),
+            "median_size": float(np.median(sets.sizes)),
+            "share_of_one": mean(sets.sizes == 1),
         }
+        if self._kinds is not None:
+            codes = self._codes_of(strata, n, pool)
+            result["strata"] = {
+                label: {"coverage": mean(covered, some), "mean_size": mean(sets.sizes, some)}
+                | {"rows": int(some.sum())}
+                for label, some in ((s, codes == j) for j, s in enumerate(self._kinds[1]))
+                if some.any()
+            }
+        return result
 
-    def _searcher(self, X: Any, *methods: str) -> tuple[Any, Any]:
-        """Return rows for the predictor, and what searches, which must have these methods."""
-        before, model = searcher(self.model, "ConformalSets", *methods)
-        return X if before is None else before.transform(X), model
+    # What a candidate scores --------------------------------------------------------------------
 
-    def _calibrated(self, X: Any, *methods: str) -> tuple[Any, Any]:
-        """Return the same of the model that `calibrate` saw."""
-        rows, model = self._searcher(X, *methods)
+    def _names(self) -> list[str]:
+        """Return the names of the scores to choose from."""
+        names = [self.score] if isinstance(self.score, str) else list(self.score)
+        for name in names:
+            check_choice(name, "score", (*SCORES, AUTO))
+        if not names:
+            raise ValueError("score is empty: give at least one name.")
+        check_level(self.share, "share")
+        return list(SCORES) if AUTO in names else names
+
+    def _pool(self, ranker: Ranker, candidates: Any, fast: bool, *methods: str) -> Any:
+        """Return the candidates embedded; in the fast way, the decoder finds sets by itself."""
+        if not fast:
+            return ranker.last.embed(candidates)
+        decoder = able(ranker.searcher, *methods, by=type(self).__name__)
+        return decoder.embed(candidates) if hasattr(decoder, "embed") else candidates
+
+    def _learnt(
+        self, ranker: Ranker, names: list[str], X: Any, pool: Any, truth: np.ndarray, groups: Any
+    ) -> tuple[Learnt, np.ndarray, dict[str, float]]:
+        """Return a score, the rows that it was not learnt from, and mean sizes by all scores."""
+        n, rng = len(truth), check_rng(self.random_state)
+        if all(name in ("gap", "rank") for name in names) and len(names) == 1:
+            return Learnt(names[0]), np.arange(n), {}
+        unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        most = max(2, _ENTRIES // max(1, plain_pool(pool).largest))
+        place = rng.permutation(int(unit.max()) + 1)[unit]
+        some = np.flatnonzero(place < self.share * (unit.max() + 1))
+        some = some[np.argsort(place[some], kind="stable")][:most]
+        if len(some) < 2 or len(some) == n:
+            raise ValueError(
+                f"score={self.score!r} is learnt on a part of the calibration rows, which needs at "
+                f"least 4 of them. Got {n} rows: give more, or score='gap'."
+            )
+        lists = Lists.joined(list(ranker.lists(X, pool, some, prior=self.prior)))
+        entries, own = lists.entries(truth[some]), unit[some]
+        sizes = {}
+        if len(names) > 1:
+            sizes = _compared(names, lists, entries, own, place[some], rng)
+            names = [min(sizes, key=lambda name: sizes[name])]
+        mass = masses(own, None, len(some))
+        learnt = learn(names[0], lists, entries, mass, rng)  # type: ignore[arg-type]
+        return learnt, np.flatnonzero(~np.isin(unit, own)), sizes
+
+    def _values(
+        self, ranker: Ranker, learnt: Learnt, X: Any, pool: Any, truth: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Return the score of the truth of some rows; infinite where it is no candidate."""
+        out, start = [], 0
+        for lists in ranker.lists(X, pool, rows, prior=self.prior):
+            own = lists.entries(truth[rows[start : start + len(lists)]])
+            out.append(np.where(own >= 0, learnt(lists)[own], np.inf))
+            start += len(lists)
+        return np.concatenate(out)
+
+    # Sets -----------------------------------------------------------------------------------------
+
+    def _ready(self, candidates: Any, coverage: float, *methods: str) -> tuple[Ranker, Any]:
+        self._check_calibrated()
+        check_level(coverage, "coverage")
+        ranker = Ranker(self.model, type(self).__name__)
         # files of older versions do not say which one it was
-        if getattr(self, "_made_by", model.made_by) != model.made_by:
+        if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
             raise ValueError(
                 "The model was fitted again after `calibrate`, so that the gaps are those of "
                 "another model: call `calibrate` again."
             )
-        return rows, model
+        return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
+
+    def _sets(self, ranker: Ranker, X: Any, pool: Any, gap: np.ndarray) -> CandidateSets:
+        if self._learnt_score is None:
+            same = len(gap) > 0 and np.all(gap == gap[0])
+            F = _coordinates(ranker, X)
+            return ranker.searcher.within(F, float(gap[0]) if same else gap, pool)
+        parts, start = [], 0
+        for lists in ranker.lists(X, pool, prior=self.prior):
+            inside = _inside(self._learnt_score(lists), lists, gap[start : start + len(lists)])
+            parts.append(inside)
+            start += len(lists)
+        sizes = np.concatenate([[0], *(sizes for sizes, _ in parts)])
+        places = np.concatenate([np.empty(0, dtype=np.intp), *(place for _, place in parts)])
+        return CandidateSets(plain_pool(pool).pool, np.cumsum(sizes), places)
+
+    def _covered(
+        self, ranker: Ranker, X: Any, Y: Any, pool: Any, sets: CandidateSets
+    ) -> np.ndarray:
+        """Return whether the truth of each row is in its set."""
+        if self._learnt_score is None:  # no gap is finite where the truth is not in the set
+            found = replace(pool, objects=sets)
+            return np.isfinite(ranker.searcher.gaps(_coordinates(ranker, X), Y, found))
+        truth = ranker.matched(Y, pool, len(sets))
+        hit = plain_pool(pool).inverse[sets.indices] == truth[sets.query_of]
+        return np.bincount(sets.query_of[hit], minlength=len(sets)) > 0
+
+    # Thresholds -----------------------------------------------------------------------------------
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, "gaps_"):
+            name = type(self).__name__
+            raise NotFittedError(f"{name} is not calibrated yet: call `calibrate` first.")
+
+    def _cut(self, coverage: float, code: int | None, weight: float, stacklevel: int) -> float:
+        values, mass, where = self.gaps_, self._mass, ""
+        if code is not None and code >= 0:
+            own = self._codes == code
+            values, mass = values[own], None if mass is None else mass[own]
+            where = f" in stratum {self._kinds[1][code]!r}"
+        q = cut(values, coverage, mass, weight)
+        if math.isinf(q):
+            warn_of(values, coverage, mass, where, stacklevel)
+        return q
+
+    def _cuts(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> np.ndarray:
+        """Return the threshold of each query, shape (n,)."""
+        if self._weighted != (weights is not None):
+            have = "with" if self._weighted else "without"
+            need = "give those of these rows" if self._weighted else "leave them out"
+            raise ValueError(f"The sets were calibrated {have} weights: {need}.")
+        w = np.ones(n) if weights is None else checked_weights(weights, n)
+        codes = self._codes_of(strata, n, pool)
+        cells, which = np.unique(np.column_stack([codes, w]), axis=0, return_inverse=True)
+        found = [self._cut(coverage, int(code), float(v), 4) for code, v in cells]
+        return np.asarray(found)[which.reshape(-1)]
+
+    def _codes_of(self, strata: Any, n: int, pool: Any) -> np.ndarray:
+        """Return the number of the stratum of each query, -1 where there are no strata."""
+        if self._kinds is None:
+            if strata is not None:
+                raise ValueError("The sets were calibrated without strata: leave them out.")
+            return np.full(n, -1)
+        edges, labels = self._kinds
+        if edges is not None:
+            return np.searchsorted(edges, _set_sizes(pool, n))
+        if strata is None:
+            raise ValueError("The sets were calibrated with strata: give those of these rows.")
+        given = checked_labels(strata, "strata", n)
+        known = {label: j for j, label in enumerate(labels)}
+        missing = [one for one in given.tolist() if one not in known]
+        if missing:
+            raise ValueError(
+                f"strata must be among those of `calibrate`, {labels}. Got {missing[0]!r}, of "
+                "which nothing is known: calibrate with rows of it."
+            )
+        return np.array([known[one] for one in given.tolist()], dtype=np.intp)
+
+
+def _coordinates(ranker: Ranker, X: Any) -> np.ndarray:
+    return ranker.last.predict_coordinates(ranker.inputs(X))
+
+
+def _checked_length(X: Any, Y: Any) -> int:
+    if n_rows(X) != n_rows(Y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
+    if n_rows(X) == 0:
+        raise ValueError("calibrate needs at least one row. Got none.")
+    return n_rows(X)
+
+
+def _set_sizes(pool: Any, n: int) -> np.ndarray:
+    plain = plain_pool(pool)
+    return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
+
+
+def _new_strata(strata: Any, n: int, pool: Any) -> tuple[Any, np.ndarray | None]:
+    """Return (edges of sizes or None, labels) and the number of each row's stratum."""
+    if strata is None:
+        return None, None
+    if isinstance(strata, str):
+        check_choice(strata, "strata", (_SIZE,))
+        sizes = _set_sizes(pool, n)
+        edges = np.unique(np.quantile(sizes, _PARTS, method="lower"))
+        edges = edges[edges < sizes.max()]
+        return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
+    labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
+    return (None, labels.tolist()), codes
+
+
+def _masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarray | None:
+    """Return how much each of the rows that set the threshold counts, in its stratum."""
+    if groups is not None:
+        groups = np.unique(groups[rows], return_inverse=True)[1]
+        if codes is not None:
+            groups = groups * (codes.max() + 1) + codes[rows]
+    return masses(groups, None if weights is None else weights[rows], len(rows))
+
+
+def _inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sizes of sets and where their candidates are in the pool, best first."""
+    query = lists.query_of
+    order = np.lexsort((values, query))
+    floor = gap + _ROUNDING * np.maximum(1.0, np.abs(gap))
+    kept = values[order] <= floor[query]
+    kept[lists.indptr[:-1]] = True  # no set is empty
+    return np.bincount(query[kept], minlength=len(lists)), lists.place[order[kept]]
+
+
+def _compared(
+    names: list[str],
+    lists: Lists,
+    truth: np.ndarray,
+    unit: np.ndarray,
+    place: np.ndarray,
+    rng: Any,
+) -> dict[str, float]:
+    """Return the mean size of sets by each score, learnt on a half and judged on the other."""
+    first = place < np.median(place)
+    if not first.any() or first.all():
+        return {names[0]: 0.0}
+    halves = []
+    for some in (np.flatnonzero(first), np.flatnonzero(~first)):
+        own, there = lists.of(some), truth[some] >= 0
+        entries = np.where(there, truth[some] - lists.indptr[some] + own.indptr[:-1], -1)
+        halves.append((own, entries, masses(unit[some], None, len(some))))
+    return {
+        name: float(np.mean([_mean_size(name, *pair, rng) for pair in (halves, halves[::-1])]))
+        for name in names
+    }
+
+
+def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
+    """Return the mean size of the sets of other queries by a score that is learnt on some."""
+    values = learn(name, *one, rng)(other[0])
+    lists, truth, mass = other
+    own = np.where(truth >= 0, values[truth], np.inf)
+    order = np.argsort(own, kind="stable")
+    q = cut(own[order], _COMPARED, mass[order])
+    sizes, _ = _inside(values, lists, np.full(len(lists), q))
+    return float(np.average(sizes, weights=mass))

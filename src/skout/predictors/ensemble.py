@@ -358,6 +358,22 @@ class Ensemble(ObjectPredictor):
         share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
+    def matched(self, Y: Any, candidates: Any = None) -> np.ndarray:
+        """Return the distinct candidate that each object is to all members.
+
+        Parameters
+        ----------
+        Y : objects, n of them
+            If each query has a set of its own, one for each.
+        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
+
+        Returns
+        -------
+        numbers : ndarray of int, shape (n,)
+            Rows of the members' embeddings; -1 where the object is no candidate.
+        """
+        return self._truth(Y, self.embed(candidates), n_rows(Y))
+
     def _fitted_inner(self) -> Any:
         return self.members_[0]
 

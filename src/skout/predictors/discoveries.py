@@ -1,0 +1,266 @@
+"""Which best answers to trust: conformal selection, of which few are wrong on average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from .._numerics.arrays import n_rows
+from .._numerics.validation import check_rng
+from ..decoding.pools import taken
+from .lists import Lists, Ranker, plain_pool
+from .nonconformity import Softmax, fit_softmax, logistic, query_features
+from .thresholds import check_level, checked_labels, masses
+
+__all__ = ["Answers", "ConformalSelection", "benjamini_hochberg"]
+
+# Candidates of all queries that confidence is learnt from, at most.
+_ENTRIES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The best candidate of each of n queries, and whether to trust it.
+
+    Attributes
+    ----------
+    objects : n objects
+    indices : ndarray of int, shape (n,)
+        Where they are in the pool.
+    confidence : ndarray of shape (n,)
+        Estimated probability that the answer is right.
+    p_values : ndarray of shape (n,)
+        Of the hypothesis that it is wrong: how often wrong answers look as good.
+    q_values : ndarray of shape (n,)
+        The least `fdr` at which it would be accepted in this batch.
+    accepted : ndarray of bool, shape (n,)
+    """
+
+    objects: Any
+    indices: np.ndarray
+    confidence: np.ndarray
+    p_values: np.ndarray
+    q_values: np.ndarray
+    accepted: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConformalSelection(BaseEstimator):
+    """Accept best answers such that a given share of them is wrong at most, on average.
+
+    A logistic regression on part of the calibration data learns how sure the best candidate of a
+    query is: its probability among the candidates, its distance to the second, their entropy and
+    number. On the other part, p(x) = (1 + number of wrong answers at least as sure) / (n + 1) is a
+    conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If the batch is
+    exchangeable with the calibration data, which the model must not have seen, the expected share
+    of wrong answers among those accepted is at most `fdr` (Jin and Candes, 2023).
+
+    Parameters
+    ----------
+    model : predictor that ranks candidates, or Pipeline that ends in one
+        Fitted. If it is fitted again, calibrate again.
+    prior : bool, default False
+        Whether confidence may count how often a candidate was among the training outputs.
+    share : float, default 0.3
+        Part of the calibration rows that confidence is learnt on.
+    random_state : None, int or Generator
+        Seed of that split.
+
+    Attributes
+    ----------
+    wrong_ : ndarray
+        How sure the wrong answers were on the rows that p-values come from, increasing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import ConformalSelection, iokr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (900, 1))
+    >>> Y = np.eye(4)[np.clip(np.round(X[:, 0] + rng.normal(0, 0.5, 900)) + 1, 0, 3).astype(int)]
+    >>> model = iokr("gaussian", "linear", alpha=1e-2).fit(X[:100], Y[:100])
+    >>> trust = ConformalSelection(model, random_state=0).calibrate(X[100:600], Y[100:600])
+    >>> answers = trust.predict(X[600:], fdr=0.1)
+    >>> wrong = (answers.objects != Y[600:]).any(axis=1)
+    >>> bool(wrong.mean() > 0.2), bool(wrong[answers.accepted].mean() < 0.15)
+    (True, True)
+    """
+
+    def __init__(
+        self, model: Any, *, prior: bool = False, share: float = 0.3, random_state: Any = None
+    ) -> None:
+        self.model = model
+        self.prior = prior
+        self.share = share
+        self.random_state = random_state
+
+    def calibrate(
+        self, X: Any, Y: Any, candidates: Any = None, *, groups: Any = None
+    ) -> ConformalSelection:
+        """Learn how sure answers are, and how sure the wrong ones look.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets or list of lists, optional
+            As they will be at prediction; default the distinct training outputs.
+        groups : sequence of n labels, optional
+            Rows of one label, such as spectra of one molecule, count as one row together.
+
+        Returns
+        -------
+        self : ConformalSelection
+        """
+        check_level(self.share, "share")
+        n = n_rows(X)
+        if n < 4:
+            raise ValueError(f"calibrate needs at least 4 rows, two for each part. Got {n}.")
+        ranker = Ranker(self.model, type(self).__name__)
+        unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
+        pool = ranker.last.embed(candidates)
+        truth = ranker.matched(Y, pool, n)
+        learning = self._drawn(unit, pool)
+        softmax, coef = self._learnt(ranker, X, pool, truth, learning, unit)
+        rows = np.flatnonzero(~np.isin(unit, unit[learning]))
+        sure, first = self._sure(ranker, softmax, coef, X, pool, rows)[:2]
+        mass: Any = masses(unit[rows], None, len(rows))
+        wrong = np.flatnonzero(first != truth[rows])
+        wrong = wrong[np.argsort(sure[wrong], kind="stable")]
+        # together, once all are there: a calibration that fails changes nothing
+        self._softmax, self._coef, self._made_by = softmax, coef, ranker.made_by
+        self.wrong_, self._mass, self._total = sure[wrong], mass[wrong], float(mass.sum())
+        return self
+
+    def predict(self, X: Any, candidates: Any = None, fdr: float = 0.1) -> Answers:
+        """Return the best candidate of each row of X, and whether to trust it.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+            A batch: which answers are accepted depends on the others.
+        candidates : objects, CandidateSets or list of lists, optional
+        fdr : float, default 0.1
+            Expected share of wrong answers among those accepted, between 0 and 1.
+
+        Returns
+        -------
+        answers : Answers
+        """
+        check_level(fdr, "fdr")
+        if not hasattr(self, "wrong_"):
+            raise NotFittedError(
+                "ConformalSelection is not calibrated yet: call `calibrate` first."
+            )
+        ranker = Ranker(self.model, type(self).__name__)
+        if self._made_by != ranker.made_by:
+            raise ValueError(
+                "The model was fitted again after `calibrate`, so that nothing is known of its "
+                "answers: call `calibrate` again."
+            )
+        pool = ranker.last.embed(candidates)
+        sure, _, place = self._sure(ranker, self._softmax, self._coef, X, pool, None)
+        p = self._p_values(sure)
+        q = benjamini_hochberg(p)
+        confidence = 1.0 / (1.0 + np.exp(-sure))
+        objects = taken(plain_pool(pool).pool, place)
+        return Answers(objects, place, confidence, p, q, q <= fdr)
+
+    def evaluate(
+        self, X: Any, Y: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+    ) -> dict[str, float]:
+        """Return how many answers of a batch are accepted, and how many of these are wrong.
+
+        Parameters
+        ----------
+        X : what the model takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets or list of lists, optional
+        fdr : float, default 0.1
+        groups : sequence of n labels, optional
+            Rows of one label count as one row together.
+
+        Returns
+        -------
+        result : dict
+            "fdr", the share of wrong answers among the accepted, 0 if none is; "accepted", their
+            share of all; "power", their share of the right ones; "top_1", that of right ones.
+        """
+        answers = self.predict(X, candidates, fdr)
+        n = len(answers)
+        ranker = Ranker(self.model, type(self).__name__)
+        pool = ranker.last.embed(candidates)
+        right = plain_pool(pool).inverse[answers.indices] == ranker.matched(Y, pool, n)
+        unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
+        mass: Any = masses(unit, None, n)
+        taken_ = float(mass @ answers.accepted)
+        good = float(mass @ (answers.accepted & right))
+        return {
+            "fdr": (taken_ - good) / taken_ if taken_ else 0.0,
+            "accepted": taken_ / float(mass.sum()),
+            "power": good / float(mass @ right) if right.any() else 0.0,
+            "top_1": float(mass @ right) / float(mass.sum()),
+        }
+
+    def _drawn(self, unit: np.ndarray, pool: Any) -> np.ndarray:
+        """Return the rows that confidence is learnt on."""
+        number = np.unique(unit, return_inverse=True)[1]
+        n_units = int(number.max()) + 1
+        if n_units < 4:
+            raise ValueError(f"groups must have at least 4 labels. Got {n_units}.")
+        place = check_rng(self.random_state).permutation(n_units)[number]
+        some = np.flatnonzero(place < np.clip(round(self.share * n_units), 2, n_units - 2))
+        most = max(2, _ENTRIES // max(1, plain_pool(pool).largest))
+        return some[np.argsort(place[some], kind="stable")][:most]
+
+    def _learnt(
+        self, ranker: Ranker, X: Any, pool: Any, truth: Any, some: np.ndarray, unit: np.ndarray
+    ) -> tuple[Softmax, np.ndarray]:
+        lists = Lists.joined(list(ranker.lists(X, pool, some, prior=self.prior)))
+        mass: Any = masses(unit[some], None, len(some))
+        softmax = fit_softmax(lists, lists.entries(truth[some]), mass)
+        right = lists.number[lists.indptr[:-1]] == truth[some]
+        return softmax, logistic(_features(lists, softmax), right, mass)
+
+    def _sure(
+        self, ranker: Ranker, softmax: Softmax, coef: np.ndarray, X: Any, pool: Any, rows: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the log odds of each best candidate, which one it is, and where it is."""
+        parts = []
+        for lists in ranker.lists(X, pool, rows, prior=self.prior):
+            first = lists.indptr[:-1]
+            sure = _features(lists, softmax) @ coef
+            parts.append((sure, lists.number[first], lists.place[first]))
+        empty = np.empty(0, dtype=np.intp)
+        return tuple(np.concatenate([empty, *some]) for some in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _p_values(self, sure: np.ndarray) -> np.ndarray:
+        """Return (1 + mass of wrong answers at least as sure) / (total mass + 1)."""
+        above = np.concatenate([np.cumsum(self._mass[::-1])[::-1], [0.0]])
+        return (1.0 + above[np.searchsorted(self.wrong_, sure)]) / (self._total + 1.0)
+
+
+def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
+    features = query_features(lists, softmax.log_probabilities(lists))
+    return np.column_stack([features, np.ones(len(features))])
+
+
+def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
+    """Return the least level at which each hypothesis is rejected, shape (n,).
+
+    Parameters
+    ----------
+    p : ndarray of shape (n,)
+    """
+    # q_(i) = min over j >= i of n p_(j) / j
+    order = np.argsort(p, kind="stable")
+    q = p[order] * len(p) / np.arange(1, len(p) + 1)
+    out = np.empty(len(p))
+    out[order] = np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
+    return out

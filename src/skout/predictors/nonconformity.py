@@ -1,0 +1,250 @@
+"""How strange a candidate looks: what conformal sets are cut by, some of it learnt.
+
+Each score takes lists of candidates, best first, and returns one number for each: the smaller, the
+better. What is learnt comes from rows that have no part in the threshold, so that nothing learnt
+can break the promise of coverage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..kernels import Gaussian
+from ..regressors import JointQuantileRegressor
+from ..sketches import SubSample
+from .lists import Lists
+
+__all__ = ["SCORES", "Learnt", "Softmax", "learn", "logistic", "query_features"]
+
+#: Names of the scores; those after "rank" have to be learnt.
+SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
+# Levels of the quantiles that are learnt together.
+_LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)
+# Penalty on coefficients of features of unit spread.
+_ALPHA = 1e-3
+_LANDMARKS = 200
+# Fewer queries than these teach no quantiles.
+_LEAST = 20
+_TINY = 1e-12
+
+
+# Probabilities ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+        Of the score, log(1 + position) and, where it is known, the log prior.
+    """
+
+    coef: np.ndarray
+
+    def log_probabilities(self, lists: Lists) -> np.ndarray:
+        """Return log P of each candidate among those of its query."""
+        return log_softmax(_features(lists) @ self.coef, lists.indptr)
+
+
+def _features(lists: Lists) -> np.ndarray:
+    columns = [lists.score, np.log1p(lists.position)]
+    return np.column_stack(columns if lists.prior is None else [*columns, lists.prior])
+
+
+def log_softmax(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return values minus log sum exp of their segment, none of which is empty."""
+    sizes, starts = np.diff(indptr), indptr[:-1]
+    values = values - np.repeat(np.maximum.reduceat(values, starts), sizes)
+    return values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), sizes)
+
+
+def listwise(
+    features: np.ndarray, indptr: np.ndarray, truth: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the coefficients that make the true entry of each segment most likely.
+
+    Parameters
+    ----------
+    features : ndarray of shape (m, d)
+    indptr : ndarray of int, shape (n + 1,)
+    truth : ndarray of int, shape (n,)
+        Entries.
+    weights : ndarray of shape (n,)
+
+    Returns
+    -------
+    coef : ndarray of shape (d,)
+    """
+    # min over b of -sum_i w_i log P_b(truth_i) / sum_i w_i + alpha / 2 ||b * spread||^2
+    sizes, w = np.diff(indptr), weights / weights.sum()
+    means = np.add.reduceat(features, indptr[:-1]) / sizes[:, None]
+    inner = features - np.repeat(means, sizes, axis=0)  # a constant of a query plays no part
+    spread = np.maximum(np.sqrt(np.mean(inner**2, axis=0)), _TINY)
+    inner = np.where(spread > _TINY, inner / spread, 0.0)
+
+    def loss(b: np.ndarray) -> tuple[float, np.ndarray]:
+        log_p = log_softmax(inner @ b, indptr)
+        slope = (np.repeat(w, sizes) * np.exp(log_p)) @ inner - w @ inner[truth]
+        return float(-w @ log_p[truth] + 0.5 * _ALPHA * b @ b), slope + _ALPHA * b
+
+    found = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B")
+    return np.where(spread > _TINY, found.x / spread, 0.0)
+
+
+def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax:
+    """Learn the probabilities from queries whose true entry is known, -1 where there is none."""
+    there = np.flatnonzero(truth >= 0)
+    if len(there) == 0:
+        return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
+    some = lists.of(there)
+    entries = truth[there] - lists.indptr[there] + some.indptr[:-1]
+    return Softmax(listwise(_features(some), some.indptr, entries, weights[there]))
+
+
+def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the coefficients of a logistic regression: a choice between a row and nothing."""
+    pairs = np.zeros((2 * len(features), features.shape[1]))
+    pairs[::2] = features
+    starts = 2 * np.arange(len(features) + 1)
+    return listwise(pairs, starts, starts[:-1] + np.where(right, 0, 1), weights)
+
+
+def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
+    """Return what tells easy queries from hard ones, shape (n, 4).
+
+    log P of the best candidate, its distance to the second, the entropy, and log of the size.
+    """
+    first, sizes = lists.indptr[:-1], lists.sizes
+    second = log_p[np.minimum(first + 1, lists.indptr[1:] - 1)]
+    margin = np.where(sizes > 1, log_p[first] - second, -log_p[first])
+    entropy = -np.add.reduceat(np.exp(log_p) * log_p, first)
+    return np.column_stack([log_p[first], np.minimum(margin, 30.0), entropy, np.log(sizes)])
+
+
+# Scores -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A score, with what it learnt.
+
+    Attributes
+    ----------
+    name : str
+    softmax : Softmax or None
+    quantiles : JointQuantileRegressor or None
+        Of gaps, or of log(1 + position), given features of the query.
+    centre, spread : ndarrays of shape (4,), or None
+        Of these features.
+    unit : float
+        What gaps are divided by.
+    """
+
+    name: str
+    softmax: Softmax | None = None
+    quantiles: Any = None
+    centre: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    unit: float = 1.0
+
+    def __call__(self, lists: Lists) -> np.ndarray:
+        """Return how strange each candidate is, shape (m,)."""
+        if self.name == "gap":
+            return gaps(lists)
+        if self.name == "rank":
+            return lists.position.astype(np.float64)
+        log_p = self.softmax.log_probabilities(lists)  # type: ignore[union-attr]
+        if self.name == "softmax":
+            return -log_p
+        if self.name == "cumulative":
+            return cumulated(log_p, lists.indptr)
+        features = (query_features(lists, log_p) - self.centre) / self.spread
+        levels = np.maximum(self.quantiles.predict(features), 0.0)
+        return levels_of(_along(self.name, lists) / self.unit, levels[lists.query_of])
+
+
+def gaps(lists: Lists) -> np.ndarray:
+    """Return by how much the best of its query outscores each candidate."""
+    return np.repeat(lists.score[lists.indptr[:-1]], lists.sizes) - lists.score
+
+
+def cumulated(log_p: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return the probability of all candidates of a query that are more likely than each."""
+    sizes = np.diff(indptr)
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((-log_p, query))
+    p = np.exp(log_p[order])
+    before = np.cumsum(p) - p
+    out = np.empty(len(p))
+    out[order] = before - np.repeat(before[indptr[:-1]], sizes)
+    return out
+
+
+def _along(name: str, lists: Lists) -> np.ndarray:
+    """Return what quantiles are of: gaps, or the logarithm of ranks."""
+    return gaps(lists) if name == "quantile_gap" else np.log1p(lists.position)
+
+
+def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Return the level at which quantiles of the query reach each value, shape (m,).
+
+    Linear between the known quantiles, from level 0 at 0; beyond the last one it grows by the
+    distance in units of that quantile. The larger the value of a query, the higher its level.
+    """
+    levels = np.array([0.0, *_LEVELS])
+    knots = np.column_stack([np.zeros(len(values)), np.sort(quantiles, axis=1)])
+    knots = np.maximum.accumulate(knots + _TINY * np.arange(knots.shape[1]), axis=1)
+    j = np.clip((values[:, None] > knots).sum(axis=1), 1, len(_LEVELS))
+    row = np.arange(len(values))
+    low, high = knots[row, j - 1], knots[row, j]
+    inside = levels[j - 1] + (levels[j] - levels[j - 1]) * (values - low) / (high - low)
+    beyond = levels[-1] + (values - knots[:, -1]) / (knots[:, -1] + 1e-3)
+    return np.where(values > knots[:, -1], beyond, inside)
+
+
+def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: Any) -> Learnt:
+    """Learn what a score needs.
+
+    Parameters
+    ----------
+    name : str
+        One of SCORES.
+    lists : Lists
+    truth : ndarray of int, shape (n,)
+        The true entry of each query, -1 where it is no candidate.
+    weights : ndarray of shape (n,)
+        How much each query counts.
+    rng : Generator
+
+    Returns
+    -------
+    score : Learnt
+    """
+    if name in ("gap", "rank"):
+        return Learnt(name)
+    softmax = fit_softmax(lists, truth, weights)
+    if name in ("softmax", "cumulative"):
+        return Learnt(name, softmax)
+    features = query_features(lists, softmax.log_probabilities(lists))
+    centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
+    there = truth >= 0
+    if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
+        return Learnt(name.removeprefix("quantile_"))
+    target = _along(name, lists)[truth[there]]
+    unit = max(float(target.std()), _TINY)
+    regressor = JointQuantileRegressor(
+        _LEVELS,
+        Gaussian("median"),
+        SubSample(min(_LANDMARKS, len(target))),
+        alpha=1e-2,
+        random_state=int(rng.integers(2**31)),
+    )
+    rows = (features[there] - centre) / spread
+    regressor.fit(rows, target / unit, sample_weight=weights[there])
+    return Learnt(name, softmax, regressor, centre, spread, unit)
