@@ -31,6 +31,14 @@ model knows its columns, labels and scales, and large tables are read by the blo
 The tables of this page are tours, with made-up numbers and tags:
 """
 
+MOLECULES = """CC(=O)Oc1ccccc1C(=O)O aspirin
+Cn1cnc2c1c(=O)n(C)c(=O)n2C caffeine
+OC[C@H]1OC(O)[C@H](O)[C@@H](O)[C@@H]1O glucose
+OC[C@H]1OC(O)[C@@H](O)[C@@H](O)[C@@H]1O mannose
+CC(=O)[O-].[Na+] sodium acetate
+CCO
+"""
+
 # A title, what to say, and the commands to run.
 Step = tuple[str, str, list[str]]
 STEPS: list[Step] = [
@@ -79,6 +87,19 @@ STEPS: list[Step] = [
         [
             "skout embed tours.skout pool.csv -o pool.skpool",
             "skout rank tours.skout new.csv -k 2 --candidates pool.skpool",
+        ],
+    ),
+    (
+        "Molecules",
+        "A folder of molecules on disk ([how](pools.md)): standardised, each once, with "
+        "fingerprints that are computed once, and found by mass, formula or InChIKey.",
+        [
+            "head -3 molecules.smi",
+            "skout pool build molecules.smi -o molecules.skpool",
+            "skout pool find molecules.skpool --mass 180.0634 --ppm 10",
+            "skout pool find molecules.skpool --formula C8H10N4O2",
+            "skout pool append molecules.skpool more.csv",
+            "skout pool info molecules.skpool --check",
         ],
     ),
     (
@@ -136,6 +157,8 @@ def write_tables(folder: Path) -> None:
     _write(folder / "new.csv", names[:3], [row[:3] for row in rows[257:]])
     pool = [[f"{sport};{way}"] for sport in speed for way in ("road", "trail")]
     _write(folder / "pool.csv", ["tags"], pool)
+    (folder / "molecules.smi").write_text(MOLECULES, encoding="utf-8")
+    _write(folder / "more.csv", ["smiles", "name"], [["CCO", "ethanol"], ["CCN", "ethylamine"]])
 
 
 def _write(path: Path, names: list[str], rows: list[list[object]]) -> None:
@@ -148,7 +171,8 @@ def commands() -> set[str]:
     from skout.cli import build_app
 
     app = build_app()
-    return {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]
+    single = {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]
+    return single | {str(group.name) for group in app.registered_groups}
 
 
 def is_known(command: str, known: set[str]) -> bool:

@@ -12,10 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skout import molecules
 from skout.kernels import F1, Tanimoto
 from skout.kernels.packed import PackedBits
-from skout.molecules import fingerprints, parse_smiles
+from skout.molecules import fingerprints, parse_smiles, smiles
 
 pytest.importorskip("rdkit")
 
@@ -80,7 +79,7 @@ def test_radius():
 @pytest.mark.parametrize("counts", [False, True])
 def test_blocks_and_threads_change_nothing(counts, monkeypatch):
     expected = fingerprints(SMILES, counts=counts).toarray()
-    monkeypatch.setattr(molecules, "_AT_ONCE", 4)
+    monkeypatch.setattr(smiles, "_AT_ONCE", 4)
     found = fingerprints(np.array(SMILES), counts=counts, n_jobs=2, verbose=True)
     assert_array_equal(found.toarray(), expected)
 
@@ -132,7 +131,7 @@ def test_all_invalid_smiles_are_reported_at_once(capfd, caplog):
 
 
 def test_invalid_smiles_of_several_blocks_are_counted_together(monkeypatch):
-    monkeypatch.setattr(molecules, "_AT_ONCE", 2)
+    monkeypatch.setattr(smiles, "_AT_ONCE", 2)
     with pytest.raises(ValueError, match=r"7 of 9 SMILES are invalid: 'C1CC' at position 1, "):
         fingerprints(INVALID)
 
@@ -184,7 +183,7 @@ def test_unknown_way_out():
 
 @pytest.mark.parametrize("at_once", [2, 100])
 def test_skipped_smiles_are_named_and_counted(at_once, monkeypatch):
-    monkeypatch.setattr(molecules, "_AT_ONCE", at_once)
+    monkeypatch.setattr(smiles, "_AT_ONCE", at_once)
     message = r"7 of 9 SMILES are invalid and skipped: 'C1CC' at position 1, .* and 2 more\."
     with pytest.warns(UserWarning, match=message):
         assert len(parse_smiles(INVALID, on_error="skip")) == 2

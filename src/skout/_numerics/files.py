@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import secrets
@@ -13,14 +14,17 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
 
 try:
     import fcntl
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_place", "replacing", "reserve", "warn_unwritten"]
+__all__ = ["check_place", "new_map", "only_one", "replacing", "reserve", "warn_unwritten"]
 
 _TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
 # Seconds after its last change in which a temporary file is left alone, whoever wrote it.
@@ -128,6 +132,38 @@ def reserve(file: IO[bytes], size: int) -> None:
     for start in range(file.tell(), size, _ZEROS):
         file.write(bytes(min(_ZEROS, size - start)))
     file.flush()
+
+
+def new_map(path: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> np.memmap:
+    """Return a new .npy file as a memory map, which has its room on the disk."""
+    dtype = np.dtype(dtype)
+    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    with open(path, "wb") as file:
+        npy.write_array_header_1_0(file, header)
+        reserve(file, file.tell() + math.prod(shape) * dtype.itemsize)
+    return npy.open_memmap(path, "r+")
+
+
+@contextmanager
+def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a file as the only process; its lock goes with the process.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it. Where a file system has no locks, none is kept off.
+    """
+    with open(path, "wb") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BlockingIOError(
+                    errno.EAGAIN, "Another process is at work here: wait for its end", str(path)
+                ) from None
+            except OSError:  # not every file system has locks
+                pass
+        yield
 
 
 @contextmanager

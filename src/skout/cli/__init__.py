@@ -1,8 +1,9 @@
 """The `skout` command: the only package that prints, and that needs typer and rich.
 
-`about` has the commands that show something, `models` those that fit and use a model. For these
-`tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a model
-of words, `fitting`, `tuning` and `using` do the work, and `results` writes files.
+`about` has the commands that show something, `pools` those on molecules on disk, `models` those
+that fit and use a model. For these `tables` reads files by the block, `columns` makes inputs and
+outputs of cells, `settings` a model of words, `fitting`, `tuning` and `using` do the work, and
+`results` writes files.
 """
 
 import os
@@ -65,11 +66,13 @@ def build_app() -> "typer.Typer":
 
     from .about import add_about
     from .models import add_models
+    from .pools import add_pools
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     _add_root(app)
     add_about(app)
     add_models(app)
+    add_pools(app)
     return app
 
 

@@ -1,10 +1,9 @@
 """Commands that fit and use a model: `fit`, `predict`, `rank`, `embed` and `evaluate`."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from .results import check_format, check_place, write_rows
+from .results import check_format, check_place, show, tell, write_rows
 
 if TYPE_CHECKING:
     import typer
@@ -93,7 +92,7 @@ def _add_fit(app: "typer.Typer") -> None:
         from .tuning import for_people
 
         found = fit_file(data, settings, out)
-        _show(found if as_json else for_people(found), as_json)
+        show(found if as_json else for_people(found), as_json)
 
 
 def _add_predict(app: "typer.Typer") -> None:
@@ -121,7 +120,7 @@ def _add_predict(app: "typer.Typer") -> None:
 
         saved, table = open_model(model), open_table(data)
         rows = predict_table(saved, table, saved.candidates(candidates, skip_invalid), keep)
-        _tell(write_rows(rows, out, form), out)
+        tell(write_rows(rows, out, form), out)
 
 
 def _add_rank(app: "typer.Typer") -> None:
@@ -149,7 +148,7 @@ def _add_rank(app: "typer.Typer") -> None:
 
         saved, table = open_model(model), open_table(data)
         rows = rank_table(saved, table, saved.candidates(candidates, skip_invalid), k)
-        _tell(write_rows(rows, out, form), out)
+        tell(write_rows(rows, out, form), out)
 
 
 def _add_embed(app: "typer.Typer") -> None:
@@ -172,7 +171,7 @@ def _add_embed(app: "typer.Typer") -> None:
         check_place(out, "--out", [model, data])
         from .using import embed_file, open_model
 
-        _show(embed_file(open_model(model), data, out, skip_invalid), as_json)
+        show(embed_file(open_model(model), data, out, skip_invalid), as_json)
 
 
 def _add_evaluate(app: "typer.Typer") -> None:
@@ -197,22 +196,4 @@ def _add_evaluate(app: "typer.Typer") -> None:
 
         saved, table = open_model(model), open_table(data)
         found = evaluate_table(saved, table, saved.candidates(candidates, skip_invalid))
-        _show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
-
-
-def _show(found: dict[str, Any], as_json: bool) -> None:
-    """Print names and values, one a line, or JSON."""
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    for name, value in found.items():
-        if isinstance(value, list):
-            value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
-        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-        print(f"{name.replace('_', ' '):18}{shown}")
-
-
-def _tell(n: int, out: str) -> None:
-    """Say what was written, where that is not the terminal."""
-    if out != "-":
-        print(f"wrote {n:,} rows to {out}")
+        show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)

@@ -11,7 +11,7 @@ from .._numerics.files import check_place as check_writable
 from .._numerics.files import replacing
 from .._numerics.validation import check_choice
 
-__all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "write_rows"]
+__all__ = ["FORMATS", "check_format", "check_place", "load_pyarrow", "show", "tell", "write_rows"]
 
 FORMATS = ("csv", "jsonl", "parquet")
 #: A block of rows: equally long lists by the name of their column.
@@ -131,3 +131,21 @@ def load_pyarrow() -> tuple[Any, Any]:
 
 
 _WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}
+
+
+def show(found: dict[str, Any], as_json: bool) -> None:
+    """Print names and values, one a line, or JSON."""
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for name, value in found.items():
+        if isinstance(value, list):
+            value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        print(f"{name.replace('_', ' '):18}{shown}")
+
+
+def tell(n: int, out: str) -> None:
+    """Say what was written, where that is not the terminal."""
+    if out != "-":
+        print(f"wrote {n:,} rows to {out}")

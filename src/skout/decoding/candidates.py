@@ -18,7 +18,7 @@ from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
-from .._numerics.files import check_place, replacing
+from .._numerics.files import check_place, new_map, replacing
 from .._numerics.inputs import named
 from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
@@ -33,7 +33,6 @@ from .pools import (
     check_made_by,
     check_one_for_each,
     check_sets,
-    new_map,
     taken,
     truth_in,
     with_copies,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from .._numerics.arrays import n_rows, take
-from .._numerics.files import reserve
 from ..rows import source
 from .search import Found
 from .sets import CandidateSets
@@ -23,7 +20,6 @@ __all__ = [
     "check_one_for_each",
     "check_sets",
     "in_own_set",
-    "new_map",
     "taken",
     "truth_in",
     "with_copies",
@@ -114,16 +110,6 @@ class EmbeddedPool:
 def taken(objects: Any, index: np.ndarray) -> Any:
     """Return some of the objects, which may be on disk."""
     return source(objects).take(index)
-
-
-def new_map(path: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a new .npy file of float64 as a memory map, which has its room on the disk."""
-    dtype = np.dtype(np.float64)
-    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    with open(path, "wb") as file:
-        npy.write_array_header_1_0(file, header)
-        reserve(file, file.tell() + math.prod(shape) * dtype.itemsize)
-    return npy.open_memmap(path, "r+")
 
 
 def as_sets(found: list[np.ndarray], pool: EmbeddedPool) -> CandidateSets:

@@ -6,6 +6,7 @@ import csv
 import gzip
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from .._numerics.validation import check_number
 from ..kernels.smiles import chemistry
 from .records import Faults, Problem, as_path, lines_of, opened
 
-__all__ = ["MoleculeTable", "read_sdf", "read_smiles"]
+__all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 
+_SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
+# A number (of a record, or of a line), SMILES, and fields.
+Row = tuple[int, str, dict[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class MoleculeTable:
         return f"MoleculeTable({len(self)} molecules, {', '.join(self.fields) or 'no fields'})"
 
 
-def _table(found: list[tuple[int, str, dict[str, str]]], faults: Faults) -> MoleculeTable:
+def _table(found: list[Row], faults: Faults) -> MoleculeTable:
     names = dict.fromkeys(name for _, _, fields in found for name in fields)
     columns = {
         name: np.array([fields.get(name, "") for _, _, fields in found], dtype=object)
@@ -95,23 +99,23 @@ def read_smiles(
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
-    path = as_path(path)
-    faults, found = Faults(path, on_error), []
     if limit is not None:
         check_number(limit, "limit", low=1, integer=True)
+    path = as_path(path)
+    faults = Faults(path, on_error)
     with faults.told():
-        lines = lines_of(path, faults)
-        for number, (line, smiles, fields) in enumerate(_rows(lines, column, path), 1):
-            if not smiles:
-                faults.add(number, line, fields["problem"])
-                continue
-            found.append((number, smiles, fields))
-            if len(found) == limit:
-                break
+        found = list(islice(_smiles_of(path, faults, column), limit))
     return _table(found, faults)
 
 
-Row = tuple[int, str, dict[str, str]]
+def _smiles_of(path: Path, faults: Faults, column: str | None) -> Iterator[Row]:
+    """Yield the number, SMILES and fields of records."""
+    rows = _rows(lines_of(path, faults), column, path)
+    for number, (line, smiles, fields) in enumerate(rows, 1):
+        if smiles:
+            yield number, smiles, fields
+        else:
+            faults.add(number, line, fields["problem"])
 
 
 def _rows(lines: Iterator[tuple[int, str]], column: str | None, path: Path) -> Iterator[Row]:
@@ -173,9 +177,19 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
     MoleculeTable(1200 molecules, name, formula)
     """
-    path, Chem = as_path(path), chemistry()
-    faults, found, number = Faults(path, on_error), [], 0
-    with faults.told(), opened(path) as stream:
+    if limit is not None:
+        check_number(limit, "limit", low=1, integer=True)
+    path = as_path(path)
+    faults = Faults(path, on_error)
+    with faults.told():
+        found = list(islice(_sdf_of(path, faults), limit))
+    return _table(found, faults)
+
+
+def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
+    """Yield the number, SMILES and fields of molecules."""
+    Chem, number = chemistry(), 0
+    with opened(path) as stream:
         try:
             supplier = Chem.ForwardSDMolSupplier(stream)
             for number, molecule in enumerate(supplier, 1):
@@ -184,9 +198,37 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
                     continue
                 fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
                 fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
-                found.append((number, Chem.MolToSmiles(molecule), fields))
-                if len(found) == limit:
-                    break
+                yield number, Chem.MolToSmiles(molecule), fields
         except (EOFError, gzip.BadGzipFile) as error:
             faults.add(number + 1, 0, f"the archive is damaged from here on ({error}).")
-    return _table(found, faults)
+
+
+# One at a time ---------------------------------------------------------------------------------
+
+
+def is_molecule_file(text: str) -> bool:
+    """Whether a text is the name of a file of molecules, by its end; no SMILES ends so."""
+    return text.lower().removesuffix(".gz").endswith((*_SDF, *_LINES))
+
+
+def stream_molecules(
+    path: Any, *, column: str | None = None, on_error: str = "raise"
+) -> Iterator[tuple[str, str]]:
+    """Yield the SMILES and names of a file, one at a time: it may be larger than memory.
+
+    Parameters
+    ----------
+    path : path
+        SDF by its end, else SMILES or a table; see `read_smiles`.
+    column : str, optional
+    on_error : "raise" or "skip", default "raise"
+        See `read_smiles`.
+    """
+    path = as_path(path)
+    faults = Faults(path, on_error)
+    is_sdf = path.name.lower().removesuffix(".gz").endswith(_SDF)
+    with faults.told():
+        found = _sdf_of(path, faults) if is_sdf else _smiles_of(path, faults, column)
+        for _, smiles, fields in found:
+            names = (value for field, value in fields.items() if field.lower() == "name")
+            yield smiles, next(names, "")
