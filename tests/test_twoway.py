@@ -26,7 +26,7 @@ from skout import (
 from skout.decoding import FaissIndex
 from skout.kernels import Gaussian, Mapped, NGram, Tanimoto
 from skout.metrics import mean_reciprocal_rank
-from skout.predictors.weighing import _Scores, best_option
+from skout.predictors.weighing import WayScores, best_option
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -240,7 +240,7 @@ def test_the_choice_sees_the_scores_of_the_model(normalisation):
     """Options are judged by scores of both ways at weight 1: these must be the model's."""
     model = with_sides(1.0).fit(X, Y)
     pool = model.embed(POOL)
-    parts = _Scores(pool, model.output_basis_, model.predict_coordinates(NEW))
+    parts = WayScores(pool, model.output_basis_, model.predict_coordinates(NEW))
     found = np.array([S for _, S in parts])  # (n, 3, c)
     want = with_sides(0.7, normalisation).fit(X, Y).rank(NEW, POOL, k=len(POOL))
     second = 1 if normalisation == "distance" else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ class Rehearsal:
         check_pair(X, self.Y)
         self.n = n_rows(self.Y)
         self.inputs, self.outputs = source(X), source(self.Y)
+        self.pool: EmbeddedPool | None = None
         self.groups = _checked_groups(groups, self.n)
         self.candidates = self._checked(candidates)
         self.columns = None if columns is None else check_columns(columns, self.candidates, self.n)
@@ -122,9 +124,11 @@ class Rehearsal:
     def _checked(self, candidates: Any) -> Any:
         """Return candidates, lists of lists as sets: one for each row."""
         if isinstance(candidates, EmbeddedPool):
-            raise TypeError(
-                "candidates must be objects in fit: each fold embeds them. Give pool.objects."
-            )
+            if not self.is_fitted:
+                raise TypeError(
+                    "candidates must be objects in fit: each fold embeds them. Give pool.objects."
+                )
+            self.pool, candidates = candidates, candidates.objects
         if candidates is None:
             return None
         basis = _one_model(self.predictor).output_basis
@@ -159,7 +163,10 @@ class Rehearsal:
     def _own(self, rows: np.ndarray) -> Any:
         """Return the candidates of some rows; by default the outputs of all."""
         if isinstance(self.candidates, CandidateSets):
-            return self.candidates.of_queries(rows)
+            own = self.candidates.of_queries(rows)
+            return own if self.pool is None else replace(self.pool, objects=own)
+        if self.pool is not None:
+            return self.pool
         return self.outputs.here() if self.candidates is None else self.candidates
 
     def _sizes(self, rows: np.ndarray) -> np.ndarray:

@@ -28,12 +28,14 @@ from .sides import fit_sides
 
 __all__ = [
     "NORMALISATIONS",
+    "WayScores",
     "Ways",
     "best_option",
     "choose_weight",
     "folds_of",
     "judged",
     "params_of_rows",
+    "reciprocal_ranks",
 ]
 
 NORMALISATIONS = ("distance", "cosine")
@@ -240,7 +242,7 @@ def judged(
     """
     regressor, basis, decoder = parts
     pool = decoder.embed(candidates).distinct()
-    scores = _Scores(pool, basis, regressor.predict(X))
+    scores = WayScores(pool, basis, regressor.predict(X))
     options = _options(scores, options) if isinstance(options, tuple) else options
     return options, _judged(scores, options, scoring, decoder, Y)
 
@@ -317,7 +319,7 @@ class Option(NamedTuple):
         return float(not alone), ahead * by_distance, ahead * (not by_distance)
 
 
-def _options(scores: _Scores, normalisations: tuple[str, ...]) -> list[Option]:
+def _options(scores: WayScores, normalisations: tuple[str, ...]) -> list[Option]:
     """Return what is tried: the backward way alone, the forward way alone, and both."""
     spreads = scores.spreads()
     found = [Option(0.0, normalisations[0])]
@@ -328,7 +330,7 @@ def _options(scores: _Scores, normalisations: tuple[str, ...]) -> list[Option]:
     return found
 
 
-class _Scores:
+class WayScores:
     """Scores of the candidates of each query, by each way.
 
     Parameters
@@ -371,14 +373,14 @@ class _Scores:
 
 
 def _judged(
-    scores: _Scores, options: list[Option], scoring: Any, decoder: Any, truth: Any
+    scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
 ) -> np.ndarray:
     """Return how good each option is, on average over the queries."""
     pool, factors = scores.pool, np.array([one.factors for one in options])
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
     found = [
-        _reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
+        reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
         for t, (own, S) in zip(right, scores, strict=True)
     ]
     if by_rank:
@@ -394,7 +396,7 @@ def _judged(
     )
 
 
-def _reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
     if not right.any():
         return np.zeros(len(S))
