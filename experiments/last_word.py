@@ -23,6 +23,8 @@ import argparse
 import json
 import re
 import time
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +34,10 @@ from massbank import CACHE, M_X, M_Y, Problem, judge, model, spectrum_kernels
 from massbank_mass import ByMass
 from tqdm import tqdm
 
-from skout import KernelBasis, KernelRidge, Reranker, StructuredPredictor, TwoWay
+from skout import KernelBasis, KernelRidge, Reranker, StructuredPredictor, TwoWay, load, save
 from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian, GaussianTanimoto, Tanimoto, align
-from skout.predictors.joint import JointBasis, scaling
+from skout.predictors.joint import JointBasis, JointRegressor, scaled, scaling
 from skout.predictors.sides import SideInputs, fit_sides
 from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, judged, reciprocal_ranks
 from skout.sketches import SubSample
@@ -98,6 +100,34 @@ def ranks_by(ways: TwoWay, X: Any, Y: Any, pool: Any, options: list[Option]) -> 
     return 1.0 / np.array(found).T
 
 
+def weighed(ways: TwoWay, option: Option) -> tuple[TwoWay, Any]:
+    """Return the model with another weight and normalisation, and what makes its pools.
+
+    These are made of pools of the model with weight 1 by distance: nothing is embedded again.
+    """
+    weight, cosine, basis = option.weight, option.normalisation == "cosine", ways.output_basis_
+    new = JointBasis(basis.outputs, basis.regressor, basis.n_forward, weight, cosine)
+    found = copy(ways)
+    found.regressor_ = JointRegressor(
+        ways.regressor_.regressor, ways.regressor_.inputs, weight, cosine
+    )
+    found.output_basis_ = new
+    found.decoder_ = CandidateDecoder().fit(new, basis.landmarks_[:1])
+
+    def scale(pool: Any) -> Any:
+        E = pool.embedding
+        parts = basis.parts(np.zeros((1, E.shape[1] - 1)), E)
+        own = [parts.z] if np.isfinite(weight) else []
+        own += [scaled(parts.g, weight, cosine)] if weight > 0.0 else []
+        factor = 1.0 if np.isinf(weight) else weight
+        norms = factor * (1.0 if cosine else parts.squares)
+        norms = norms + (parts.norms if np.isfinite(weight) else 0.0)
+        embedding = np.column_stack([*own, -norms])
+        return replace(pool, embedding=embedding, made_by=found.decoder_.made_by)
+
+    return found, scale
+
+
 def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
     """Return the results of a fitted model with one kind of candidates."""
     problem, val, test = given.problem, given.val, given.test
@@ -108,20 +138,26 @@ def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
     options, values = judged(parts, X, Y, pool, NORMALISATIONS)
     alone = [(v, o) for v, o in zip(values, options, strict=True) if np.isinf(o.weight)]
     tried = [options[0], max(alone)[1], options[int(np.argmax(values))]]
-    words, more = [], {"random_state": 0, "cv": "prefit"}
+    both, scale = weighed(ways, tried[2])
+    pool, keys, words = scale(pool), problem.keys[val], []
+    _, number, counts = np.unique(keys, return_inverse=True, return_counts=True)
     for prior in (None, given.priors[0]):
-        word = Reranker(ways, **more)  # type: ignore[arg-type]
-        # without copies there are as many candidates as priors
+        word = Reranker(both, cv="prefit", random_state=0)
         columns = None if prior is None else distinct_rows(prior, own, pool)
-        words.append(word.fit(X, Y, groups=problem.keys[val], candidates=pool, columns=columns))
+        word.fit(
+            X, Y, groups=keys, candidates=pool, columns=columns,
+            sample_weight=1.0 / counts[number],
+        )  # fmt: skip
+        words.append(word)
     learning = time.process_time() - start
     (X, Y), own = two_way.pair(problem, test), given.candidates.sets(test)
     start = time.process_time()
     pool = ways.embed(own).distinct()
-    last = words[0].truth_ranks(X, Y, pool)
+    last = words[0].truth_ranks(X, Y, scale(pool))
     asking = 1000.0 * (time.process_time() - start) / len(test)
     columns = distinct_rows(given.priors[1], own, pool)
-    ranks = [*ranks_by(ways, X, Y, pool, tried), last, words[1].truth_ranks(X, Y, pool, columns)]
+    prior_too = words[1].truth_ranks(X, Y, scale(pool), columns)
+    ranks = [*ranks_by(ways, X, Y, pool, tried), last, prior_too]
     row: dict[str, Any] = {
         way: judge(problem, one, test) for way, one in zip(WAYS, ranks, strict=True)
     }
@@ -149,20 +185,32 @@ def distinct_rows(prior: np.ndarray, sets: Any, pool: Any) -> np.ndarray:
     return of_member[pool.objects.indices]
 
 
-def run(quick: bool, seeds: list[int]) -> None:
+def run(quick: bool, seeds: list[int], protocols: list[str]) -> None:
     """Write one file for each draw, and a record of those that are there."""
-    given = {name: Protocol(name, quick) for name in PROTOCOLS}
-    first = given["formula"]
+    given = {name: Protocol(name, quick) for name in protocols}
     for seed in [0] if quick else seeds:
-        start = time.process_time()
-        ways = two_ways(first.problem, first.train, seed)
-        row: dict[str, Any] = {"seed": seed, "fit, cpu seconds": time.process_time() - start}
+        file = CACHE / f"last_word_{seed}.json"
+        row = json.loads(file.read_text()) if file.exists() and not quick else {"seed": seed}
+        ways = fitted(next(iter(given.values())), seed, row, quick)
         for name, one in given.items():
             row[name] = protocol_row(ways, one)
             print(name, {way: row[name][way]["top-1 %"] for way in WAYS}, flush=True)
-        if not quick:  # a run that is stopped leaves what it has
-            (CACHE / f"last_word_{seed}.json").write_text(json.dumps(row))
-            collect()
+            if not quick:  # a run that is stopped leaves what it has
+                file.write_text(json.dumps(row))
+                collect()
+
+
+def fitted(given: Protocol, seed: int, row: dict[str, Any], quick: bool) -> TwoWay:
+    """Return the model of a draw, of a file if there is one."""
+    file = CACHE / f"last_word_{seed}.skout"
+    if file.exists() and not quick:
+        return load(file)
+    start = time.process_time()
+    ways = two_ways(given.problem, given.train, seed)
+    row["fit, cpu seconds"] = time.process_time() - start
+    if not quick:
+        save(ways, file, candidates=False)
+    return ways
 
 
 def collect() -> None:
@@ -259,10 +307,10 @@ def table() -> None:
     record = read_record("last_word")
     draws, columns = record["results"], ["top-1 %", "top-5 %", "top-10 %", "MRR"]
     for name in PROTOCOLS:
-        sizes = draws[0][name]["candidates"]
-        print(f"\n{name}: {len(draws)} draws, {draws[0][name]['n_test']} spectra, {sizes}")
+        some = [one[name] for one in draws if name in one]
+        print(f"\n{name}: {len(some)} draws, {some[0]['n_test']} spectra, {some[0]['candidates']}")
         rows = [
-            {"way": way} | {c: mean_sd([one[name][way][c] for one in draws]) for c in columns}
+            {"way": way} | {c: mean_sd([one[way][c] for one in some]) for c in columns}
             for way in WAYS
         ]
         print_table(rows, ["way", *columns])
@@ -274,12 +322,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("sides", "run", "table"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(N_DRAWS)))
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
     options = parser.parse_args()
     if options.part == "table":
         table()
     elif options.part == "run":
-        run(options.quick, options.seeds)
+        run(options.quick, options.seeds, options.protocols)
     else:
         sides(options.quick)
 

@@ -118,6 +118,8 @@ class Rehearsal:
         self.inputs, self.outputs = source(X), source(self.Y)
         self.pool: EmbeddedPool | None = None
         self.groups = _checked_groups(groups, self.n)
+        own = np.arange(self.n) if self.groups is None else self.groups
+        self.units = np.unique(own, return_inverse=True)[1]
         self.candidates = self._checked(candidates)
         self.columns = None if columns is None else check_columns(columns, self.candidates, self.n)
 
@@ -227,7 +229,7 @@ class Rehearsal:
         truth[listed.query_of[hit]] = np.flatnonzero(hit)
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        lists = Lists(values, listed.indptr, truth, weights, fold)
+        lists = Lists(values, listed.indptr, truth, weights, fold, self.units[rows])
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
@@ -263,6 +265,7 @@ def _joined(parts: list[Lists]) -> Lists:
         np.concatenate([part.truth + e for part, e in zip(parts, ends, strict=False)]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.fold for part in parts]),
+        np.concatenate([part.unit for part in parts if part.unit is not None]),
     )
 
 
