@@ -18,7 +18,7 @@ from .judging import object_score
 from .pools import EmbeddedPool
 from .shards import rank
 
-__all__ = ["DecodingPredictor", "ObjectPredictor", "predicted", "searcher", "split_pipeline"]
+__all__ = ["DecodingPredictor", "ObjectPredictor", "predicted", "split_pipeline"]
 
 
 class ObjectPredictor(PartsByName):
@@ -176,41 +176,6 @@ def predicted(regressor: Any, X: Any) -> Any:
         X = source(X).all_for(regressor)
     F = to_host(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
-
-
-class _ByCoordinates:
-    """Searches of a decoder, by rows of X instead of their coordinates."""
-
-    def __init__(self, model: Any) -> None:
-        self._model, self._decoder = model, model.decoder_
-
-    @property
-    def made_by(self) -> str | None:
-        return getattr(self._decoder, "made_by", None)
-
-    def embed(self, candidates: Any) -> Any:
-        return self._decoder.embed(candidates)
-
-    def gaps(self, X: Any, Y: Any, candidates: Any = None) -> np.ndarray:
-        return self._decoder.gaps(self._model.predict_coordinates(X), Y, candidates)
-
-    def within(self, X: Any, gap: float, candidates: Any = None) -> Any:
-        return self._decoder.within(self._model.predict_coordinates(X), gap, candidates)
-
-
-def searcher(model: Any, who: str, *methods: str) -> tuple[Pipeline | None, Any]:
-    """Return the transformers in front of a fitted predictor, and what searches candidates.
-
-    That is a predictor with `gaps` and `within` of its own, or these of the decoder, by rows of X.
-    Raise, in the name of `who`, where the decoder has not all of the methods.
-    """
-    last = model[-1] if isinstance(model, Pipeline) else model
-    if hasattr(last, "gaps") and hasattr(last, "within"):
-        check_is_fitted(last)
-        return model[:-1] if last is not model and len(model) > 1 else None, last
-    before, last = split_pipeline(model, who)
-    able(last.decoder_, *methods, by=who)
-    return before, _ByCoordinates(last)
 
 
 def split_pipeline(model: Any, who: str) -> tuple[Pipeline | None, Any]:

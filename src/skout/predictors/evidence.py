@@ -132,11 +132,6 @@ class Asked:
     def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
         return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
 
-    def scores_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the score of one distinct candidate of each query."""
-        queries = self.decoder.queries(self.F, self.pool)
-        return np.einsum("ij,ij->i", queries, self.pool.embedding[numbers])
-
     def ways(self, listed: Listed) -> dict[str, np.ndarray]:
         """Return the scores by each way, if there are two."""
         basis = self.decoder.basis_
@@ -192,11 +187,6 @@ class _AskedTogether(Asked):
 
     def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
         return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
-
-    def scores_of(self, numbers: np.ndarray) -> np.ndarray:
-        if self.model.combine_ == "rank":  # of which the others of the query are a part
-            return -self._blend.truth_ranks(numbers, 0.5)
-        return self._blend._own(numbers)[0]
 
     def ways(self, listed: Listed) -> dict[str, np.ndarray]:
         return {}

@@ -154,10 +154,8 @@ class JointBasis(TransformerMixin, BaseEstimator):
 
         found = {"cosine": 2.0 * products(parts.zx, parts.g) - 1.0}
         if not self.cosine:
-            lengths = parts.lengths[query], parts.squares[place]
-            pairs = forward_scores(
-                products(parts.zx, parts.g), products(parts.u, parts.m), *lengths
-            )
+            own = products(parts.u, parts.m)  # of this query, which no search could divide by
+            pairs = forward_scores(products(parts.zx, parts.g), own, parts.lengths[query], own)
             found = dict(zip(("forward", "cosine"), pairs, strict=True))
         if self.rank_backward:
             back = products(2.0 * parts.f, parts.z) - parts.norms[place]
@@ -290,7 +288,8 @@ def forward_scores(
 
     Of <z_x, g>; of ||g||^2 for this query; of ||z_x||; and of ||g||^2 for any.
     """
-    both = np.maximum(lengths * np.sqrt(squares), np.finfo(np.float64).tiny)
+    both = lengths * np.sqrt(np.maximum(squares, 0.0))
+    both = np.maximum(both, np.finfo(np.float64).tiny)
     return 2.0 * products - own, 2.0 * products / both - 1.0
 
 

@@ -42,6 +42,8 @@ class Lists:
     weights : ndarray of shape (n,)
         How much each query counts.
     fold : ndarray of int, shape (n,)
+    unit : ndarray of int, shape (n,), optional
+        Queries of one number, such as spectra of one molecule, are no evidence of their own.
     """
 
     features: np.ndarray
@@ -49,6 +51,7 @@ class Lists:
     truth: np.ndarray
     weights: np.ndarray
     fold: np.ndarray
+    unit: np.ndarray | None = None
 
     @property
     def query_of(self) -> np.ndarray:
@@ -60,7 +63,9 @@ class Lists:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.indptr[queries] - indptr[:-1], sizes) + np.arange(indptr[-1])
         truth = self.truth[queries] - self.indptr[queries] + indptr[:-1]
-        return Lists(self.features[rows], indptr, truth, self.weights[queries], self.fold[queries])
+        own = self.weights[queries], self.fold[queries]
+        unit = None if self.unit is None else self.unit[queries]
+        return Lists(self.features[rows], indptr, truth, *own, unit)
 
     def parts(self) -> Iterator[tuple[Lists, Lists]]:
         """Yield the other folds and a fold, for each that leaves any."""
@@ -191,7 +196,7 @@ def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
         "alpha", "score", and "fold_score" of shape (n_folds, n_alphas).
     """
     alphas = np.array([np.inf, *_ALPHAS])
-    gains, table = [], []
+    gains, table, units = [], [], []
     for train, held in lists.parts():
         start = own_order(train)
         path = [start]
@@ -200,15 +205,27 @@ def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
         found = np.array([log_likelihoods(held.features @ coef, held) for coef in path])
         gains.append(found * (held.weights / held.weights.mean()))
         table.append(np.average(found, axis=1, weights=held.weights))
+        units.append(np.arange(len(held.truth)) if held.unit is None else held.unit)
     if not table:
         return float(_ALPHAS[0]), {}
     each = np.hstack(gains)  # (n_alphas, n)
     score = each.mean(axis=1)
     best = int(np.argmax(score))
     more = each[best] - each[0]
-    error = more.std() / np.sqrt(len(more))
+    error = _standard_error(more, units)
     results = {"alpha": alphas, "score": score, "fold_score": np.array(table)}
     return float(alphas[best] if more.mean() > error else np.inf), results
+
+
+def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
+    """Return that of the mean of values, of which those of a unit of a fold belong together."""
+    # sqrt(sum_u (sum_{i in u} (v_i - mean))^2) / n
+    inner, start, total = values - values.mean(), 0, 0.0
+    for unit in units:
+        number = np.unique(unit, return_inverse=True)[1]
+        sums = np.bincount(number, inner[start : start + len(unit)])
+        total, start = total + float(sums @ sums), start + len(unit)
+    return float(np.sqrt(total)) / len(values)
 
 
 # Boosting ----------------------------------------------------------------------------------------

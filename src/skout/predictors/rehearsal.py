@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,16 +116,21 @@ class Rehearsal:
         check_pair(X, self.Y)
         self.n = n_rows(self.Y)
         self.inputs, self.outputs = source(X), source(self.Y)
+        self.pool: EmbeddedPool | None = None
         self.groups = _checked_groups(groups, self.n)
+        own = np.arange(self.n) if self.groups is None else self.groups
+        self.units = np.unique(own, return_inverse=True)[1]
         self.candidates = self._checked(candidates)
         self.columns = None if columns is None else check_columns(columns, self.candidates, self.n)
 
     def _checked(self, candidates: Any) -> Any:
         """Return candidates, lists of lists as sets: one for each row."""
         if isinstance(candidates, EmbeddedPool):
-            raise TypeError(
-                "candidates must be objects in fit: each fold embeds them. Give pool.objects."
-            )
+            if not self.is_fitted:
+                raise TypeError(
+                    "candidates must be objects in fit: each fold embeds them. Give pool.objects."
+                )
+            self.pool, candidates = candidates, candidates.objects
         if candidates is None:
             return None
         basis = _one_model(self.predictor).output_basis
@@ -159,7 +165,10 @@ class Rehearsal:
     def _own(self, rows: np.ndarray) -> Any:
         """Return the candidates of some rows; by default the outputs of all."""
         if isinstance(self.candidates, CandidateSets):
-            return self.candidates.of_queries(rows)
+            own = self.candidates.of_queries(rows)
+            return own if self.pool is None else replace(self.pool, objects=own)
+        if self.pool is not None:
+            return self.pool
         return self.outputs.here() if self.candidates is None else self.candidates
 
     def _sizes(self, rows: np.ndarray) -> np.ndarray:
@@ -220,7 +229,7 @@ class Rehearsal:
         truth[listed.query_of[hit]] = np.flatnonzero(hit)
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        lists = Lists(values, listed.indptr, truth, weights, fold)
+        lists = Lists(values, listed.indptr, truth, weights, fold, self.units[rows])
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
@@ -256,6 +265,7 @@ def _joined(parts: list[Lists]) -> Lists:
         np.concatenate([part.truth + e for part, e in zip(parts, ends, strict=False)]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.fold for part in parts]),
+        np.concatenate([part.unit for part in parts if part.unit is not None]),
     )
 
 

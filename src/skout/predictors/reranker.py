@@ -11,7 +11,6 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.validation import check_choice, check_number, check_rng
-from ..decoding import CandidateSets
 from ..decoding.judging import object_score
 from ..decoding.outputs import plain_outputs
 from ..decoding.pools import taken
@@ -397,75 +396,11 @@ class Reranker(ObjectPredictor):
             lambda: self.truth_ranks(X, Y, candidates, columns),
         )
 
-    # Prediction sets -----------------------------------------------------------------------------
-
     @property
     def made_by(self) -> str:
-        """What stands for this fit: gaps of another mean something else."""
+        """What stands for this fit: scores of another mean something else."""
         check_is_fitted(self)
         return self._name
-
-    def gaps(self, X: Any, Y: Any, candidates: Any = None, columns: Any = None) -> np.ndarray:
-        """Return by how much the best candidate outscores each true object, at least 0.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        columns : array, optional
-
-        Returns
-        -------
-        gaps : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
-        given, columns = self._asked(X, candidates, columns)
-        short, scores, own = self._judged(given, Y, X, columns)
-        truth = given.truth(plain_outputs(Y))
-        below = np.isnan(own) & (truth >= 0)  # not ranked again
-        if below.any():
-            low = -best_of_sets(-scores, short.indptr)
-            last = short.score[short.indptr[1:] - 1]
-            own = np.where(below, low - (last - given.scores_of(truth)), own)
-        gaps = np.maximum(best_of_sets(scores, short.indptr) - own, 0.0)
-        return np.where(truth >= 0, gaps, np.inf)
-
-    def within(
-        self, X: Any, gap: float, candidates: Any = None, columns: Any = None
-    ) -> CandidateSets:
-        """Return for each query the distinct candidates that score within `gap` of the best.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        gap : float
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        columns : array, optional
-
-        Returns
-        -------
-        sets : CandidateSets
-            Best first.
-        """
-        given, columns = self._asked(X, candidates, columns)
-        pool, k = given.pool, 1
-        while True:
-            listed, scores = self._ranked(given, k, X, columns)
-            short, first, _ = listed.distinct()
-            scores = scores[first]
-            floor = best_of_sets(scores, short.indptr) - gap - _TIE * np.abs(scores).max(initial=0)
-            if k == pool.largest or np.all(-best_of_sets(-scores, short.indptr) < floor):
-                break
-            k = pool.largest  # the last of a list is inside, and more may be
-        query = short.query_of
-        inside = np.flatnonzero(scores >= floor[query])
-        inside = inside[np.lexsort((-scores[inside], query[inside]))]
-        at = short.place[inside]
-        if pool.is_per_query:
-            at = pool.objects.indices[pool.objects.indptr[query[inside]] + at]
-        indptr = np.cumsum([0, *np.bincount(query[inside], minlength=given.n)])
-        return CandidateSets(pool.pool, indptr, at)
 
     # What predictors of objects have -------------------------------------------------------------
 

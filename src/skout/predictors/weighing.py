@@ -37,6 +37,7 @@ __all__ = [
     "judged",
     "options_for",
     "params_of_rows",
+    "reciprocal_ranks",
 ]
 
 NORMALISATIONS = ("distance", "cosine")
@@ -387,7 +388,7 @@ def _judged(
     by_rank = scoring == _RECIPROCAL or (scoring is None and pool.is_per_query)
     right = truth_in(pool, decoder, truth, scores.n)
     found = [
-        _reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
+        reciprocal_ranks(factors @ S, own == t) if by_rank else own[(factors @ S).argmax(axis=1)]
         for t, (own, S) in zip(right, scores, strict=True)
     ]
     if by_rank:
@@ -403,7 +404,7 @@ def _judged(
     )
 
 
-def _reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return 1 / rank of the true candidate by each option, S of shape (o, c); 0 without one."""
     if not right.any():
         return np.zeros(len(S))

@@ -1,0 +1,337 @@
+"""A last word over two ways on MassBank (`skout.Reranker`), by three kinds of candidates.
+
+    python experiments/massbank.py prepare --moses WHEEL         candidates and fingerprints; once
+    python experiments/massbank_mass.py prepare --moses WHEEL    candidates by mass; once
+    python experiments/last_word.py sides [--quick]              side inputs, by validation; record
+    python experiments/last_word.py run [--seeds]                draws of all sketches; record
+    python experiments/last_word.py table                        the records, as markdown
+
+The data, the split by molecules and the settings of both ways are those of `two_way.py`; the kernel
+on spectra is that of ALIGNF on the training spectra of the draw. Weight, normalisation and last
+word are learnt from what the models, which are fitted on training molecules, say of validation
+molecules. The prior of a candidate, a column of the user, is its likeness to the most similar
+training molecule.
+
+Candidates: of the formula; of the formula with those of MOSES; within 10 ppm of the mass.
+
+Side inputs: the energy of collision, as a share of what the mass calls for, and the instrument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import two_way
+from common import mean_sd, print_table, read_record, write_record
+from massbank import CACHE, M_X, M_Y, Problem, judge, model, spectrum_kernels
+from massbank_mass import ByMass
+from tqdm import tqdm
+
+from skout import KernelBasis, KernelRidge, Reranker, StructuredPredictor, TwoWay, load, save
+from skout.decoding import CandidateDecoder
+from skout.kernels import Gaussian, GaussianTanimoto, Tanimoto, align
+from skout.predictors.joint import JointBasis, JointRegressor, scaled, scaling
+from skout.predictors.sides import SideInputs, fit_sides
+from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, judged, reciprocal_ranks
+from skout.sketches import SubSample
+
+N_DRAWS = 5
+N_SIDES, M_SIDES = 4, 700
+PROTOCOLS = ("formula", "formula and MOSES", "10 ppm")
+WAYS = ("backward", "forward", "both", "last word", "last word and prior")
+
+
+# Candidates ------------------------------------------------------------------------------------
+
+
+class Protocol:
+    """Spectra with one kind of candidates, and the prior of these."""
+
+    def __init__(self, name: str, quick: bool) -> None:
+        self.problem = Problem(moses=name != "formula")
+        self.train, self.val, self.test = two_way.parts_of(self.problem, quick)
+        self.candidates: Any = ByMass(self.problem) if name == "10 ppm" else self.problem
+        self.priors = [self._prior(some) for some in (self.val, self.test)]
+
+    def _prior(self, some: np.ndarray) -> np.ndarray:
+        """Return the likeness of each candidate of each set to the nearest training molecule."""
+        sets = self.candidates.sets(some)
+        used, number = np.unique(sets.indices, return_inverse=True)
+        known = self.problem.pool[np.unique(self.problem.place[self.train])]
+        block = Tanimoto().against(known)
+        parts = np.array_split(used, max(1, len(used) // 1000))
+        return np.concatenate([block(sets.pool[part]).max(axis=1) for part in parts])[number]
+
+
+def aligned(X: Any, Y: Any, gamma: float, seed: int) -> Any:
+    return align(spectrum_kernels(), X, Y, output_kernel=GaussianTanimoto(gamma), random_state=seed)
+
+
+def two_ways(problem: Problem, train: np.ndarray, seed: int) -> TwoWay:
+    """Return both ways with ALIGNF, fitted; settings were chosen by `two_way.py`."""
+    gamma, alpha = read_record("two_way_backward")["settings"]["chosen (gamma, alpha)"]
+    chosen = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
+    X, Y = two_way.pair(problem, train)
+    kernel = aligned(X, Y, gamma, seed)
+    inputs = KernelBasis(kernel, SubSample(M_X), random_state=seed + 2000)
+    forward = StructuredPredictor(two_way.ridge(*chosen[1:]), inputs)
+    backward = model("SISOKR", gamma, alpha, seed, kernel=kernel)
+    return TwoWay(backward, forward, 1.0).fit(X, Y)
+
+
+# Draws -----------------------------------------------------------------------------------------
+
+
+def ranks_by(ways: TwoWay, X: Any, Y: Any, pool: Any, options: list[Option]) -> np.ndarray:
+    """Return the rank of the truth of each query by each option, shape (o, n)."""
+    scores = WayScores(pool, ways.output_basis_, ways.predict_coordinates(X))
+    factors = np.array([one.factors for one in options])
+    right = ways.decoder_.matched(Y, pool)
+    found = [
+        reciprocal_ranks(factors @ S, own == t) for t, (own, S) in zip(right, scores, strict=True)
+    ]
+    return 1.0 / np.array(found).T
+
+
+def weighed(ways: TwoWay, option: Option) -> tuple[TwoWay, Any]:
+    """Return the model with another weight and normalisation, and what makes its pools.
+
+    These are made of pools of the model with weight 1 by distance: nothing is embedded again.
+    """
+    weight, cosine, basis = option.weight, option.normalisation == "cosine", ways.output_basis_
+    new = JointBasis(basis.outputs, basis.regressor, basis.n_forward, weight, cosine)
+    found = copy(ways)
+    found.regressor_ = JointRegressor(
+        ways.regressor_.regressor, ways.regressor_.inputs, weight, cosine
+    )
+    found.output_basis_ = new
+    found.decoder_ = CandidateDecoder().fit(new, basis.landmarks_[:1])
+
+    def scale(pool: Any) -> Any:
+        E = pool.embedding
+        parts = basis.parts(np.zeros((1, E.shape[1] - 1)), E)
+        own = [parts.z] if np.isfinite(weight) else []
+        own += [scaled(parts.g, weight, cosine)] if weight > 0.0 else []
+        factor = 1.0 if np.isinf(weight) else weight
+        norms = factor * (1.0 if cosine else parts.squares)
+        norms = norms + (parts.norms if np.isfinite(weight) else 0.0)
+        embedding = np.column_stack([*own, -norms])
+        return replace(pool, embedding=embedding, made_by=found.decoder_.made_by)
+
+    return found, scale
+
+
+def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
+    """Return the results of a fitted model with one kind of candidates."""
+    problem, val, test = given.problem, given.val, given.test
+    (X, Y), own = two_way.pair(problem, val), given.candidates.sets(val)
+    start = time.process_time()
+    pool = ways.embed(own).distinct()
+    parts = ways.regressor_, ways.output_basis_, ways.decoder_
+    options, values = judged(parts, X, Y, pool, NORMALISATIONS)
+    alone = [(v, o) for v, o in zip(values, options, strict=True) if np.isinf(o.weight)]
+    tried = [options[0], max(alone)[1], options[int(np.argmax(values))]]
+    both, scale = weighed(ways, tried[2])
+    pool, keys, words = scale(pool), problem.keys[val], []
+    _, number, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    for prior in (None, given.priors[0]):
+        word = Reranker(both, cv="prefit", random_state=0)
+        columns = None if prior is None else distinct_rows(prior, own, pool)
+        word.fit(
+            X, Y, groups=keys, candidates=pool, columns=columns,
+            sample_weight=1.0 / counts[number],
+        )  # fmt: skip
+        words.append(word)
+    learning = time.process_time() - start
+    (X, Y), own = two_way.pair(problem, test), given.candidates.sets(test)
+    start = time.process_time()
+    pool = ways.embed(own).distinct()
+    last = words[0].truth_ranks(X, Y, scale(pool))
+    asking = 1000.0 * (time.process_time() - start) / len(test)
+    columns = distinct_rows(given.priors[1], own, pool)
+    prior_too = words[1].truth_ranks(X, Y, scale(pool), columns)
+    ranks = [*ranks_by(ways, X, Y, pool, tried), last, prior_too]
+    row: dict[str, Any] = {
+        way: judge(problem, one, test) for way, one in zip(WAYS, ranks, strict=True)
+    }
+    sizes = own.sizes
+    return row | {
+        "option": [tried[2].weight, tried[2].normalisation],
+        "coefficients": dict(zip(words[1].feature_names_, words[1].coef_.tolist(), strict=True)),
+        "importances": dict(
+            zip(words[1].feature_names_, words[1].importances_.tolist(), strict=True)
+        ),
+        "left out": words[0].n_left_out_,
+        "learning, cpu seconds": learning,
+        "1000 queries, cpu seconds": asking,
+        "n_test": len(test),
+        "candidates": {"median": float(np.median(sizes)), "mean": float(np.mean(sizes))},
+    }
+
+
+def distinct_rows(prior: np.ndarray, sets: Any, pool: Any) -> np.ndarray:
+    """Return the priors of the candidates of a pool without copies, of those of its sets."""
+    if len(pool.objects.indices) == len(prior):
+        return prior
+    of_member = np.zeros(len(sets.pool))
+    of_member[sets.indices] = prior
+    return of_member[pool.objects.indices]
+
+
+def run(quick: bool, seeds: list[int], protocols: list[str]) -> None:
+    """Write one file for each draw, and a record of those that are there."""
+    given = {name: Protocol(name, quick) for name in protocols}
+    for seed in [0] if quick else seeds:
+        file = CACHE / f"last_word_{seed}.json"
+        row = json.loads(file.read_text()) if file.exists() and not quick else {"seed": seed}
+        ways = fitted(next(iter(given.values())), seed, row, quick)
+        for name, one in given.items():
+            row[name] = protocol_row(ways, one)
+            print(name, {way: row[name][way]["top-1 %"] for way in WAYS}, flush=True)
+            if not quick:  # a run that is stopped leaves what it has
+                file.write_text(json.dumps(row))
+                collect()
+
+
+def fitted(given: Protocol, seed: int, row: dict[str, Any], quick: bool) -> TwoWay:
+    """Return the model of a draw, of a file if there is one."""
+    file = CACHE / f"last_word_{seed}.skout"
+    if file.exists() and not quick:
+        return load(file)
+    start = time.process_time()
+    ways = two_ways(given.problem, given.train, seed)
+    row["fit, cpu seconds"] = time.process_time() - start
+    if not quick:
+        save(ways, file, candidates=False)
+    return ways
+
+
+def collect() -> None:
+    rows = [json.loads(file.read_text()) for file in sorted(CACHE.glob("last_word_*.json"))]
+    settings = {"m_x": M_X, "m_y": M_Y, "kernel": "ALIGNF", "n_draws": len(rows)}
+    write_record("last_word", settings, rows)
+
+
+# Side inputs -----------------------------------------------------------------------------------
+
+
+def energy(text: str, mass: float, instrument: str) -> float:
+    """Return the energy of collision in percent of what the mass calls for; nan without one."""
+    found = [float(one) for one in re.findall(r"\d+\.?\d*", text)]
+    if not found:
+        return np.nan
+    is_range = len(found) > 1 and re.search(r"\d\s*-\s*\d|ramp|/", text, re.IGNORECASE)
+    value = float(np.mean(found[:2])) if is_range else found[0]
+    is_share = "%" in text or "NCE" in text.upper() or ("FT" in instrument and "eV" not in text)
+    return value if is_share else value * 500.0 / mass
+
+
+def settings_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
+    """Return log energy (0 without one), whether there is none, and three kinds of instruments."""
+    extra = problem.data.extra
+    kinds = [str(extra["instrument_type"][i]) for i in rows]
+    masses = [float(extra["exact_mass"][i]) for i in rows]
+    texts = [str(extra["collision_energy"][i]) for i in rows]
+    found = np.array([energy(*one) for one in zip(texts, masses, kinds, strict=True)])
+    missing = np.isnan(found)
+    logs = np.log(np.where(missing, 40.0, np.maximum(found, 5.0)) / 40.0)
+    columns = [[name in kind for kind in kinds] for name in ("TOF", "ITFT", "QQ")]
+    return np.column_stack([logs, missing, *columns]).astype(np.float64)
+
+
+class Known:
+    """A basis whose coordinates of training and of new rows are known."""
+
+    def __init__(self, first: np.ndarray, then: np.ndarray) -> None:
+        self.first, self.then = first, then
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        return self.first
+
+    def transform(self, X: Any) -> np.ndarray:
+        return self.then
+
+
+def sides(quick: bool) -> None:
+    """Compare forward ways alone, with and without side inputs, on validation molecules."""
+    problem = Problem(moses=False)
+    train, val, _ = two_way.parts_of(problem, quick)
+    (X, Y), (X_val, Y_val) = (two_way.pair(problem, some) for some in (train, val))
+    sets = problem.sets(val)
+    _, gamma, alpha = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
+    inputs = KernelBasis(aligned(X, Y, 0.25, 0), SubSample(M_X), random_state=2000)
+    coordinates = Known(inputs.fit_transform(X), inputs.transform(X_val))
+    outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
+    rows = []
+
+    def add(name: str, regressor: Any, queries: Any) -> None:
+        Z = queries.transform(X_val)
+        for cosine in (False, True):
+            basis = JointBasis(outputs, regressor, Z.shape[1], np.inf, cosine)
+            decoder = CandidateDecoder().fit(basis, outputs.landmarks_[:1])
+            F = scaling(queries)(Z, np.inf, cosine)
+            found = judge(problem, decoder.truth_ranks(F, Y_val, sets), val)
+            how = "cosine" if cosine else "distance"
+            rows.append({"forward way": name, "normalisation": how} | found)
+            tqdm.write(f"{rows[-1]}")
+
+    exact = KernelRidge(GaussianTanimoto(gamma), alpha=alpha).fit(Y, coordinates.first)
+    add("all molecules", exact, coordinates)
+    made = [settings_of(problem, s) for s in (train, val)]
+    basis = KernelBasis(Gaussian(1.0), SubSample(N_SIDES), random_state=0)
+    known = Known(basis.fit_transform(made[0]), basis.transform(made[1]))
+    constant = Known(np.ones((len(train), 1)), np.ones((len(val), 1)))
+    ahead = StructuredPredictor(
+        KernelRidge(GaussianTanimoto(gamma), SubSample(M_SIDES), alpha=alpha, random_state=5),
+        coordinates,
+    )
+    for name, side in (("without", constant), ("with side inputs", known)):
+        regressor, queries = fit_sides(ahead, side, coordinates, X, Y, [])
+        queries = SideInputs(coordinates, side, queries.coef)
+        add(f"{M_SIDES} molecules, {name}", regressor, queries)
+    if not quick:
+        write_record("two_way_sides", {"m_x": M_X, "m": M_SIDES, "n_sides": N_SIDES}, rows)
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+def table() -> None:
+    record = read_record("last_word")
+    draws, columns = record["results"], ["top-1 %", "top-5 %", "top-10 %", "MRR"]
+    for name in PROTOCOLS:
+        some = [one[name] for one in draws if name in one]
+        print(f"\n{name}: {len(some)} draws, {some[0]['n_test']} spectra, {some[0]['candidates']}")
+        rows = [
+            {"way": way} | {c: mean_sd([one[way][c] for one in some]) for c in columns}
+            for way in WAYS
+        ]
+        print_table(rows, ["way", *columns])
+    rows = read_record("two_way_sides")["results"]
+    print_table(rows, ["forward way", "normalisation", *columns])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("sides", "run", "table"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(N_DRAWS)))
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
+    parser.add_argument("--quick", action="store_true", help="few rows, no record")
+    options = parser.parse_args()
+    if options.part == "table":
+        table()
+    elif options.part == "run":
+        run(options.quick, options.seeds, options.protocols)
+    else:
+        sides(options.quick)
+
+
+if __name__ == "__main__":
+    main()
