@@ -17,16 +17,15 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ._numerics.inputs import named
-from ._numerics.validation import resolve, spawn_seed
+from ._numerics.validation import spawn_seed
 from .basis import KernelBasis
 from .decoding import as_decoder
 from .decoding.judging import COORDINATES, DecodedScore, can_be_scored, check_scoring
-from .decoding.outputs import FittedOutputs, fit_outputs, plain_outputs
+from .decoding.outputs import FittedOutputs, fit_outputs, plain_outputs, relate_coordinates
 from .decoding.predicting import DecodingPredictor, predicted
 from .decoding.shards import decode
 from .kernels import as_kernel
-from .losses import LOSSES, Squared
-from .regressors import InducedMachine, KernelRidge
+from .regressors.by_loss import regressor_of
 from .regressors.path import Judge, held_rows, squared_error
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
 from .sketches import as_sketch, least_rows
@@ -146,6 +145,7 @@ class StructuredPredictor(DecodingPredictor):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
+        relate_coordinates(regressor, basis)
         splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
         if splits is None:
             regressor.fit(rows, targets, **fit_params)
@@ -240,19 +240,6 @@ class StructuredPredictor(DecodingPredictor):
         return decode(self.decoder_, F, candidates)
 
 
-def _regressor(
-    kernel: Any, sketch: Any, loss: Any, checkpoint: Any, solver: str, **params: Any
-) -> Any:
-    """Return ridge regression, or for another loss the machine with the loss that it induces."""
-    kernel, sketch = as_kernel(kernel), as_sketch(sketch)
-    kind = resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)
-    if kind is Squared:
-        return KernelRidge(kernel, sketch, checkpoint=checkpoint, solver=solver, **params)
-    if name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
-        raise ValueError(f'{name} needs loss="squared". Got loss={loss!r}: leave it out.')
-    return InducedMachine(kernel, sketch, loss=loss, **params)
-
-
 def _decoder(spec: Any, **params: Any) -> Any:
     """Return a decoder that has the parameters which are given, unless it is an object itself."""
     params = {name: value for name, value in params.items() if value is not None}
@@ -273,6 +260,7 @@ def iokr(
     scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
+    task_matrix: Any = None,
     solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
@@ -298,6 +286,9 @@ def iokr(
     cv : int, splitter or iterable of splits, default 5
     fit_intercept : bool, default False
         Add a constant: f then shrinks to the mean of the outputs, not to zero.
+    task_matrix : array, "learnt" or None, default None
+        M of the kernel k M (2.20), see `KernelRidge`: of coordinates of the outputs, or, with a
+        linear output kernel, of their columns. Only ridge regression learns one.
     decoder : decoder, str or None, default None
     random_state : None, int or Generator
         Seed of the inputs; that of the outputs is drawn from it.
@@ -323,7 +314,7 @@ def iokr(
     """
     seed = spawn_seed(random_state)  # or both sides would draw the same rows
     both: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
-    regressor = _regressor(
+    regressor = regressor_of(
         input_kernel,
         input_sketch,
         loss,
@@ -332,6 +323,7 @@ def iokr(
         alpha=alpha,
         cv=cv,
         fit_intercept=fit_intercept,
+        task_matrix=task_matrix,
         random_state=random_state,
         verbose=verbose,
         **both,
@@ -353,6 +345,7 @@ def sisokr(
     scoring: Any = None,
     cv: Any = 5,
     fit_intercept: bool = False,
+    task_matrix: Any = None,
     solver: str = "auto",
     decoder: Any = None,
     random_state: Any = None,
@@ -372,8 +365,8 @@ def sisokr(
     input_sketch, output_sketch : sketch, str or None
     alpha : float or sequence of floats, default (1e-5, 1e-4, 1e-3, 1e-2)
         One number is quicker: 1e-3 suits a few noisy columns, 1e-5 the many columns of text.
-    loss, scoring, cv, fit_intercept, solver, decoder, random_state, n_jobs, verbose, device,
-    checkpoint
+    loss, scoring, cv, fit_intercept, task_matrix, solver, decoder, random_state, n_jobs, verbose,
+    device, checkpoint
         As in `iokr`.
 
     Returns
@@ -399,6 +392,7 @@ def sisokr(
         scoring=scoring,
         cv=cv,
         fit_intercept=fit_intercept,
+        task_matrix=task_matrix,
         solver=solver,
         decoder=decoder,
         random_state=random_state,

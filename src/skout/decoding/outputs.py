@@ -26,6 +26,7 @@ __all__ = [
     "fit_outputs",
     "keys_of",
     "plain_outputs",
+    "relate_coordinates",
     "same_candidates",
 ]
 
@@ -43,6 +44,21 @@ def plain_outputs(Y: Any, name: str = "Y") -> Any:
         return check_array(
             Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name=name
         )
+
+
+def relate_coordinates(regressor: Any, basis: Any) -> None:
+    """Give a regressor the task matrix of coordinates, if it has one of columns of the outputs.
+
+    The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
+    """
+    M = getattr(regressor, "task_matrix", None)
+    kernel = getattr(basis, "kernel_", None)
+    if M is None or isinstance(M, str) or kernel is None or not kernel.is_linear:
+        return
+    M = np.asarray(M)
+    if M.shape == (basis.landmarks_.shape[1],) * 2:
+        E = basis.combine(basis.landmarks_)
+        regressor.set_params(task_matrix=E @ M @ E.T)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,15 @@ class Folds:
         found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
         return [errors for errors in self._shown(found) if errors]
 
+    def best_predictions(self, role: np.ndarray, Z: np.ndarray, alphas: Sequence[float]) -> Any:
+        """Return what each alpha predicts for some rows in a split: shape (n_alphas, h, d)."""
+        train = self.train(role)
+        F = np.empty((len(alphas), len(Z), train.zt.shape[1]))
+        for columns in train.column_sets():
+            own = train.of_columns(columns)
+            F[:, :, columns] = ridge_predictions(own, Z, alphas, self.fit_intercept)
+        return F
+
     def _shown(self, splits: Any) -> Any:
         return tqdm(splits, total=len(self.roles), desc="folds", disable=not self.verbose)
 
@@ -115,11 +124,7 @@ class Folds:
         """
 
         def predicted(k: int) -> np.ndarray:
-            train = self.train(self.roles[k])
-            F = np.empty((len(alphas), len(held[k]), train.zt.shape[1]))
-            for columns in train.column_sets():
-                own = train.of_columns(columns)
-                F[:, :, columns] = ridge_predictions(own, held[k], alphas, self.fit_intercept)
+            F = self.best_predictions(self.roles[k], held[k], alphas)
             return F if origin is None else F + origin
 
         found = map_blocks(predicted, range(len(self.roles)), n_jobs=n_jobs)

@@ -75,13 +75,18 @@ def outputs_by_rows(T: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.flatnonzero(codes == k), np.flatnonzero(~mask)) for k, mask in enumerate(masks)]
 
 
-def keeps_rows(targets: np.ndarray, m: int, n_groups: int) -> bool:
-    """Return whether to keep m coordinates of all rows, and not a Z'Z for each mask and group."""
+def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False) -> bool:
+    """Return whether to keep m coordinates of all rows, and not a Z'Z for each mask and group.
+
+    Outputs that are `related` are solved by many products, which are cheap with a Z'Z each.
+    """
     missing = np.isnan(targets)
     masks = np.unique(missing.T, axis=0)
     n, d = missing.shape
     if 8.0 * max(1, n_groups) * len(masks) * m * m > limits().coordinates_bytes:
         return True
+    if related:
+        return False
     hidden = masks.sum(axis=1)
     fewer = np.minimum(hidden, n - hidden).sum() + n * bool((2 * hidden <= n).any())
     by_masks = float(m) * m * (fewer + len(masks) * m / 3.0)
@@ -108,10 +113,10 @@ def coordinates_of(model: Any, sample: Sample) -> Design:
 def fit_by_coordinates(
     model: Any,
     sample: Sample,
-    alphas: list[float],
     splits: Splits,
+    alphas: list[float],
     judge: Judge | None,
-) -> None:
+) -> Any:
     """Choose alpha, if there are several, and give a `KernelRidge` its coefficients."""
     targets = sample.targets.here()
     origin = 0.0 if sample.origin is None else sample.origin
@@ -129,6 +134,7 @@ def fit_by_coordinates(
     model.solver_report_ = report
     model._base = None
     model._prepare()
+    return model
 
 
 def _settings(model: Any) -> dict[str, Any]:

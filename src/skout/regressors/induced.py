@@ -17,6 +17,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._numerics.estimators import all_at_once
 from .._numerics.namespace import namespace, row_dots, sqrt
+from .._numerics.validation import check_task_matrix
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
 
@@ -45,6 +46,8 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         Of the norm: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", or
         such an object as `Huber(kappa=0.5)`. Distances between normalised outputs are at most 2,
         sqrt(2) if the kernel is not negative: choose kappa or epsilon well below.
+    task_matrix : array of shape (d, d), optional
+        M of a decomposable kernel k M, which relates the outputs (2.13), as in `KernelMachine`.
     cv : int, splitter or iterable of splits, default 5
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
@@ -96,6 +99,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         *,
         alpha: Any = 1e-3,
         loss: Any = "huber",
+        task_matrix: Any = None,
         cv: Any = 5,
         fit_intercept: bool = False,
         tol: float = 1e-4,
@@ -109,6 +113,7 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.sketch = sketch
         self.alpha = alpha
         self.loss = loss
+        self.task_matrix = task_matrix
         self.cv = cv
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -148,12 +153,14 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self._is_vector = y.ndim == 1
         Y = y.reshape(len(y), -1)
         residual = _check_residual(residual, len(Y))
-        if residual is None:
-            self._learn(rows, Y, weights, loss)
-            return self
         d = Y.shape[1]
+        M = None if self.task_matrix is None else check_task_matrix(self.task_matrix, d)
+        if residual is None:
+            self._learn(rows, Y, weights, loss, M)
+            return self
         targets = np.column_stack([Y.astype(np.float64), np.sqrt(residual)])
-        shown = np.diag([1.0] * d + [0.0])
+        shown = np.zeros((d + 1, d + 1))
+        shown[:d, :d] = np.eye(d) if M is None else M
         self._learn(rows, targets, weights, _Induced(loss), shown, hidden=1)
         self.coef_, self.intercept_ = self.coef_[:, :d], self.intercept_[:d]
         self.__dict__.pop("_matrix", None)  # which was that of one output more

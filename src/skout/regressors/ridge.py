@@ -56,11 +56,14 @@ from .holes import (
 from .intervals import PredictsIntervals
 from .learning import alphas_and_splits, learnt_kernel
 from .path import Chooses, Judge
+from .related import RelatedFolds, checked_tasks, fit_related, solve_related
 from .scores import ScoresHoles
 from .splits import groups_of_splits
 
 __all__ = ["KernelRidge"]
 
+# What an earlier fit may have left.
+_FITTED = ("basis_", "coef_", "cv_results_", "_projection", "solver_report_", "task_matrix_")
 # Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
 
@@ -105,6 +108,10 @@ class KernelRidge(
         is killed, another fit with the same data, parameters and int as random_state goes on from
         there, to the same result. Other data are refused: rows in memory and in `Blocks`, which are
         read once more, are compared, and of arrays on disk a sample, size and time.
+    task_matrix : array of shape (d, d), "learnt" or None, default None
+        M of the kernel k M, which relates the outputs (2.13), so that those with few rows borrow
+        from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With holes,
+        n counts the entries of y divided by d, so that all of them have the same weight.
     variance : "dtc" or "fitc", default "dtc"
         What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
         pass in `fit`. Exact models have the variance of the Gaussian process itself.
@@ -133,6 +140,8 @@ class KernelRidge(
         "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
         "relative_residual", "objective", what it may still gain ("objective_gap", an estimate, and
         "objective_bound"), "preconditioner" and "memory_bytes".
+    task_matrix_ : ndarray of shape (d, d)
+        M, if there is a `task_matrix`.
     noise_variance_ : ndarray of shape (d,)
         Held-out squared error of each output: leave-one-out, or generalised cross-validation.
     calibration_ : Calibration
@@ -180,6 +189,7 @@ class KernelRidge(
         verbose: bool = False,
         device: str | None = None,
         checkpoint: Any = None,
+        task_matrix: Any = None,
         variance: str = "dtc",
         variance_rank: int | None = None,
     ) -> None:
@@ -196,6 +206,7 @@ class KernelRidge(
         self.verbose = verbose
         self.device = device
         self.checkpoint = checkpoint
+        self.task_matrix = task_matrix
         self.variance = variance
         self.variance_rank = variance_rank
 
@@ -280,27 +291,33 @@ class KernelRidge(
         holed = has_holes(known)
         if holed and checkpoint is not None:
             raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
+        related = checked_tasks(self.task_matrix, sample.targets.shape[1]) is not None
         kernel = learnt_kernel(self, sample)
         alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
         if self.sketch is None:
-            fit = fit_exact_holes if holed else fit_exact
+            fit = fit_related if related else fit_exact_holes if holed else fit_exact
             return fit(self, kernel, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice, pool = Choice(self.solver, sample, splits, holed), self._pool(landmarks, sample)
+            choice = Choice(self.solver, sample, splits, holed or related)
+            pool = self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
-            if holed and (self.solver == "cg" or keeps_rows(known, self.basis_.rank_, len(parts))):
-                fit_by_coordinates(self, sample, alphas, splits, judge)
-                return self
+            size = (self.basis_.rank_, len(parts), related)
+            if holed and (self.solver == "cg" or keeps_rows(known, *size)):
+                if related:
+                    return fit_related(self, kernel, sample, splits, alphas, judge)
+                return fit_by_coordinates(self, sample, splits, alphas, judge)
             if checkpoint is not None:
                 checkpoint.add_fit(self, sample, cg=choice.cg, later=choice.later)
             if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
                 return self
             bar = Bar(self.verbose, checkpoint)
-            moments = self.basis_._moments(sample, min(alphas), whiten=bool(splits), progress=bar)
+            moments = self.basis_._moments(
+                sample, min(alphas), whiten=bool(splits) or related, progress=bar
+            )
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
             self._base = self._solve(moments, parts, alphas, judge, held)
             if self.variance == "fitc":
@@ -387,7 +404,14 @@ class KernelRidge(
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in ("basis_", "coef_", "cv_results_", "_projection", "solver_report_"):
+        for name in (
+            "basis_",
+            "coef_",
+            "cv_results_",
+            "_projection",
+            "solver_report_",
+            "task_matrix_",
+        ):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
@@ -439,13 +463,18 @@ class KernelRidge(
         held: Sequence[np.ndarray] = (),
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
-        folds = Folds(moments, parts, self.fit_intercept, self.verbose)
+        options = moments, parts, self.fit_intercept, self.verbose
+        tasks = checked_tasks(self.task_matrix, self._n_outputs)
+        folds = Folds(*options) if tasks is None else RelatedFolds(*options, tasks)
         total = folds.total
         check_total_weight(np.max(total.weight))
         check_outputs_seen(total.weight)
         self._choose(alphas, folds, judge, held)
-        solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
-        self._matrix, self.intercept_ = solved
+        if tasks is None:
+            solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
+            self._matrix, self.intercept_ = solved
+        else:
+            solve_related(self, folds)
         self.solver_report_ = {"solver": "direct"} | getattr(self, "solver_report_", {})
         if self._origin is not None:
             self.intercept_ += self._origin

@@ -123,6 +123,10 @@ class MaskedSystem:
         scale = 1.0 / (values[:, None] + alpha + 1e-15 * values[0]) / self._safe
         return lambda R: V @ (scale * (V.T @ R))
 
+    def on_host(self) -> Any:
+        """Return what a solver on the host asks of these systems."""
+        return _OnHost(self) if is_tensor(self.T) else self
+
     def by_rows(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """Return the outputs with few rows, those with equal ones together, and the others.
 
@@ -153,3 +157,17 @@ class MaskedSystem:
             return np.zeros(self.T.shape[1])
         left = to_host(self.t_sum) - (to_host(self.z_sum) * coef).sum(axis=0)
         return left / to_host(self._safe)
+
+
+class _OnHost:
+    """A system on a card for a solver here: only products of a few columns travel."""
+
+    def __init__(self, system: MaskedSystem) -> None:
+        self.system, self.shape = system, system.shape
+        self.n, self.right = to_host(system.n), to_host(system.right)
+        self.spectrum = tuple(to_host(part) for part in system.spectrum)
+        self.intercept = system.intercept
+
+    def gram_product(self, C: np.ndarray) -> np.ndarray:
+        """Return the products of `MaskedSystem`."""
+        return to_host(self.system.gram_product(self.system.near(C)))
