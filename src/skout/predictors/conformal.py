@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
+from .._numerics.frames import FramesOut
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from ..decoding.predicting import split_pipeline
@@ -21,7 +22,7 @@ from ..decoding.predicting import split_pipeline
 __all__ = ["ConformalSets"]
 
 
-class ConformalSets(BaseEstimator):
+class ConformalSets(FramesOut, BaseEstimator):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when it scores within q of the best one. On calibration data, which

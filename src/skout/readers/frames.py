@@ -15,7 +15,7 @@ import numpy as np
 
 from .._numerics.inputs import check_column_names
 
-__all__ = ["columns_of", "has_only_numbers", "is_frame"]
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame"]
 
 Columns = dict[str, np.ndarray]
 _MISSING_TYPES = ("NAType", "NaTType")
@@ -83,13 +83,20 @@ def has_only_numbers(X: Any) -> bool:
     return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
 
 
+def coded_columns(X: Any) -> set[str]:
+    """Return the columns that are categories to the library of a table."""
+    return {str(name) for name in _names(X) if _is_coded(X[name])}
+
+
+def _is_coded(column: Any) -> bool:
+    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
+
+
 def plain_column(column: Any) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
-    is_coded = getattr(getattr(column, "dtype", None), "categories", None) is not None
-    if hasattr(column, "to_numpy") and hasattr(column, "num_chunks"):  # of pyarrow
-        values = column.to_numpy()
-    else:
-        values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    is_coded = _is_coded(column)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:
