@@ -423,3 +423,310 @@ def test_work_is_linear_in_columns(tmp_path):
     small = min(seconds(5000) for _ in range(3))
     large = min(seconds(40_000) for _ in range(2))
     assert large < 24 * small  # 8 is linear, 64 quadratic
+
+
+# odd files ----------------------------------------------------------------------------------------
+
+N_ODD = 40
+ODD = np.random.default_rng(1).uniform(-1, 1, (N_ODD, 2)).round(3)
+COLOURS = np.random.default_rng(2).choice(["red", "blue", "grün"], N_ODD)
+GOAL = (ODD[:, 0] + (COLOURS == "red")).round(3)
+
+
+def odd_rows(**more):
+    """The names and the rows of a table, all of them text; with other columns before."""
+    cells = [[str(a), str(b), c, str(y)] for (a, b), c, y in zip(ODD, COLOURS, GOAL, strict=True)]
+    extra_cells = list(zip(*more.values(), strict=True)) if more else [()] * N_ODD
+    rows = [[*map(str, new), *row] for new, row in zip(extra_cells, cells, strict=True)]
+    return [[*more, "x", "z", "colour", "y"], *rows]
+
+
+def text_of(rows, sep=",", decimal=".", end="\n"):
+    if decimal == ",":
+        rows = [rows[0], *([cell.replace(".", ",") for cell in row] for row in rows[1:])]
+    return end.join(sep.join(row) for row in rows) + end
+
+
+PLAIN = odd_rows()
+
+
+def edited(i, j, cell):
+    """The table with another cell in row i (from 1)."""
+    rows = [list(row) for row in PLAIN]
+    rows[i][j] = cell
+    return rows
+
+
+# Files that hold the same table in other clothes, and what people are told.
+SAME = {
+    "bom.csv": ("\ufeff" + text_of(PLAIN), "utf-8", ""),
+    "utf16.csv": (text_of(PLAIN), "utf-16", ""),
+    "semicolons.csv": (text_of(PLAIN, ";"), "utf-8", "separated by semicolons"),
+    "decimals.csv": (text_of(PLAIN, ";", ","), "utf-8", "numbers have decimal commas"),
+    "tabs.csv": (text_of(PLAIN, "\t"), "utf-8", "separated by tabs"),
+    "tabs with decimals.tsv": (text_of(PLAIN, "\t", ","), "utf-8", "decimal commas"),
+    "commas.tsv": (text_of(PLAIN), "utf-8", "separated by commas"),
+    "bars.txt": (text_of(PLAIN, "|"), "utf-8", "separated by bars"),
+    "excel.csv": ("sep=;\n" + text_of(PLAIN, ";", ",", "\r\n"), "utf-8", "semicolons"),
+    "windows.csv": (text_of(PLAIN, end="\r\n"), "utf-8", ""),
+    "old mac.csv": (text_of(PLAIN, end="\r"), "utf-8", ""),
+    "latin.csv": (text_of(PLAIN), "latin-1", "is not UTF-8 (byte 0xfc in line "),
+    "empty lines.csv": (text_of(PLAIN, end="\n\n"), "utf-8", ""),
+    "padded.csv": (text_of([[f" {c} " for c in row] for row in PLAIN]), "utf-8", ""),
+    "quoted.csv": (text_of([[f'"{c}"' for c in row] for row in PLAIN]), "utf-8", ""),
+    "other order.csv": (text_of([row[::-1] for row in PLAIN]), "utf-8", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def odd_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("odd")
+    path = folder / "plain.csv"
+    path.write_text(text_of(PLAIN), encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        cli.main(
+            ["fit", str(path), "--target", "y", "--budget", "1 fit", "-o", str(folder / "model")]
+        )
+    assert not end.value.code
+    with pytest.raises(SystemExit):
+        cli.main(["predict", str(folder / "model"), str(path), "-o", str(folder / "out.csv")])
+    return folder / "model", (folder / "out.csv").read_text()
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+@pytest.mark.parametrize("name", SAME)
+def test_other_clothes_make_no_difference(
+    name, has_pyarrow, odd_model, tmp_path, call, monkeypatch
+):
+    if not has_pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    model, expected = odd_model
+    content, encoding, told = SAME[name]
+    path = tmp_path / name
+    path.write_bytes(content.encode(encoding))
+    code, out, err = call("predict", model, path, "--format", "csv")
+    assert (code, out) == (0, expected)
+    assert told in err
+    assert bool(err) == bool(told)
+    if has_pyarrow:  # scikit-learn trips over what stands for it
+        code, out, _ = call("evaluate", model, path, "--json")  # the target is read as well
+        assert (code, json.loads(out)["metrics"]["r2"] > 0.5) == (0, True)
+
+
+def write_records(path):
+    """The same table as a file of another kind, with types."""
+    names, *rows = PLAIN
+    records = [
+        {n: cell if n == "colour" else float(cell) for n, cell in zip(names, row, strict=True)}
+        for row in rows
+    ]
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(one) + "\n\n" for one in records))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(records))
+    elif path.suffix == ".xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in [names, *(list(one.values()) for one in records)]:
+            book.active.append(row)
+        book.create_sheet("notes")
+        book.save(path)
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        table = arrow.table({name: [one[name] for one in records] for name in names})
+        if path.suffix == ".parquet":
+            pytest.importorskip("pyarrow.parquet").write_table(table, path)
+        else:
+            pytest.importorskip("pyarrow.feather").write_feather(table, path)
+
+
+@pytest.mark.parametrize("end", ["jsonl", "json", "xlsx", "parquet", "feather"])
+def test_files_of_other_kinds(end, odd_model, tmp_path, call):
+    model, expected = odd_model
+    path = tmp_path / f"table.{end}"
+    write_records(path)
+    code, out, err = call("predict", model, path, "--format", "csv")
+    assert (code, out) == (0, expected)
+    assert ("of 2 sheets the first, 'Sheet', is read" in err) == (end == "xlsx")
+    words = ["--target", "y", "--budget", "1 fit", "-o", tmp_path / "m"]
+    assert call("fit", path, *words)[0] == 0
+    assert call("predict", tmp_path / "m", path, "--format", "csv")[1] == expected
+
+
+KEYS = [f"C-{i:04d}" for i in range(N_ODD)]
+NOTES = [f'"said ""well"",\nthen {w}, and left {i}"' for i, w in enumerate(COLOURS)]
+FORMS = ["2024-0{m}-{d:02}", "{d:02}/0{m}/2024", "{d} Mar 2024"]
+MIXED_DAYS = [FORMS[i % 3].format(d=1 + i % 28, m=1 + i % 9) for i in range(N_ODD)]
+# Tables with a column that needs care: what is said of it, and what it is to the model.
+CARE = {
+    "nothing": (["NA"] * N_ODD, "nothing (empty)", None),
+    "one": (["7"] * N_ODD, "one (one value only)", None),
+    "customer": (KEYS, "customer (a value a row)", None),
+    "id": (range(N_ODD), "id (id)", None),
+    "counts": (range(1, N_ODD + 1), "counts (a value a row)", None),
+    "note": (NOTES, "", "text"),
+    "iso": ([f"2024-01-{1 + i % 28:02}" for i in range(N_ODD)], "", "date"),
+    "european": ([f"{1 + i % 28:02}.01.2024" for i in range(N_ODD)], "", "date"),
+    "day": (MIXED_DAYS, "", "date"),
+    "gaps": ([["", "1.5", "2"][i % 3] for i in range(N_ODD)], "", "number"),
+    "tags": ([["a;b", "b", "", "a;c"][i % 4] for i in range(N_ODD)], "", "set"),
+    "zip": ([f"{10000 + 7 * i % 5}" for i in range(N_ODD)], "", "number"),
+}
+
+
+@pytest.mark.parametrize("name", CARE)
+def test_columns_that_need_care(name, tmp_path, call):
+    cells, told, kind = CARE[name]
+    path = tmp_path / "t.csv"
+    path.write_text(text_of(odd_rows(**{name: cells})), encoding="utf-8")
+    words = ["--target", "y", "--budget", "1 fit", "-o", tmp_path / "m", "--json"]
+    code, out, err = call("fit", path, *words)
+    assert code == 0, err
+    assert err == (f"skout: not used: {told}\n" if told else "")
+    assert json.loads(out)["not_used"] == ([name] if told else [])
+    assert record(tmp_path / "m")["columns"].get(name) == kind
+    code, out, err = call("predict", tmp_path / "m", path)
+    assert (code, err, out.count("\n")) == (0, "", N_ODD + 1)
+
+
+def long_row():
+    rows = [list(row) for row in PLAIN]
+    rows[4].append("9")
+    return text_of(rows)
+
+
+# Files that cannot be read, and the file, place and remedy that the error names.
+BROKEN = {
+    "long row": (long_row(), ["row 4 (line 5) has 5 cells, and the header 4", "Quote cells"]),
+    "short row": (text_of([*PLAIN, ["1", "2"]]), ["row 41 (line 42) has 2 cells", "fill up rows"]),
+    "same name": (
+        text_of([["x", "x", "colour", "y"], *PLAIN[1:]]),
+        ["two columns 'x', the 1st and the 2nd", "own name"],
+    ),
+    "two without names": (
+        text_of([["", "", "colour", "y"], *PLAIN[1:]]),
+        ["two columns '', the 1st and the 2nd"],
+    ),
+    "no target": (
+        text_of(edited(11, 3, "")),
+        ["column 'y' has no value in row 11, line 12", "leave out the row"],
+    ),
+    "a word": (
+        text_of(edited(20, 0, "lots")),
+        ["column 'x' has 'lots'", "row 20, line 21", "Fill it"],
+    ),
+    "thousands": (text_of(edited(20, 0, '"1,234.5"')), ["column 'x' has '1,234.5'", "line 21"]),
+    "infinite": (text_of(edited(7, 1, "-inf")), ["column 'z' has '-inf'", "line 8"]),
+    "open quote": (
+        text_of(edited(5, 2, '"red')),
+        ["begins in line 6", "is opened there and never closed"],
+    ),
+    "no text": (text_of(PLAIN).encode("utf-16-le"), ["bytes that are 0 in line 1", "as UTF-8"]),
+    "no rows": (text_of(PLAIN[:1]), ["has columns, but no rows"]),
+    "empty": ("", ["is empty"]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_name_the_place_and_the_remedy(name, tmp_path, call):
+    content, expected = BROKEN[name]
+    path = tmp_path / "broken.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = call("fit", path, "--target", "y", "-o", tmp_path / "m")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "broken.csv" in err
+    for words in expected:
+        assert words in err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("t.jsonl", '{"x": 1, "y": 2}\n{"x": 1,\n', "t.jsonl: line 2 is no JSON"),
+        ("t.jsonl", '{"x": 1, "y": 2}\n[1, 2]\n', "line 2 must be an object such as"),
+        ("t.jsonl", '{"x": {"a": 1}, "y": 2}\n', "column 'x' has an object in line 1"),
+        ("t.json", '{"x": 1}', "must be a list of objects"),
+        ("t.feather", "no", "is no feather file"),
+        ("t.parquet", "no", "is no parquet file"),
+    ],
+)
+def test_broken_records_name_the_line(name, content, expected, tmp_path, call):
+    if not name.startswith("t.json"):
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    path.write_text(content)
+    code, _, err = call("fit", path, "--target", "y", "-o", tmp_path / "m")
+    assert (code, err.count("\n")) == (1, 1)
+    assert expected in err
+
+
+def test_broken_workbooks(tmp_path, call):
+    openpyxl = pytest.importorskip("openpyxl")
+    path = tmp_path / "t.xlsx"
+    path.write_text("no")
+    words = ["--target", "y", "-o", tmp_path / "m"]
+    assert "is no Excel file" in call("fit", path, *words)[2]
+    book = openpyxl.Workbook()
+    for row in (["x", "y"], [1, 2], [3, 4, 5]):
+        book.active.append(row)
+    book.save(path)
+    assert "line 3 has more cells than the 2 names" in call("fit", path, *words)[2]
+
+
+def test_excel_files_say_what_they_need(tmp_path, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    (tmp_path / "t.xlsx").write_text("no")
+    err = call("fit", tmp_path / "t.xlsx", "--target", "y", "-o", tmp_path / "m")[2]
+    assert "pip install skout[excel]" in err
+
+
+def test_a_hundred_thousand_columns(tmp_path, call):
+    n, d = 12, 100_000
+    cells = np.random.default_rng(0).integers(0, 9, (n, d)).astype(str)
+    lines = [",".join(["colour", *(f"x{j}" for j in range(d)), "y"])]
+    lines += [",".join(["rb"[i % 2], *cells[i], str(0.5 * i)]) for i in range(n)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(lines))
+    code, out, err = call(
+        "fit", path, "--target", "y", "--budget", "1 fit", "-o", tmp_path / "m", "--json"
+    )
+    assert (code, err) == (0, "")
+    assert json.loads(out)["inputs"] == d + 1
+    assert call("predict", tmp_path / "m", path)[1].count("\n") == n + 1
+
+
+def test_classes_of_a_mixed_table(tmp_path, call):
+    path = tmp_path / "t.csv"
+    path.write_text(text_of(PLAIN), encoding="utf-8")
+    for words in (["--budget", "2 fits"], ["--no-tune", "--inputs", "x,z,y"]):
+        words = ["--target", "colour", "--output", "classes", *words, "-o", tmp_path / "m"]
+        assert call("fit", path, *words)[0] == 0
+        code, out, _ = call("predict", tmp_path / "m", path)
+        assert set(out.split()[1:]) <= set(COLOURS)
+        code, out, _ = call("evaluate", tmp_path / "m", path, "--json")
+        assert json.loads(out)["metrics"]["accuracy"] > 0.4
+        code, _, err = call("rank", tmp_path / "m", path)
+        assert (code, "predicts classes: there is nothing to rank" in err) == (1, True)
+
+
+def test_candidates_for_a_mixed_table(tmp_path, call):
+    path, pool = tmp_path / "t.csv", tmp_path / "pool.csv"
+    tags = [["a;b", "b", "c", "a;c"][i % 4] for i in range(N_ODD)]
+    path.write_text(text_of(odd_rows(tags=tags)), encoding="utf-8")
+    pool.write_text("tags\na;b\nc\n")
+    words = ["--target", "tags", "--output", "label_sets", "--budget", "2 fits"]
+    assert call("fit", path, *words, "-o", tmp_path / "m")[0] == 0
+    code, out, _ = call("rank", tmp_path / "m", path, "--candidates", pool, "-k", "2")
+    assert (code, out.count("\n")) == (0, 1 + 2 * N_ODD)
+    code, out, _ = call("predict", tmp_path / "m", path, "--candidates", pool)
+    assert set(out.split()[1:]) <= {"a;b", "c"}
+
+
+def test_a_mixed_table_that_is_too_large_is_one_of_numbers(tmp_path, call):
+    path = tmp_path / "t.csv"
+    path.write_text(text_of(PLAIN), encoding="utf-8")
+    words = ["--target", "y", "--memory", "0", "-o", tmp_path / "m"]
+    code, _, err = call("fit", path, *words)
+    assert code == 0
+    assert "the model is not tuned" in err
+    assert "not used: colour (text)" in err

@@ -510,7 +510,7 @@ def test_leaf_forest_is_the_forest_where_outputs_are_few():
     assert errors[1] < 1.3 * errors[0]
 
 
-def test_principal_outputs_and_boosted_trees():
+def test_principal_outputs_and_boosted_trees(tmp_path):
     X = inputs(80)
     T = np.column_stack([X[:, 0], 2.0 * X[:, 0], -X[:, 0]])
     boosted = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=2)
@@ -520,6 +520,12 @@ def test_principal_outputs_and_boosted_trees():
     np.testing.assert_allclose(same.predict(X), boosted.fit(X, T[:, 0]).predict(X), atol=1e-12)
     with pytest.raises(ValueError, match="4 columns"):
         same.predict(X[:, :2])
+    same = BoostedTrees(clone(boosted)).fit(X, T[:, 0])
+    skout.save(same, tmp_path / "trees.skout")
+    again = skout.load(tmp_path / "trees.skout")
+    np.testing.assert_array_equal(again.predict(X), same.predict(X))
+    with pytest.raises(TypeError, match="is not saved: HistGradientBoostingRegressor that is fit"):
+        skout.save(BoostedTrees(boosted), tmp_path / "trees.skout")
 
 
 def test_averages_have_weights_for_each_output():

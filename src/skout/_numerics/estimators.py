@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
+from .frames import FramesOut
+
 __all__ = ["PartsByName", "all_at_once"]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -47,7 +49,7 @@ def all_at_once(fit: Fit) -> Fit:
     return cast(Fit, fitted)
 
 
-class PartsByName(BaseEstimator):
+class PartsByName(FramesOut, BaseEstimator):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
     `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.

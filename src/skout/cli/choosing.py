@@ -41,7 +41,8 @@ def choose_columns(
     else:
         columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
     inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
-    _warn_of_ids(inputs, seen)
+    if not inputs.is_table:  # which leaves them out
+        _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
     unused = {name: _why(name, seen[name]) for name in asked if name not in used}
     return inputs, outputs, unused

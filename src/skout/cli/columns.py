@@ -333,7 +333,7 @@ class Classes(Texts):
     """A column with one class for each row, as a word or a number."""
 
     columns: list[str]
-    kind = "classes"
+    kind: str = "classes"
 
     def read(self, table: Table, part: Part) -> Any:
         return np.array([cell.strip() for cell in super().read(table, part)])

@@ -84,6 +84,7 @@ def _finishers() -> dict[str, tuple[type, Callable[[Any], None]]]:
         ensemble.RandomForestRegressor: _check_forest,
         ensemble.ExtraTreesRegressor: _check_forest,
         ensemble.GradientBoostingRegressor: _finish_boosting,
+        ensemble.HistGradientBoostingRegressor: _check_not_fitted,
         neighbors.KNeighborsRegressor: _grow_neighbours,
         neighbors.RadiusNeighborsRegressor: _grow_neighbours,
         svm.SVR: _check_svm,
@@ -259,6 +260,12 @@ def _check_width(item: Any, trees: list[Any]) -> None:
         name_of(type(one)) == "sklearn.tree._tree.Tree" and one.n_features == width for one in trees
     )
     _require(fits, "a tree that is made for other rows than its estimator")
+
+
+def _check_not_fitted(item: Any) -> None:
+    """Raise where an estimator has more than its parameters, which compiled code would read."""
+    fitted = sorted(vars(item).keys() - item.get_params(deep=False).keys())
+    _require(not fitted, f"{type(item).__name__} that is fitted ({', '.join(fitted[:3])})")
 
 
 def _finish_boosting(item: Any) -> None:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
+from .._numerics.frames import FramesOut
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
@@ -38,7 +39,7 @@ _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 _ROUNDING = 1e-10
 
 
-class ConformalSets(BaseEstimator):
+class ConformalSets(FramesOut, BaseEstimator):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when its score is at most q. On calibration data, which the model

@@ -20,7 +20,7 @@ from .encoders import (
     SetColumn,
     TextColumn,
 )
-from .frames import Columns, columns_of
+from .frames import Columns, coded_columns, columns_of
 from .kinds import KINDS, Look, as_kind, look_at
 
 __all__ = ["Group", "TableEncoder"]
@@ -58,7 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Most categories with a column of their own.
     dimensions : int, default 30
         Of text, and of names of categories where there are many.
-    separators : str, default ";|"
+    separators : str, default ";|,"
         Characters that may stand between the elements of sets.
 
     Attributes
@@ -89,7 +89,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         kinds: dict[str, str] | None = None,
         one_hot: int = 30,
         dimensions: int = 30,
-        separators: str = ";|",
+        separators: str = ";|,",
     ) -> None:
         self.kinds = kinds
         self.one_hot = one_hot
@@ -114,7 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = columns_of(X)
         if not len(next(iter(table.values()))):
             raise ValueError("X has columns, but no rows: at least 1 is required.")
-        looks = self._looks(table)
+        looks = self._looks(table, coded_columns(X))
         self.feature_names_in_ = np.array(list(table), dtype=object)
         self.n_features_in_ = len(table)
         self.kinds_ = {name: look.kind for name, look in looks.items() if look.kind in KINDS}
@@ -125,19 +125,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._fit_columns(table, looks)
         return self
 
-    def _looks(self, table: Columns) -> dict[str, Look]:
-        """Return what each column is, told or found."""
+    def _looks(self, table: Columns, coded: set[str]) -> dict[str, Look]:
+        """Return what each column is, told or found; `coded` are categories to their library."""
         given = {} if self.kinds is None else self.kinds
         for name, kind in given.items():
             if name not in table:
                 raise ValueError(f"kinds: {_unknown(name, list(table))}")
             check_choice(kind, f"kinds[{name!r}]", (*KINDS, "drop"))
-        return {
-            name: self._given(values, given[name])
-            if name in given
-            else look_at(name, values, self.one_hot, self.separators)
-            for name, values in table.items()
-        }
+        looks = {}
+        for name, values in table.items():
+            if name in given:
+                looks[name] = self._given(values, given[name])
+            else:
+                looks[name] = look_at(name, values, self.one_hot, self.separators)
+                if name in coded and looks[name].kind in KINDS:
+                    few = len(set(values)) <= self.one_hot
+                    looks[name] = Look("category" if few else "categories")
+        return looks
 
     def _given(self, values: np.ndarray, kind: str) -> Look:
         if kind == "drop":

@@ -64,7 +64,8 @@ class NumberColumns(BaseEstimator):
 
     def _bent(self, values: np.ndarray) -> np.ndarray:
         z = (values - self.center_) / self.scale_
-        bent = z / np.hypot(1.0, z / _BEND)
+        with np.errstate(invalid="ignore"):
+            bent = z / np.hypot(1.0, z / _BEND)
         bent = np.where(np.isinf(z), np.copysign(_BEND, z), bent)
         return np.where(np.isnan(z), 0.0, bent) / self.deviation_
 

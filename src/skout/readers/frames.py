@@ -15,7 +15,7 @@ import numpy as np
 
 from .._numerics.inputs import check_column_names
 
-__all__ = ["columns_of", "has_only_numbers", "is_frame"]
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "names_in"]
 
 Columns = dict[str, np.ndarray]
 _MISSING_TYPES = ("NAType", "NaTType")
@@ -35,7 +35,8 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "shape"))
 
 
-def _names(X: Any) -> list[Any]:
+def names_in(X: Any) -> list[Any]:
+    """Return the names of the columns of a table, as it has them."""
     if isinstance(X, Mapping):
         return list(X)
     return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)
@@ -66,7 +67,7 @@ def columns_of(X: Any, name: str = "X") -> Columns:
             f"{name} must be a table with named columns: a data frame of pandas or polars, a table "
             f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
         )
-    names = _names(X)
+    names = names_in(X)
     check_column_names(names, name)
     found = {str(one): plain_column(X[one]) for one in names}
     lengths = {one: len(values) for one, values in found.items()}
@@ -79,17 +80,26 @@ def columns_of(X: Any, name: str = "X") -> Columns:
 
 def has_only_numbers(X: Any) -> bool:
     """Whether all columns of a table are numbers, and none is missing."""
-    columns = (plain_column(X[name]) for name in _names(X))
+    columns = (plain_column(X[name]) for name in names_in(X))
     return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
+
+
+def coded_columns(X: Any) -> set[str]:
+    """Return the columns that are categories to the library of a table."""
+    return {str(name) for name in names_in(X) if _is_coded(X[name])}
+
+
+def _is_coded(column: Any) -> bool:
+    if isinstance(column, np.ndarray | list):
+        return False
+    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
 def plain_column(column: Any) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
-    is_coded = getattr(getattr(column, "dtype", None), "categories", None) is not None
-    if hasattr(column, "to_numpy") and hasattr(column, "num_chunks"):  # of pyarrow
-        values = column.to_numpy()
-    else:
-        values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    is_coded = _is_coded(column)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:

@@ -19,8 +19,9 @@ NOT_USED = ("id", "constant", "empty")
 _SOME_ROWS = 10
 # Of the filled cells, the share that must be dates, and the one that must have a separator.
 _MOSTLY, _OFTEN = 0.9, 0.1
-# Sets: times that their elements are met on average, letters of an element, and how many there are.
-_MET, _LETTERS, _MOST_ELEMENTS = 3.0, 30, 2000
+# Sets: times that elements are met on average, letters of an element, and how many there are. Text
+# has commas too, so that elements must be met more often.
+_MET, _MET_WITH_COMMAS, _LETTERS, _MOST_ELEMENTS = 3.0, 6.0, 30, 2000
 # Text: words in a cell on average, and the share of different cells.
 _WORDS, _DIFFERENT = 3.0, 0.3
 
@@ -44,7 +45,7 @@ class Look:
     separator: str = ""
 
 
-def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|") -> Look:
+def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|,") -> Look:
     """Return what a column is.
 
     Parameters
@@ -99,7 +100,7 @@ def _number(name: str, values: np.ndarray) -> Look:
 
 
 def _is_id(name: str) -> bool:
-    words = re.split(r"[^a-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
+    words = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
     last = words[-1].lower() if words else ""
     return looks_like_id(name) or last in ("id", "uid", "uuid", "guid", "key", "no", "nr")
 
@@ -142,10 +143,13 @@ def _separator(filled: list[str], separators: str) -> str:
     for one in separators:
         if sum(one in cell for cell in filled) < max(2, _OFTEN * len(filled)):
             continue
-        counts = Counter(elements for cell in filled for elements in split_set(cell, one))
+        counts = Counter(word for cell in filled for word in split_set(cell, one))
+        if one == "," and all(word.isdigit() for word in counts):  # decimals
+            continue
         total = sum(counts.values())
         letters = sum(len(word) * count for word, count in counts.items()) / max(total, 1)
-        if total >= _MET * len(counts) and letters <= _LETTERS and len(counts) <= _MOST_ELEMENTS:
+        met = _MET_WITH_COMMAS if one == "," else _MET
+        if total >= met * len(counts) and letters <= _LETTERS and len(counts) <= _MOST_ELEMENTS:
             return one
     return ""
 

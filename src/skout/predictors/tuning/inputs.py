@@ -13,7 +13,7 @@ from ..._numerics.estimators import PartsByName
 from ..._numerics.inputs import named
 from ..._numerics.validation import check_choice, check_matrix
 from ...readers.encoder import TableEncoder
-from ...readers.frames import columns_of, has_only_numbers, is_frame
+from ...readers.frames import columns_of, has_only_numbers, is_frame, names_in
 
 __all__ = [
     "SCALINGS",
@@ -195,7 +195,7 @@ def encoder_of(X: Any) -> TableEncoder | None:
 
 def names_of(X: Any) -> np.ndarray | None:
     """Return the names of the columns of a table, None where they have none."""
-    return np.array(list(columns_of(X)), dtype=object) if is_frame(X) else None
+    return np.array(list(map(str, names_in(X))), dtype=object) if is_frame(X) else None
 
 
 def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:

@@ -237,8 +237,8 @@ def _on_table(profile: Profile) -> list[Settings]:
     return [
         _ridge("gaussian", 1.0, "none"),
         _trees("extra trees", 0.5, 1),
-        _first_boosting(profile),
         _aligned("gaussian", profile),
+        _first_boosting(profile),
         {"map": "logistic", "scaling": "none"},
         _learnt("matern", profile, "none"),
         _ridge("laplacian", 1.0, "none"),

@@ -1,0 +1,242 @@
+"""Data frames in and out: every public estimator, with pandas and polars; names and index."""
+
+import numpy as np
+import pytest
+from extras import extra
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skout
+from skout import (
+    ConformalSets,
+    Ensemble,
+    InducedMachine,
+    JointQuantileRegressor,
+    KernelBasis,
+    KernelClassifier,
+    KernelMachine,
+    KernelRidge,
+    StructuredPredictor,
+    TableEncoder,
+    Tuned,
+    TwoWay,
+    iokr,
+    sisokr,
+)
+
+pd = extra("pandas")
+pl = extra("polars")
+pa = extra("pyarrow")
+
+N = 40
+X = np.random.default_rng(0).standard_normal((N, 3))
+NUMBERS = X @ np.array([[1.0, 0.5], [0.0, 1.0], [2.0, -1.0]])
+LABELS = (NUMBERS > 0).astype(int)
+WORDS = np.where(NUMBERS[:, 0] > 0, "yes", "no")
+NAMES = ["a", "b", "c"]
+
+
+def structured():
+    return iokr("gaussian", "tanimoto", alpha=1e-3)
+
+
+# every public estimator that predicts, its targets, and the names that these have
+PREDICTORS = {
+    "KernelRidge": (lambda: KernelRidge(alpha=1e-3), NUMBERS, ["u", "v"]),
+    "KernelRidge of one": (lambda: KernelRidge(alpha=1e-3), NUMBERS[:, 0], ["u"]),
+    "KernelMachine": (lambda: KernelMachine(alpha=1e-2), NUMBERS, ["u", "v"]),
+    "InducedMachine": (lambda: InducedMachine(alpha=1e-2), NUMBERS, ["u", "v"]),
+    "JointQuantileRegressor": (lambda: JointQuantileRegressor(0.5), NUMBERS[:, 0], ["u"]),
+    "KernelClassifier": (lambda: KernelClassifier(loss="logistic"), WORDS, ["answer"]),
+    "StructuredPredictor": (structured, LABELS, ["p", "q"]),
+    "sisokr": (lambda: sisokr("gaussian", "f1", random_state=0), LABELS, ["p", "q"]),
+    "Ensemble": (lambda: Ensemble(structured(), 2, random_state=0), LABELS, ["p", "q"]),
+    "TwoWay": (
+        lambda: TwoWay(structured(), random_state=0),
+        LABELS,
+        ["p", "q"],
+    ),
+    "Tuned": (lambda: Tuned(budget="1 fit", random_state=0, cv=3), LABELS, ["p", "q"]),
+    "Tuned of numbers": (lambda: Tuned(budget="1 fit", random_state=0, cv=3), NUMBERS, ["u", "v"]),
+}
+# those that are no predictors of rows of their own, and where they are tested
+OTHERS = {"ConformalSets", "KernelBasis", "TableEncoder", "CandidateSets", "memory_limits"}
+
+
+def frames(library, targets, names):
+    """X and targets as data frames; those of pandas have an index."""
+    if library == "polars":
+        X_frame = pl.DataFrame(X, schema=NAMES)
+        is_column = targets.ndim == 1
+        Y = pl.Series(names[0], targets) if is_column else pl.DataFrame(targets, schema=names)
+        return X_frame, Y
+    index = pd.Index([f"row {i}" for i in range(N)], name="key")
+    X_frame = pd.DataFrame(X, columns=NAMES, index=index)
+    if targets.ndim == 1:
+        return X_frame, pd.Series(targets, name=names[0], index=index)
+    return X_frame, pd.DataFrame(targets, columns=names, index=index)
+
+
+def test_every_public_estimator_is_here():
+    classes = {name for name in skout.__all__ if isinstance(getattr(skout, name), type)} - OTHERS
+    assert classes <= set(PREDICTORS)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_frames_in_and_out(name, library):
+    make, targets, names = PREDICTORS[name]
+    expected = make().fit(X, targets).predict(X[:5])
+    X_frame, Y = frames(library, targets, names)
+    model = make().fit(X_frame, Y)
+    assert_array_equal(model.feature_names_in_, NAMES)
+    plain = model.predict(X_frame[:5])
+    assert not hasattr(plain, "columns")  # frames come back where they are asked for
+    model.set_output(predict=library)
+    found = model.predict(X_frame[:5])
+    assert type(found) is (pd if library == "pandas" else pl).DataFrame
+    assert list(found.columns) == names
+    if library == "pandas":
+        assert found.index.equals(X_frame.index[:5])
+    values = found.to_numpy()
+    if targets.dtype.kind == "f":
+        assert_allclose(values, np.reshape(expected, values.shape), atol=1e-6)
+    else:
+        assert_array_equal(values, np.reshape(expected, values.shape))
+    assert np.isfinite(model.score(X_frame, Y))  # which works with arrays inside
+    again = clone(model).fit(X_frame, Y).predict(X_frame[:5])
+    assert type(again) is type(found)
+    assert not hasattr(model.set_output(predict="default").predict(X_frame[:5]), "columns")
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_wrong_columns_are_named(name, library):
+    make, targets, names = PREDICTORS[name]
+    X_frame, Y = frames(library, targets, names)
+    model = make().fit(X_frame, Y)
+    renamed = {"a": "a", "b": "b", "c": "colour"}
+    other = X_frame.rename(columns=renamed) if library == "pandas" else X_frame.rename(renamed)
+    with pytest.raises(ValueError, match=r"(?s)colour.*c|c.*colour"):
+        model.predict(other)
+    fewer = X_frame[["a", "b"]]
+    with pytest.raises(ValueError, match=r"\bc\b"):
+        model.predict(fewer)
+
+
+@pytest.mark.parametrize("name", ["KernelRidge", "StructuredPredictor", "Tuned"])
+def test_targets_without_names(name):
+    make, targets, _ = PREDICTORS[name]
+    model = make().fit(X, targets).set_output(predict="pandas")
+    assert list(model.predict(X[:3]).columns) == ["y0", "y1"]
+    frame, Y = frames("pandas", targets, ["one", "two"])
+    assert list(model.fit(frame, Y).predict(frame).columns) == ["one", "two"]
+    assert list(model.fit(frame, targets).predict(frame).columns) == ["y0", "y1"]  # of the last fit
+
+
+def test_intervals_probabilities_and_levels():
+    X_frame, u = frames("pandas", NUMBERS[:, 0], ["u"])
+    model = JointQuantileRegressor((0.1, 0.9)).fit(X_frame, u).set_output(predict="pandas")
+    assert list(model.predict(X_frame).columns) == ["u: 0.1", "u: 0.9"]
+    low, high = model.predict_interval(X_frame, 0.8)
+    assert list(low.columns) == list(high.columns) == ["u"]
+    assert low.index.equals(X_frame.index)
+    _, answers = frames("pandas", WORDS, ["answer"])
+    sure = KernelClassifier(loss="logistic").fit(X_frame, answers).set_output(predict="pandas")
+    shares = sure.predict_proba(X_frame)
+    assert list(shares.columns) == ["no", "yes"]
+    assert_allclose(shares.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("name", ["StructuredPredictor", "Ensemble", "TwoWay", "Tuned"])
+def test_ranks_are_one_row_a_candidate(name):
+    make, targets, names = PREDICTORS[name]
+    X_frame, Y = frames("pandas", targets, names)
+    model = make().fit(X_frame, Y)
+    indices, scores = model.rank(X_frame[:4], k=3)
+    found = model.set_output(predict="pandas").rank(X_frame[:4], k=3)
+    assert list(found.columns) == ["rank", "candidate", "score"]
+    assert list(found.index) == [key for key in X_frame.index[:4] for _ in range(3)]
+    assert_array_equal(found["candidate"].to_numpy().reshape(4, 3), indices)
+    assert_array_equal(found["score"].to_numpy().reshape(4, 3), scores)
+    assert_array_equal(found["rank"].to_numpy().reshape(4, 3), np.tile([1, 2, 3], (4, 1)))
+    long = model.set_output(predict="polars").rank(pl.DataFrame(X[:4], schema=NAMES), k=3)
+    assert long.columns == ["row", "rank", "candidate", "score"]
+    assert_array_equal(long["row"].to_numpy(), np.repeat(np.arange(4), 3))
+
+
+def test_ranks_of_short_sets_have_no_padding():
+    model = structured().fit(X, LABELS).set_output(predict="polars")
+    sets = [[[0, 1]], [[0, 1], [1, 0], [1, 1]]]
+    found = model.rank(X[:2], [np.array(one) for one in sets], k=3)
+    assert found["row"].to_list() == [0, 1, 1, 1]
+    assert found["rank"].to_list() == [1, 1, 2, 3]
+
+
+def test_prediction_sets_are_one_row_a_member():
+    X_frame, Y = frames("pandas", LABELS, ["p", "q"])
+    model = structured().fit(X_frame[:20], Y[:20])
+    sets = ConformalSets(model).calibrate(X_frame[20:], Y[20:])
+    expected = sets.predict(X_frame[:5], coverage=0.95)
+    found = sets.set_output(predict="pandas").predict(X_frame[:5], coverage=0.95)
+    assert list(found.columns) == ["rank", "candidate"]
+    for i, key in enumerate(X_frame.index[:5]):
+        assert_array_equal(found.loc[[key], "candidate"], expected.positions(i))
+        assert list(found.loc[[key], "rank"]) == list(range(1, expected.sizes[i] + 1))
+    assert np.isfinite(sets.evaluate(X_frame[20:], Y[20:])["coverage"])
+
+
+def test_strings_are_a_column_of_texts():
+    texts = ["banana" if y else "orange" for y in NUMBERS[:, 0] > 0]
+    model = iokr("gaussian", "ngram", alpha=1e-3).fit(X, texts).set_output(predict="pandas")
+    found = model.predict(X[:4])
+    assert found["y"].tolist() == texts[:4]
+
+
+def test_files_keep_names_and_containers(tmp_path):
+    X_frame, Y = frames("pandas", NUMBERS, ["u", "v"])
+    model = KernelRidge(alpha=1e-3).fit(X_frame, Y).set_output(predict="pandas")
+    skout.save(model, tmp_path / "model.skout")
+    again = skout.load(tmp_path / "model.skout")
+    pd.testing.assert_frame_equal(again.predict(X_frame), model.predict(X_frame))
+
+
+def test_at_the_end_of_a_pipeline():
+    X_frame, Y = frames("pandas", NUMBERS, ["u", "v"])
+    model = make_pipeline(StandardScaler(), KernelRidge(alpha=1e-3))
+    model.set_output(transform="pandas")
+    model[-1].set_output(predict="pandas")
+    found = model.fit(X_frame, Y).predict(X_frame)
+    assert list(found.columns) == ["u", "v"]
+    assert found.index.equals(X_frame.index)
+
+
+def test_a_part_that_gives_frames_is_of_use_inside():
+    ridge = KernelRidge(alpha=1e-3).set_output(predict="pandas")
+    model = StructuredPredictor(ridge, "tanimoto").fit(X, LABELS)
+    assert_array_equal(model.predict(X[:5]), structured().fit(X, LABELS).predict(X[:5]))
+
+
+def test_transformers_have_scikit_learns():
+    X_frame, _ = frames("pandas", NUMBERS, ["u", "v"])
+    basis = KernelBasis("gaussian").fit(X_frame).set_output(transform="pandas")
+    assert basis.transform(X_frame).index.equals(X_frame.index)
+    encoder = TableEncoder().fit(X_frame).set_output(transform="pandas")
+    assert list(encoder.transform(X_frame).columns) == NAMES
+
+
+def test_mistakes_of_set_output():
+    with pytest.raises(ValueError, match=r"predict must be one of .*'pandas'.*Got 'panda'"):
+        KernelRidge().set_output(predict="panda")
+    assert not hasattr(skout.kernels.Gaussian(), "set_output")  # predicts nothing
+
+
+def test_tables_of_pyarrow():
+    table = pa.table({name: X[:, j] for j, name in enumerate(NAMES)})
+    model = Tuned(budget="1 fit", random_state=0, cv=3).fit(table, NUMBERS)
+    same = Tuned(budget="1 fit", random_state=0, cv=3).fit(X, NUMBERS)
+    assert_allclose(model.predict(table), same.predict(X))
+    shuffled = table.select(["c", "a", "b"])  # columns go by their names
+    assert_allclose(model.predict(shuffled), same.predict(X))
