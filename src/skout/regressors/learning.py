@@ -192,7 +192,7 @@ class _Learning:
     def _is_exact(self) -> bool:
         """Whether all rows are landmarks."""
         rows, most = self.sample.rows, self.kernel.landmarks
-        here = rows.at_hand is not None and rows.device is None
+        here = rows.pool is None and rows.device is None
         return here and len(rows) <= (_EXACT if most is None else most)
 
     def _exactly(
