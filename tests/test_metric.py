@@ -246,6 +246,23 @@ def test_rows_held_out_from_learning_choose_alpha(sketch):
         assert other.cv_results_["fold_loss"].shape == (2, 3)  # what was given decides
 
 
+def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
+    X, y = steep(200)
+    monkeypatch.setattr("skout.regressors.choice.least_landmarks", lambda: 10)
+    monkeypatch.setattr("skout.regressors.choice.cheaper", lambda costs: "cg")
+    monkeypatch.setattr("skout.regressors.exact.cheaper", lambda costs: "cg")
+    monkeypatch.setattr("skout.regressors.exact.is_small", lambda n: False)
+    learnt = Learnt(rounds=1, width=1.0)
+    for sketch in (None, SubSample(50)):
+        for kernel, solver, used in (
+            (Matern(), "auto", "cg"),
+            (learnt, "auto", "direct"),
+            (learnt, "cg", "cg"),
+        ):
+            model = KernelRidge(kernel, sketch, alpha=1e-3, solver=solver, random_state=0)
+            assert model.fit(X, y).solver_report_["solver"] == used, (sketch, kernel, solver)
+
+
 def test_rounds_learn_from_some_rows(tmp_path):
     X, y = steep()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))

@@ -25,7 +25,7 @@ from ..solvers import dual_ridge, ridge_errors, ridge_paths
 from .path import Judge
 from .splits import Splits, least_loss
 
-__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel"]
+__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel", "wanted_solver"]
 
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
@@ -98,6 +98,15 @@ def alphas_and_splits(
         return [found["best_alpha"]], []
     known = sample.targets.at_hand
     return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+
+
+def wanted_solver(model: Any) -> str:
+    """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
+
+    Its kernel is wide and alpha may be tiny: conjugate gradients would stop far from the solution.
+    """
+    learnt = hasattr(model, "metric_results_")
+    return "direct" if learnt and model.solver == "auto" else model.solver
 
 
 def _some(sample: Sample, most: int, seed: int) -> Sample:

@@ -45,7 +45,7 @@ from .checkpoint import Bar, digest, open_checkpoint
 from .choice import Choice, check_has_moments, check_solver, fit_without_moments
 from .exact import fit_exact
 from .folds import Folds, looked_at, on_features
-from .learning import alphas_and_splits, learnt_kernel
+from .learning import alphas_and_splits, learnt_kernel, wanted_solver
 from .path import Chooses, Judge
 from .splits import TRAIN, groups_of_splits, interleaved_groups
 
@@ -262,7 +262,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Chooses, PartsByName):
         if self.sketch is None:
             return fit_exact(self, kernel, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-            choice, pool = Choice(self.solver, sample, splits), self._pool(landmarks, sample)
+            choice = Choice(wanted_solver(self), sample, splits)
+            pool = self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)
             self._n_outputs = sample.targets.shape[1]
