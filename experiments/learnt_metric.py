@@ -5,13 +5,14 @@
 
 Needs `pip install xrfm==0.4.5`, and `reg_*.npz` in the folder that SKOUT_DATA names. Inputs and
 targets are standardised by training rows; errors are root mean squared errors of the standardised
-target on the first official test parts (three; one from 10,000 rows on).
+target on the first official test parts: all ten of fewer than 200 rows, which have few test rows,
+five of fewer than 1,000, then three, and one from 3,000 rows on, unless --splits says fewer.
 
-Both choose among settings, skout of five and xRFM of six. xRFM does so on a fifth of the training
-rows, which it also takes its rounds by. skout takes what its fits report of held-out training rows,
-`metric_results_`, and chooses penalties within a fit, so xRFM is given several. From 10,000 rows on
-there is one setting each, and a leaf of xRFM, which is exact, has at most `LEAF` rows. Seconds are
-those of the processor, of all threads.
+Both choose among six settings. xRFM does so on a fifth of the training rows, which it also takes
+its rounds by. skout takes what its fits report of held-out training rows, `metric_results_`, and
+chooses penalties within a fit, so xRFM is given several. From 10,000 rows on there is one setting
+each, skout's last fit has `SKETCH` landmarks, and a leaf of xRFM, which is exact, has at most
+`LEAF` rows. Seconds are those of the processor, of all threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from common import print_table, read_record, record_path, write_record
-from sklearn.model_selection import ShuffleSplit
 
 from skout import KernelRidge
 from skout.kernels import Gaussian, Laplacian, Learnt, Matern
@@ -35,12 +35,15 @@ DATA = ("airfoil", "autompg", "autos", "bike", "breastcancer", "challenger", "co
 DATA += ("energy", "fertility", "forest", "gas", "housing", "keggdirected", "keggundirected")
 DATA += ("kin40k", "machine", "parkinsons", "pendulum", "pol", "pumadyn32nm", "servo")
 DATA += ("skillcraft", "sml", "solar", "stock", "tamielectric", "wine")
-SEED, LARGE, SPLITS, LEAF = 0, 10_000, 3, 12_000
-ALPHAS = np.logspace(-9, 0, 10)
-SKETCH = {"small": 2000, "large": 3000}
+SEED, LARGE, LEAF = 0, 10_000, 12_000
+# Test parts of data sets with fewer rows than that.
+SPLITS = {200: 10, 1000: 5, 3000: 3}
+ALPHAS = np.logspace(-11, 0, 12)
+SKETCH = 3000
 
 OURS = {
     "matern 3/2": Learnt(Matern(nu=1.5)),
+    "matern 3/2, diagonal": Learnt(Matern(nu=1.5), diagonal=True),
     "matern 1/2": Learnt(Matern(nu=0.5)),
     "gaussian": Learnt(Gaussian()),
     "laplacian": Learnt(Laplacian()),
@@ -79,15 +82,18 @@ def _standardised(values: np.ndarray, train: np.ndarray) -> np.ndarray:
     return (values - values[train].mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0)
 
 
+def splits_of(n: int) -> int:
+    """Return how many test parts are used with n training rows."""
+    return next((number for most, number in SPLITS.items() if n < most), 1)
+
+
 def rmse(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(np.mean((np.asarray(found).ravel() - truth) ** 2)))
 
 
 def our_model(kernel: Any, n: int) -> KernelRidge:
-    size = SKETCH["large" if n >= 0.9 * LARGE else "small"]
-    cv = ShuffleSplit(1, test_size=0.2, random_state=SEED) if n > size else 5
-    sketch = SubSample(min(n, size))
-    return KernelRidge(kernel, sketch, alpha=ALPHAS, cv=cv, random_state=SEED)
+    sketch = SubSample(SKETCH) if n >= 0.9 * LARGE else None
+    return KernelRidge(kernel, sketch, alpha=ALPHAS, solver="direct", random_state=SEED)
 
 
 def our_way(parts: tuple[np.ndarray, ...], names: Any) -> dict[str, Any]:
@@ -234,18 +240,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=DATA)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, help="sets of several targets")
-    parser.add_argument("--splits", type=int, default=SPLITS, help="of data sets that are small")
+    parser.add_argument("--splits", type=int, default=10, help="the most test parts")
     parser.add_argument("--ours", action="store_true", help="keep what the record has of xRFM")
     parser.add_argument("--table", action="store_true", help="only show the record")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     if arguments.targets is not None:
-        run_targets(arguments.targets or list(TARGETS), arguments.splits)
+        run_targets(arguments.targets or list(TARGETS), min(arguments.splits, 3))
         return
     if not arguments.table:
         for name in arguments.data:
-            large = len(load(name, 0)[0]) >= 0.9 * LARGE
-            splits = range(1 if large else arguments.splits)
+            splits = range(min(arguments.splits, splits_of(len(load(name, 0)[0]))))
             known = {s: known_of_theirs(name, s) if arguments.ours else None for s in splits}
             rows = [compare(name, split, known[split]) for split in splits]
             record(rows)

@@ -111,7 +111,8 @@ def test_outer_products_of_gradients_are_those_of_loops(base, scale):
 
 def test_mixtures_of_many_outputs_have_the_right_mean():
     rng = np.random.default_rng(0)
-    coef, zz = rng.standard_normal((5, 40)) * np.geomspace(1, 1e-2, 40), np.diag(np.arange(1.0, 6))
+    coef = rng.standard_normal((5, 40)) * np.geomspace(1, 1e-2, 40)
+    zz = coef.T @ np.diag(np.arange(1.0, 6)) @ coef
     truth = coef @ coef.T  # a sum over outputs is linear in this
     mean = np.mean(
         [np.dot(c, c.T) for c in (_few_outputs(coef, zz, s) for s in range(400))], axis=0
@@ -216,7 +217,7 @@ def test_no_round_is_taken_where_none_helps():
 
 def test_held_out_losses_are_those_of_a_fit_on_the_others():
     X, y = steep(3200, d=3)  # enough rows for a single split
-    kernel = Learnt(Gaussian(0.2), rounds=1, landmarks=40, width=1.0)
+    kernel = Learnt(Gaussian(0.2), rounds=1, landmarks=40, width=1.0, max_rows=4000)
     model = KernelRidge(kernel, SubSample(40), alpha=ALPHAS, random_state=0).fit(X, y)
     seed = int(np.random.default_rng(0).integers(2**32))
     held = np.random.default_rng(seed).permutation(3200) % 5 == 0
@@ -243,6 +244,23 @@ def test_rows_held_out_from_learning_choose_alpha(sketch):
     for given, fit in (({"cv": KFold(2)}, {}), ({"cv": 2}, {"groups": np.arange(300) % 20})):
         other = KernelRidge(Learnt(rounds=2), sketch, **settings, **given).fit(X, y, **fit)
         assert other.cv_results_["fold_loss"].shape == (2, 3)  # what was given decides
+
+
+def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
+    X, y = steep(200)
+    monkeypatch.setattr("skout.regressors.choice.least_landmarks", lambda: 10)
+    monkeypatch.setattr("skout.regressors.choice.cheaper", lambda costs: "cg")
+    monkeypatch.setattr("skout.regressors.exact.cheaper", lambda costs: "cg")
+    monkeypatch.setattr("skout.regressors.exact.is_small", lambda n: False)
+    learnt = Learnt(rounds=1, width=1.0)
+    for sketch in (None, SubSample(50)):
+        for kernel, solver, used in (
+            (Matern(), "auto", "cg"),
+            (learnt, "auto", "direct"),
+            (learnt, "cg", "cg"),
+        ):
+            model = KernelRidge(kernel, sketch, alpha=1e-3, solver=solver, random_state=0)
+            assert model.fit(X, y).solver_report_["solver"] == used, (sketch, kernel, solver)
 
 
 def test_rounds_learn_from_some_rows(tmp_path):

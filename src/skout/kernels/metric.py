@@ -178,14 +178,15 @@ class Learnt(_OfVectors):
     kernel : Gaussian, Matern, Laplacian or their names, default "matern"
         Words such as gamma="scale" are resolved in each metric anew. A Laplacian, which adds up
         features, takes a diagonal.
-    rounds : int, default 5
+    rounds : int, default 8
         The most rounds. Two in a row that do not help are the last.
     diagonal : bool, optional
         Learn a weight for each feature, not a matrix. None is for the data to choose: a diagonal
         for CSR rows, for more than 1,000 features and for a Laplacian, else a matrix.
-    landmarks : int, default 1000
-        Landmarks of the rounds. The estimator's own sketch, or none, is for its own fit, which may
-        well have more of them.
+    landmarks : int, optional
+        Landmarks of the rounds, whose fits are exact where all rows are landmarks. By default up to
+        3,000 rows in memory are; of more, and of rows on a card or that are only read in order,
+        1,000. The estimator's own sketch is for its own fit.
     width : float, default 4.0
         The kernel is so many times wider than its gamma says. Wide kernels, with a small alpha,
         learn better metrics.
@@ -213,9 +214,9 @@ class Learnt(_OfVectors):
     def __init__(
         self,
         kernel: Any = "matern",
-        rounds: int = 5,
+        rounds: int = 8,
         diagonal: bool | None = None,
-        landmarks: int = 1000,
+        landmarks: int | None = None,
         width: float = 4.0,
         max_rows: int = 8000,
     ) -> None:
@@ -229,7 +230,8 @@ class Learnt(_OfVectors):
     def check(self) -> None:
         """Raise if a parameter is none of what it may be."""
         check_number(self.rounds, "rounds", low=1, integer=True)
-        check_number(self.landmarks, "landmarks", low=2, integer=True)
+        if self.landmarks is not None:
+            check_number(self.landmarks, "landmarks", low=2, integer=True)
         check_number(self.width, "width", strict=True)
         check_number(self.max_rows, "max_rows", low=2, integer=True)
         check_choice(self.diagonal, "diagonal", (None, True, False))

@@ -22,6 +22,7 @@ from ..solvers.moments import Moments
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
+from .learning import wanted_solver
 from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
@@ -30,6 +31,9 @@ __all__ = ["begin_exact", "fit_exact", "fit_some", "path_of_some", "pooled"]
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
+
+# Most rows whose kernel matrix is factorised in any case where a metric was learnt.
+_LEARNT_ROWS = 20_000
 
 # Most rows that are solved without a matrix on the host unless somebody asks for it.
 _MOST_ROWS = 200_000
@@ -90,8 +94,9 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
     on_card = sample.rows.device is not None
     d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
     model.solver_report_ = {"solver": "direct", "costs": exact_costs(n, d, q, on_card)}
-    if model.solver != "auto":
-        return model.solver
+    solver = wanted_solver(model) if n <= _LEARNT_ROWS else model.solver
+    if solver != "auto":
+        return solver
     # on a host more rows take hours; that their matrix has no room is told at once
     if is_small(n) or (n > _MOST_ROWS and not on_card):
         return "direct"

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import float_dtype, to_device
+from .._numerics.arrays import float_dtype, take, to_device
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.namespace import cast, namespace
 from .._numerics.validation import check_alphas, check_rng
 from ..basis import KernelBasis
+from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
 from ..rows import Reduction, to_host
 from ..sketches import SubSample
-from ..solvers import ridge_errors, ridge_paths
+from ..solvers import dual_ridge, ridge_errors, ridge_paths
 from .path import Judge
 from .splits import Splits, least_loss
 
-__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel"]
+__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel", "wanted_solver"]
 
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
@@ -37,6 +37,10 @@ _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
 _MATRIX = 1000
 # Learning ends after so many rounds that did not help.
 _PATIENCE = 2
+# Rounds try alphas that are so many steps from the best one of the round before.
+_NEAR = 1
+# So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
+_EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
 _ORIGIN_ROWS = 8192
 _HOLES = (
@@ -86,17 +90,33 @@ def alphas_and_splits(
 ) -> tuple[list[float], Splits]:
     """Return the alphas that are left to choose from, and the splits to choose them on.
 
-    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
-    `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
+    <<<<<<< HEAD
+        Where a metric was learnt, the rows held out from that have chosen already, and the model gets
+        `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
+    =======
+        Where a metric was learnt, the rows held out from that have chosen already: folds of the whole
+        sample, which has taught the metric, would flatter small penalties. `cv_results_` has the table.
+    >>>>>>> w-m
+        A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:
         return alphas, judge.splits
     found = getattr(model, "metric_results_", None)
     if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
-        _, model.cv_results_ = least_loss(alphas, found["fold_loss"])
+        tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
+        table = found["fold_loss"][:, tried]
+        _, model.cv_results_ = least_loss([alphas[k] for k in tried], table)
         return [found["best_alpha"]], []
     return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+
+
+def wanted_solver(model: Any) -> str:
+    """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
+
+    Its kernel is wide and alpha may be tiny: conjugate gradients would stop far from the solution.
+    """
+    learnt = hasattr(model, "metric_results_")
+    return "direct" if learnt and model.solver == "auto" else model.solver
 
 
 def _some(sample: Sample, most: int, seed: int) -> Sample:
@@ -114,10 +134,12 @@ def _some(sample: Sample, most: int, seed: int) -> Sample:
 
 @dataclass(frozen=True)
 class _Round:
-    """A metric, what the held-out rows say about it for each alpha, and the coefficients."""
+    """A metric W, the held-out loss of each alpha, and f = sum_j coef_j k(landmark_j, .)."""
 
     scale: np.ndarray | None
     losses: np.ndarray
+    kernel: Kernel
+    landmarks: Any
     coef: np.ndarray
 
 
@@ -149,66 +171,103 @@ class _Learning:
         if n_splits == 1 or best == 0:
             return self.kernel.in_metric(tries[best][0].scale), results
         # few rows: learn again from all of them, with the alphas that served best
-        alphas = [[self.alphas[k]] for k in mean.argmin(axis=1)]
-        again = list(itertools.islice(self._rounds(None, alphas), int(best) + 1))
-        return self.kernel.in_metric(again[-1].scale), results
+        scale = None
+        for k in mean[:best].argmin(axis=1):
+            scale = self._metric(self._round(scale, None, [int(k)]), None)
+        return self.kernel.in_metric(scale), results
 
     def _tries(self, splits: list[np.ndarray]) -> list[list[_Round]]:
         """Return the rounds, each with its splits, until they are many or do not help any more."""
-        learners = [self._rounds(held, itertools.repeat(self.alphas)) for held in splits]
         tries: list[list[_Round]] = []
-        least: list[float] = []
-        for _ in tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.verbose):
-            tries.append([next(learner) for learner in learners])
-            least.append(np.mean([split.losses for split in tries[-1]], axis=0).min())
-            if len(least) - 1 - int(np.argmin(least)) >= _PATIENCE:
+        means: list[np.ndarray] = []
+        order = np.argsort(np.argsort(self.alphas))
+        for number in tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.verbose):
+            if number == 0:
+                pairs: list[Any] = [(None, held) for held in splits]
+                some = range(len(order))
+            else:
+                before = zip(tries[-1], splits, strict=True)
+                pairs = [(self._metric(found, held), held) for found, held in before]
+                away = np.abs(order - order[means[-1].argmin()])  # from the best alpha so far
+                some = np.flatnonzero(away <= _NEAR)
+            tries.append([self._round(scale, held, some) for scale, held in pairs])
+            means.append(np.mean([split.losses for split in tries[-1]], axis=0))
+            if number - np.argmin([mean.min() for mean in means]) >= _PATIENCE:
                 break
         return tries
 
-    def _rounds(self, held: np.ndarray | None, alphas: Iterable[list[float]]) -> Iterator[_Round]:
-        """Yield round 0, which is the metric of the rows themselves, and those learnt from it."""
-        scale: np.ndarray | None = None
-        for penalties in alphas:
-            basis = self._basis(scale)
-            found = self._fitted(basis, held, penalties)
-            yield replace(found, scale=scale)
-            scale = self._metric(basis, scale, found.coef, held)
+    def _round(self, scale: np.ndarray | None, held: np.ndarray | None, some: Any) -> _Round:
+        """Fit in a metric on the rows that are not held out, and judge some alphas by the others.
 
-    def _basis(self, scale: np.ndarray | None) -> KernelBasis:
-        """Return the basis of the landmarks, the same in each metric."""
+        The loss of those that are not tried is inf.
+        """
+        fit = self._exactly if self._is_exact else self._with_landmarks
+        found = fit(scale, held, [self.alphas[k] for k in some])
+        losses = np.full(len(self.alphas), np.inf)
+        losses[some] = found.losses
+        return replace(found, losses=losses)
+
+    @functools.cached_property
+    def _is_exact(self) -> bool:
+        """Whether all rows are landmarks."""
+        rows, most = self.sample.rows, self.kernel.landmarks
+        here = rows.pool is None and rows.device is None
+        return here and len(rows) <= (_EXACT if most is None else most)
+
+    def _exactly(
+        self, scale: np.ndarray | None, held: np.ndarray | None, alphas: list[float]
+    ) -> _Round:
+        """Fit by Cholesky factors of the kernel matrix of all rows."""
+        sample = self.sample
+        rows, T = sample.rows.here(), sample.targets.here().astype(np.float64)
+        T = T if sample.origin is None else T - sample.origin
+        w = np.ones(len(T)) if sample.weights is None else sample.weights
+        held = np.zeros(len(T), dtype=bool) if held is None else held
+        train = np.flatnonzero(~held & (w > 0.0))
+        rng = np.random.default_rng(self.seed)
+        kernel = self.kernel.in_metric(scale).resolve(rows, rng, sample.weights)
+        K = KernelMatrix(kernel, rows, self.n_jobs).full()
+        own = K[np.ix_(train, train)]
+        fits = [dual_ridge(own, T[train], w[train], alpha, self.fit_intercept) for alpha in alphas]
+        losses = np.zeros(len(alphas))
+        if w[held].any():
+            away = [K[np.ix_(held, train)] @ coef + b - T[held] for coef, b in fits]
+            losses = np.array([np.average((A**2).mean(axis=1), weights=w[held]) for A in away])
+        coef = fits[int(losses.argmin())][0]
+        fitted = own @ coef
+        coef = _few_outputs(coef, fitted.T @ fitted, self.seed)
+        return _Round(scale, losses, kernel, take(rows, train), coef)
+
+    def _with_landmarks(
+        self, scale: np.ndarray | None, held: np.ndarray | None, alphas: list[float]
+    ) -> _Round:
+        """Fit with a few landmarks, the same in each metric, by a pass over blocks of rows."""
         rows, weights = self.sample.rows, self.sample.weights
-        basis = KernelBasis(sketch=SubSample(min(self.kernel.landmarks, len(rows))))
+        most = self.kernel.landmarks
+        basis = KernelBasis(sketch=SubSample(min(_LANDMARKS if most is None else most, len(rows))))
         basis.n_jobs = self.n_jobs
         rng = np.random.default_rng(self.seed)
         basis._fit_rows(self.kernel.in_metric(scale), rows, rng, weights, remember=True)
-        return basis
-
-    def _fitted(self, basis: KernelBasis, held: np.ndarray | None, alphas: list[float]) -> _Round:
-        """Fit on the rows that are not held out, and judge by those that are."""
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
         moments = basis._moments(sample, min(alphas))
         if any(hasattr(part, "codes") for part in moments):
             raise ValueError(_HOLES)
         fits = ridge_paths(moments[0], alphas, self.fit_intercept)
-        if held is None:
-            losses = np.zeros(len(alphas))
-        else:
+        losses = np.zeros(len(alphas))
+        if held is not None:
             losses = np.array([ridge_errors(moments[1], *fit).mean() for fit in fits])
         coef = fits[int(losses.argmin())][0]
-        return _Round(
-            None, losses, basis._on_features(_few_outputs(coef, moments[0].zz, self.seed))
-        )
+        coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
+        return _Round(scale, losses, basis.kernel_, basis.landmarks_, basis._on_features(coef))
 
-    def _metric(
-        self, basis: KernelBasis, W: np.ndarray | None, coef: np.ndarray, held: np.ndarray | None
-    ) -> np.ndarray:
+    def _metric(self, found: _Round, held: np.ndarray | None) -> np.ndarray:
         """Return the next W, with W'W = M, the average gradient outer product; its trace is d."""
-        kernel, rows = basis.kernel_, self.sample.rows
-        products = GradientProducts(kernel, basis.landmarks_, coef, diagonal=self._is_diagonal)
+        rows, W, flat = self.sample.rows, found.scale, self._is_diagonal
+        products = GradientProducts(found.kernel, found.landmarks, found.coef, diagonal=flat)
         S = rows.reduce(products, self.sample.weights, held, n_jobs=self.n_jobs)
         d = rows.shape[1]
-        if self._is_diagonal:
+        if flat:
             M = S if W is None else S * W**2
             return np.sqrt(M * (d / M.sum())) if M.sum() > 0.0 else np.ones(d)
         M = S if W is None else W.T @ S @ W
@@ -231,15 +290,17 @@ class _Learning:
         )
 
 
-def _few_outputs(coef: np.ndarray, zz: np.ndarray, seed: int) -> np.ndarray:
+def _few_outputs(coef: np.ndarray, products: np.ndarray, seed: int) -> np.ndarray:
     """Return coefficients of at most _OUTPUTS functions with the same gradient outer products.
+
+    `products` are those of the outputs' predictions, F'F.
 
     Rotating the outputs changes nothing in the sum over them. The leading directions of the
     predictions are kept; the others are mixed at random, R with E[R R'] = I.
     """
     if coef.shape[1] <= _OUTPUTS:
         return coef
-    _, directions = symmetric_eigen(coef.T @ zz @ coef)  # the largest first
+    _, directions = symmetric_eigen(products)  # the largest first
     rotated = coef @ directions
     rest = rotated[:, _LEADING:]
     R = np.random.default_rng(seed).standard_normal((rest.shape[1], _MIXED)) / np.sqrt(_MIXED)

@@ -6,13 +6,20 @@ choice wherever and whenever it runs.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .folds import Folds
+<<<<<<< HEAD
 from .space import RIDGES, Profile
 from .trials import ALPHAS
+=======
+from .learnt import MAX_ROWS
+from .space import Profile
+from .trials import ALPHAS, LEARNT_ALPHAS
+>>>>>>> w-m
 
 __all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
 
@@ -26,6 +33,7 @@ _TREE = 4e-4  # for each tree of a forest
 _SMALL_TREE = 5e-4  # for each tree on few rows
 _STAGE = 6e-4  # for each of its trees
 _DECODE = 3e-9  # for a number that a decoder looks at
+_ROUNDS = 6  # of learning a metric, which ends where they do not help
 _CALL = 0.02
 
 
@@ -49,10 +57,11 @@ def _ridge_fit(settings: Settings, profile: Profile, n: int) -> float:
 
 
 def _learnt_fit(settings: Settings, profile: Profile, n: int) -> float:
-    m, d, p = min(n, settings["landmarks"]), profile.columns, min(profile.p, 16)
-    rounds = 4 * (5 if n < 3000 else 1)
-    flops = 2.0 * n * m * (d + m) + 2.0 * n * m * d * p + 6 * m**3 + d**3
-    each = 6e-3 + flops / _FLOPS + n * m * _KERNEL
+    r = min(n, MAX_ROWS)
+    m, d, p = min(r, settings["landmarks"]), profile.columns, min(profile.p, 16)
+    rounds = _ROUNDS * min(5, math.ceil(3000 / r))  # few rows: several splits
+    flops = 2.0 * r * m * (d + m) + 2.0 * r * m * d * p + 3 * m**3 + d**3
+    each = 6e-3 + flops / _FLOPS + 2.0 * r * m * _KERNEL
     return rounds * each + _ridge_fit(settings, profile, n)
 
 
@@ -126,10 +135,19 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         used = min(n + held, 1.25 * n * k)
         seconds = _ridge_fit(settings, profile, int(used))
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+<<<<<<< HEAD
     elif settings["map"] in RIDGES:
         cells, m = 2 * len(ALPHAS), min(n, settings.get("sketch") or n)
         seconds = k * _FITS[settings["map"]](settings, profile, n)
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+=======
+    elif settings["map"] == "learnt ridge":
+        cells, m = 2 * len(LEARNT_ALPHAS), min(n, settings.get("sketch") or n)
+        seconds = k * _learnt_fit(settings, profile, n)
+        seconds += (
+            len(LEARNT_ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+        )
+>>>>>>> w-m
     elif settings["map"] == "neighbours":
         cells = 20
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2

@@ -11,10 +11,12 @@ from ...kernels import Gaussian, Laplacian, Learnt, Matern
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 
-__all__ = ["LearntRidge", "metric_learnt"]
+__all__ = ["MAX_ROWS", "LearntRidge", "metric_learnt"]
 
 #: Penalties of which each round of learning takes the best.
-_ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+_ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+#: Rows that the rounds learn from.
+MAX_ROWS = 4000
 _KERNELS = {
     "gaussian": lambda: Gaussian("scale"),
     "matern": lambda: Matern("scale", nu=1.5),
@@ -37,7 +39,7 @@ def metric_learnt(
     n_jobs : int, optional
     """
     teacher = KernelRidge(
-        Learnt(_KERNELS[kernel](), landmarks=landmarks),
+        Learnt(_KERNELS[kernel](), landmarks=landmarks, max_rows=MAX_ROWS),
         SubSample(min(landmarks, n_rows(X))),
         alpha=_ALPHAS,
         random_state=seed,

@@ -116,7 +116,7 @@ def _ridge(kernel: str, width: float = 1.0, scaling: str = "standard") -> Settin
 
 
 def _learnt(kernel: str, profile: Profile, scaling: str = "standard") -> Settings:
-    landmarks = 300 if profile.n <= 3000 else 500
+    landmarks = 1000 if profile.n <= 1000 else 500  # of few rows all: rounds are exact
     return {"map": "learnt ridge", "scaling": scaling, "kernel": kernel, "landmarks": landmarks}
 
 

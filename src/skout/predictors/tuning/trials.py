@@ -25,13 +25,15 @@ from .learnt import metric_learnt
 from .logistic import logistic_path, yes_or_no
 from .maps import boosting_of, build, kernel_of, principal_axes
 
-__all__ = ["ALPHAS", "Sample", "predictions"]
+__all__ = ["ALPHAS", "LEARNT_ALPHAS", "Sample", "predictions"]
 
 Settings = dict[str, Any]
 Found = Iterator[tuple[Settings, np.ndarray]]
 
 #: Penalties of kernel ridge.
 ALPHAS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+#: Kernels in a learnt metric are wide, and want smaller ones too.
+LEARNT_ALPHAS = (*ALPHAS, 1e-8, 1e-9)
 _NEIGHBOURS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _STAGES = (25, 50, 100, 200, 400)
@@ -105,10 +107,15 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
     """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
     m = settings.get("sketch") or sample.folds.n_train
+<<<<<<< HEAD
     ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
+=======
+    learns = settings["map"] == "learnt ridge"
+    ridges = _learnt_ridges if learns else _ridges
+>>>>>>> w-m
     F = {
         (alpha, centre): np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32)
-        for alpha in ALPHAS
+        for alpha in (LEARNT_ALPHAS if learns else ALPHAS)
         for centre in (True, False)
     }
     with single_thread() if m <= _SMALL else nullcontext():  # threads of BLAS would wait for work
