@@ -90,13 +90,8 @@ def alphas_and_splits(
 ) -> tuple[list[float], Splits]:
     """Return the alphas that are left to choose from, and the splits to choose them on.
 
-    <<<<<<< HEAD
-        Where a metric was learnt, the rows held out from that have chosen already, and the model gets
-        `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-    =======
-        Where a metric was learnt, the rows held out from that have chosen already: folds of the whole
-        sample, which has taught the metric, would flatter small penalties. `cv_results_` has the table.
-    >>>>>>> w-m
+    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
+    `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
         A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:

@@ -46,7 +46,6 @@ from .doubt import Doubts, WithStd, check_variance, fitc_moments
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at, on_features
-<<<<<<< HEAD
 from .holes import (
     check_outputs_seen,
     fit_by_coordinates,
@@ -55,10 +54,7 @@ from .holes import (
     mean_of_known,
 )
 from .intervals import PredictsIntervals
-from .learning import alphas_and_splits, learnt_kernel
-=======
 from .learning import alphas_and_splits, learnt_kernel, wanted_solver
->>>>>>> w-m
 from .path import Chooses, Judge
 from .related import RelatedFolds, checked_tasks, fit_related, solve_related
 from .scores import ScoresHoles
@@ -302,11 +298,7 @@ class KernelRidge(
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
             return fit(self, kernel, sample, splits, alphas, judge)
         with large_matrices_on(sample.rows.device):
-<<<<<<< HEAD
-            choice = Choice(self.solver, sample, splits, holed or related)
-=======
-            choice = Choice(wanted_solver(self), sample, splits)
->>>>>>> w-m
+            choice = Choice(wanted_solver(self), sample, splits, holed or related)
             pool = self._pool(landmarks, sample)
             self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
             choice.decide(self.basis_)

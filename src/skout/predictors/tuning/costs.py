@@ -12,14 +12,9 @@ from typing import Any
 import numpy as np
 
 from .folds import Folds
-<<<<<<< HEAD
-from .space import RIDGES, Profile
-from .trials import ALPHAS
-=======
 from .learnt import MAX_ROWS
-from .space import Profile
+from .space import RIDGES, Profile
 from .trials import ALPHAS, LEARNT_ALPHAS
->>>>>>> w-m
 
 __all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
 
@@ -135,19 +130,11 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         used = min(n + held, 1.25 * n * k)
         seconds = _ridge_fit(settings, profile, int(used))
         seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
-<<<<<<< HEAD
     elif settings["map"] in RIDGES:
-        cells, m = 2 * len(ALPHAS), min(n, settings.get("sketch") or n)
+        alphas = LEARNT_ALPHAS if settings["map"] == "learnt ridge" else ALPHAS
+        cells, m = 2 * len(alphas), min(n, settings.get("sketch") or n)
         seconds = k * _FITS[settings["map"]](settings, profile, n)
-        seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
-=======
-    elif settings["map"] == "learnt ridge":
-        cells, m = 2 * len(LEARNT_ALPHAS), min(n, settings.get("sketch") or n)
-        seconds = k * _learnt_fit(settings, profile, n)
-        seconds += (
-            len(LEARNT_ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
-        )
->>>>>>> w-m
+        seconds += len(alphas) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
     elif settings["map"] == "neighbours":
         cells = 20
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2

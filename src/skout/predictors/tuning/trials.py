@@ -107,12 +107,8 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
     """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
     m = settings.get("sketch") or sample.folds.n_train
-<<<<<<< HEAD
-    ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
-=======
     learns = settings["map"] == "learnt ridge"
-    ridges = _learnt_ridges if learns else _ridges
->>>>>>> w-m
+    ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
     F = {
         (alpha, centre): np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32)
         for alpha in (LEARNT_ALPHAS if learns else ALPHAS)
