@@ -92,7 +92,7 @@ def alphas_and_splits(
 
     Where a metric was learnt, the rows held out from that have chosen already, and the model gets
     `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-        A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
+    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:
         return alphas, judge.splits
