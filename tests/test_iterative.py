@@ -97,6 +97,12 @@ def test_as_many_steps_as_rows_solve_exactly():
     assert_allclose(found.x, np.linalg.solve(A, b), rtol=1e-6)
 
 
+def test_a_preconditioner_that_is_indefinite_does_not_pass_for_convergence():
+    A, b = np.diag(np.arange(1.0, 6.0)), np.ones((5, 1))
+    run = refined([lambda V: A @ V], b, lambda r: -r, tol=1e-3, max_iter=20)
+    assert run.residual > 1e-3
+
+
 def test_a_right_side_of_zeros_is_solved_by_zeros():
     A, b = positive(8), np.column_stack([np.zeros(8), np.ones(8)])
     run = refined([lambda V: A @ V], b, lambda r: r, tol=1e-9, max_iter=50)

@@ -179,7 +179,7 @@ class _Learning:
         for number in tqdm(range(self.kernel.rounds + 1), desc="metric", disable=not self.verbose):
             if number == 0:
                 pairs: list[Any] = [(None, held) for held in splits]
-                some = range(len(order))
+                some = np.arange(len(order))
             else:
                 before = zip(tries[-1], splits, strict=True)
                 pairs = [(self._metric(found, held), held) for found, held in before]

@@ -188,7 +188,7 @@ def _corrected(run: Run, state: State, products: list[Product], b: Any, measure:
 
 def _root(squared: Any) -> Any:
     xp = namespace(squared)
-    return xp.sqrt(xp.clip(squared, 0.0, None))
+    return xp.sqrt(xp.abs(squared))  # of a preconditioner that rounding made indefinite: not zero
 
 
 def _norms(r: Any, z: Any) -> Any:
