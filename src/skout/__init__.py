@@ -3,16 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import decoding, kernels, losses, metrics, persistence, sketches, sources
+from . import decoding, kernels, losses, metrics, sketches, sources
 from .basis import KernelBasis
 from .decoding import CandidateSets
-from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
-from .predictors.conformal import ConformalSets
-from .predictors.discoveries import ConformalSelection
-from .predictors.ensemble import Ensemble
-from .predictors.hubs import without_hubs
-from .predictors.twoway import TwoWay
 from .regressors import (
     InducedMachine,
     JointQuantileRegressor,
@@ -26,7 +20,9 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, diagnostics, readers, selection
+    from . import datasets, diagnostics, persistence, readers, selection
+    from .persistence import load, save
+    from .predictors import ConformalSelection, ConformalSets, Ensemble, TwoWay, without_hubs
     from .predictors.reranker import Reranker
     from .predictors.spectra import SpectrumIdentifier
     from .predictors.tuning import Tuned
@@ -80,8 +76,11 @@ _IN_MODULES = {
     "SpectrumIdentifier": "predictors.spectra",
     "TableEncoder": "readers",
     "Tuned": "predictors.tuning",
+    **dict.fromkeys(("load", "save"), "persistence"),
+    **dict.fromkeys(("ConformalSelection", "ConformalSets", "Ensemble", "TwoWay"), "predictors"),
+    "without_hubs": "predictors",
 }
-_LATER = (*_IN_MODULES, "datasets", "diagnostics", "readers", "selection")
+_LATER = (*_IN_MODULES, "datasets", "diagnostics", "persistence", "readers", "selection")
 
 
 def __getattr__(name: str) -> Any:

@@ -71,9 +71,6 @@ def public_name(name: str) -> str:
     return f"skout.{name.rpartition('.')[2]}" if name.startswith("skout.") else name
 
 
-# Modules whose classes are there later.
-
-
 class ByName(dict[str, Any]):
     """Classes by the name that a file has for them, with or without a module of ours.
 

@@ -314,10 +314,8 @@ class KernelRidge(
                 checkpoint.add_fit(self, sample, cg=choice.cg, later=choice.later)
             if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
                 return self
-            bar = Bar(self.verbose, checkpoint)
-            moments = self.basis_._moments(
-                sample, min(alphas), whiten=bool(splits) or related, progress=bar
-            )
+            whiten, bar = bool(splits) or related, Bar(self.verbose, checkpoint)
+            moments = self.basis_._moments(sample, min(alphas), whiten=whiten, progress=bar)
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
             self._base = self._solve(moments, parts, alphas, judge, held)
             if self.variance == "fitc":
