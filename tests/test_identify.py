@@ -19,6 +19,7 @@ from skout.molecules import fingerprints
 from skout.predictors.spectra.calibration import (
     Confidence,
     calibration_error,
+    set_gap,
     truth_gap,
     truth_rank,
 )
@@ -351,8 +352,19 @@ def test_random_molecules_teach_nothing(data, rows):
 
 
 def test_sets_hold_the_truth_as_often_as_they_should(model):
-    gap = model.sets_.threshold(0.9)
-    assert np.mean(model.sets_.gaps_ <= gap) >= 0.9
+    gap = set_gap(model.gaps_, 0.9)
+    assert np.mean(model.gaps_ <= gap) >= 0.9
+    assert set_gap(np.zeros(8), 0.9) == np.inf  # which nine would do for
+    assert set_gap(np.zeros(9), 0.9) == 0.0
+
+
+def test_sets_of_new_molecules_hold_the_truth():
+    # truths that are drawn: coverage over many draws of calibration and test
+    rng, held = np.random.default_rng(0), []
+    for _ in range(300):
+        gaps = rng.exponential(size=51)
+        held.append(gaps[50] <= set_gap(np.sort(gaps[:50]), 0.8))
+    assert np.mean(held) == pytest.approx(0.8, abs=0.07)
 
 
 def test_spectra_whose_mass_does_not_lead_to_their_molecule_are_not_judged(data, rows, pool):
@@ -486,7 +498,7 @@ def test_spectra_without_a_molecule_are_refused_or_left_out():
 
 def test_what_fit_refuses(asked):
     pytest.importorskip("rdkit")
-    for params in ({"cv": 1}, {"most_spectra": 0}, {"n_landmarks": 5}):
+    for params in ({"cv": 1}, {"most_spectra": 0}, {"n_landmarks": 5}, {"coverage": 1.0}):
         with pytest.raises(ValueError, match=next(iter(params))):
             SpectrumIdentifier(**params).fit(asked, ["CCO"] * len(asked))
 

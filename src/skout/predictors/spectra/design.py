@@ -14,7 +14,7 @@ from ...regressors import KernelRidge
 from ...sketches import SubSample
 from ..twoway import TwoWay
 
-__all__ = ["Design", "few_a_group", "spectrum_kernels"]
+__all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
 
 # Widths of the Gaussians of Tanimoto, and penalties, that were best for molecules of MassBank that
 # had no part in training (experiments/two_way.py, choose and choose_forward).

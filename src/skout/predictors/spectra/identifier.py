@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
 from ...molecules import fingerprints, parse_smiles
 from ...readers import spectra_table
-from ..conformal import ConformalSets
-from .calibration import Confidence
+from .calibration import Confidence, set_gap
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
 from .peaks import explain_peaks
@@ -77,8 +77,9 @@ class SpectrumIdentifier(BaseEstimator):
         mass is within ppm of their molecule's; others are not judged.
     confidence_ : tuple of three floats
         Temperature, intercept and slope that make probabilities of scores.
-    sets_ : ConformalSets
-        Gaps that prediction sets are made with.
+    gaps_ : ndarray
+        By how much the best candidate outscored the truth, for held-out molecules of several
+        candidates, increasing: prediction sets are made with these.
     polarities_ : tuple of str
         Those of the library.
 
@@ -179,9 +180,7 @@ class SpectrumIdentifier(BaseEstimator):
             bar.update()
         # candidates come from pools: those of the library need not travel with the model
         predictor.decoder_ = predictor.decoder_.without_pool()
-        sets = ConformalSets(predictor)
-        sets.gaps_ = judged.gaps
-        self.predictor_, self.sets_ = predictor, sets
+        self.predictor_, self.gaps_ = predictor, judged.gaps
         self.confidence_ = tuple(judged.confidence)
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
@@ -198,6 +197,8 @@ class SpectrumIdentifier(BaseEstimator):
         for name in ("most_spectra", "n_validation"):
             check_number(getattr(self, name), name, low=1, integer=True)
         check_number(self.cv, "cv", low=2, integer=True)
+        if not isinstance(self.coverage, Real) or not 0.0 < self.coverage < 1.0:
+            raise ValueError(f"coverage must lie strictly between 0 and 1. Got {self.coverage!r}.")
         if not isinstance(self.n_landmarks, tuple | list) or len(self.n_landmarks) != 2:
             raise ValueError(
                 "n_landmarks must be two numbers, of spectra and of molecules. Got "
@@ -275,7 +276,7 @@ class SpectrumIdentifier(BaseEstimator):
 
     def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[Ranked]:
         """Return the best candidates of some spectra."""
-        model, gap = self.predictor_, self.sets_.threshold(self.coverage)
+        model, gap = self.predictor_, set_gap(self.gaps_, self.coverage)
         sure = Confidence(*self.confidence_)
         decoder, F = model.decoder_, model.predict_coordinates(spectra)
 
