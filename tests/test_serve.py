@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from skout.cli.serve.limits import Deadline, Limits
 from skout.cli.serve.models import Models
 from skout.cli.serve.tables import table_of_records, table_of_text
 
+ROOT = Path(__file__).resolve().parents[1]
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
 
 
@@ -823,6 +825,23 @@ def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         cli.main(["serve", "model.skout"])
     assert 'pip install "skout[serve]"' in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (ROOT / "Dockerfile").exists(), reason="a source distribution has none")
+def test_the_image_is_made_of_files_that_exist():
+    """It cannot be built here: what it copies, installs and runs is compared with what there is."""
+    text = (ROOT / "Dockerfile").read_text()
+    sources = re.findall(r"^COPY (?!--from)(.*) \S+$", text, flags=re.MULTILINE)
+    names = [name for line in sources for name in line.split()]
+    assert {"pyproject.toml", "src", "constraints.txt"} <= set(names)
+    assert all((ROOT / name).exists() for name in names)
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {f"!{name}" for name in names} <= set(ignored)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [installed] = re.findall(r"\.\[([\w,]+)\]", text)
+    assert set(installed.split(",")) <= set(extras["optional-dependencies"])
+    [entry] = re.findall(r"^ENTRYPOINT (.*)$", text, flags=re.MULTILINE)
+    assert json.loads(entry)[1:4] == ["serve", "--host", "0.0.0.0"]
 
 
 def test_inputs_are_what_the_tests_think():

@@ -230,6 +230,22 @@ def test_mistakes_are_told(page, folder):
     page.complaints()  # of the answer 422
 
 
+def test_the_page_follows_a_new_model(page, tmp_path):
+    path = fit("label sets", tmp_path)
+    other = fit("rankings", tmp_path, "other.skout")
+    with running(served(path), reload_seconds=0.01) as ask:
+        page.open(ask)
+        before = page.one("#model").text
+        other.replace(path)
+        page.wait(lambda: ask.json("GET", "/health")[1]["model"] != before)
+        fill(page, ROWS[0])
+        page.go()
+        assert page.status() == "1 row predicted."
+        assert len(page.texts("#results article > .order li")) == 3
+        assert page.one("#model").text == ask.json("GET", "/health")[1]["model"]
+    assert page.complaints() == []
+
+
 def test_the_keyboard_is_enough(page, folder):
     with running(served(fit("rankings", folder, "keys.skout"))) as ask:
         page.open(ask)

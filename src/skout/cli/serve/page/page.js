@@ -437,14 +437,24 @@ function showSpectra(answer) {
 
 // Go ---------------------------------------------------------------------------------------------
 
+// The model may have been replaced since the page was opened.
+async function follow(answer) {
+  if (answer.model === about.model) return;
+  about = await ask("api/model");
+  byId("model").textContent = about.model;
+}
+
 async function predict(body) {
   if (about.kind === "spectra") {
+    const found = await ask("api/identify", { ...body, draw: true, explain: EXPLAINED });
     last = ["api/identify", body];
-    showSpectra(await ask("api/identify", { ...body, draw: true, explain: EXPLAINED }));
+    await follow(found);
+    showSpectra(found);
     return;
   }
   const predicted = await ask("api/predict", body);
   last = ["api/predict", body];
+  await follow(predicted);
   let ranked = null;
   if (about.candidates) {
     const asked = { ...body, top: Number(byId("top").value) };
