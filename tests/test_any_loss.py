@@ -1,5 +1,7 @@
 """Decoding by any loss: the sum of (2.30) by double loops, with the weights of (2.32)."""
 
+import tracemalloc
+
 import numpy as np
 import oracles_predictor as oracle
 import pytest
@@ -134,7 +136,7 @@ def test_sets_files_and_prediction_sets(tmp_path):
 @pytest.mark.parametrize(
     ("decoder", "message"),
     [
-        (LossDecoder(with_nan), "loss must be finite. Got nan for candidate 12 and output 0"),
+        (LossDecoder(with_nan), "loss must be finite. Got nan for candidate 3 and output 0"),
         (LossDecoder("f_gamma"), "loss"),
         (LossDecoder(beta=0.0), "beta"),
         (LossDecoder(absolute, on="pair"), "on must be"),
@@ -149,3 +151,45 @@ def test_sets_files_and_prediction_sets(tmp_path):
 def test_mistakes(decoder, message):
     with pytest.raises(ValueError, match=message):
         iokr(Gaussian(0.7), Gaussian(0.5), decoder=decoder).fit(X, Y).predict(NEW, POOL)
+
+
+def test_losses_of_training_outputs_wait_until_they_are_candidates(tmp_path):
+    asked = []
+
+    def counted(C, Z):
+        asked.append(len(C))
+        return on_lists(C, Z)
+
+    fitted = model(counted, on="lists").fit(X, Y)
+    fitted.predict(NEW, POOL[:5])
+    assert sum(asked) == 1 + 5  # one to find mistakes early, and the candidates
+    before = fitted.predict(NEW)
+    assert sum(asked) == 1 + 5 + 40
+    assert_array_equal(fitted.predict(NEW), before)
+    assert sum(asked) == 1 + 5 + 40  # kept
+    light = model("f_beta").fit(X, (Y > 0).astype(int))
+    skout.save(light, tmp_path / "light.skout", candidates=False)
+    with pytest.raises(ValueError, match="saved without candidates: give candidates"):
+        skout.load(tmp_path / "light.skout").predict(NEW)
+    skout.save(light, tmp_path / "whole.skout")
+    assert_array_equal(skout.load(tmp_path / "whole.skout").predict(NEW), light.predict(NEW))
+
+
+def test_memory_does_not_grow_with_the_rows():
+    rng = np.random.default_rng(0)
+    sets = np.unique(rng.random((900, 12)) < 0.3, axis=0)[:300].astype(np.int8)
+    queries, peaks = rng.standard_normal((500, 3)), []
+    for n in (1000, 8000):
+        rows = sets[rng.integers(0, 300, n)]
+        inputs = rng.standard_normal((n, 3))
+        fitted = iokr(
+            Gaussian(0.5), Gaussian(0.5), input_sketch=SubSample(50), output_sketch=SubSample(100),
+            alpha=1e-2, decoder=LossDecoder("f_beta", beta=2.0), random_state=0,
+        ).fit(inputs, rows)  # fmt: skip
+        fitted.predict(queries[:5], sets)
+        tracemalloc.start()
+        fitted.predict(queries, sets)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 0.25 * 8 * 500 * 8000  # of a matrix of queries and rows

@@ -9,6 +9,7 @@ from .any_loss import LossDecoder
 from .base import Decoder
 from .candidates import CandidateDecoder
 from .ensembles import EmbeddedPools
+from .gradient import GradientDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
 from .local import LocalSearchDecoder
@@ -26,6 +27,7 @@ __all__ = [
     "EmbeddedPool",
     "EmbeddedPools",
     "FaissIndex",
+    "GradientDecoder",
     "LabelSetDecoder",
     "LocalSearchDecoder",
     "LossDecoder",

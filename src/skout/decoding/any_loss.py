@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import match, n_rows, row_slices, take
+from .._numerics.arrays import match, n_rows, row_slices, take, unique
 from .._numerics.validation import check_choice, check_number
 from ..rows import Source
 from .candidates import CandidateDecoder
 from .pools import EmbeddedPool, check_one_for_each
-from .recognise import one
+from .recognise import kinds, one
 
 __all__ = ["LossDecoder"]
 
@@ -50,7 +51,8 @@ class LossDecoder(CandidateDecoder):
     Attributes
     ----------
     basis_, pool_, embedding_
-        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0].
+        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], and is there
+        once the training outputs were asked for as candidates: a loss may be slow.
 
     Examples
     --------
@@ -109,7 +111,24 @@ class LossDecoder(CandidateDecoder):
         if np.any(place < 0):
             raise ValueError("Y must hold the outputs that the basis was fitted on.")
         self._known = take(Y, place)
+        first = self._losses(take(self._known, slice(0, 1)))  # mistakes show before long work
+        _check_losses(first, (1, n_rows(self._known)), 0)
         return super().fit(basis, Y, None, rows=rows)
+
+    def _keep(self, Y: Any, coordinates: Any = None, rows: Any = None) -> None:
+        """Keep the distinct outputs; their losses wait until they are candidates."""
+        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
+        self._kinds = kinds(rows)
+        first, number = unique(rows)
+        self.pool_, self._counts = take(Y, first), np.bincount(number)
+
+    def _own_pool(self) -> EmbeddedPool:
+        kept = getattr(self, "pool_", None)
+        if self._training is None and kept is not None and n_rows(kept) > 0:
+            pool = self._embedded(kept, kept, slice(None))
+            self.embedding_ = pool.embedding
+            self._training = replace(self._indexed(pool), counts=self._counts)
+        return super()._own_pool()
 
     @property
     def _width(self) -> int:

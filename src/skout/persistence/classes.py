@@ -193,7 +193,8 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
     if isinstance(item, CandidateDecoder) and "pool_" in state:
         is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)
         state["pool_"] = take(item.pool_, slice(0)) if is_plain else None
-        state["embedding_"] = item.embedding_[:0]
+        if "embedding_" in state:
+            state["embedding_"] = item.embedding_[:0]
         state["_training"] = None
 
 

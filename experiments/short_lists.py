@@ -1,0 +1,334 @@
+"""Short lists with a certificate: sizes and coverage of conformal sets, before and after.
+
+    python experiments/short_lists.py labels [--quick]    emotions and yeast, 20 splits; record
+    python experiments/short_lists.py scores              MassBank: fit once, keep all scores
+    python experiments/short_lists.py spectra [--quick]   20 splits by molecule of these; record
+    python experiments/short_lists.py table               both records, as markdown
+    python experiments/short_lists.py picture             docs/images/short_lists.png
+
+Label sets as in `prediction_sets.py`: half of the rows train, a quarter calibrates, a quarter
+tests, and candidates are all label sets of the data. "Before" is that record's model and score:
+IOKR with the F1 kernel, "gap". "After" has the kernels, of two on inputs and three on label sets,
+of the shortest lists on a third of the training rows, and the score "softmax", which is learnt on
+three tenths of the calibration rows; the others set the threshold.
+
+MassBank as in `two_way.py`: both ways are fitted once on its training molecules, and score the
+candidates of the formula for at most six spectra of each of the other molecules. These molecules
+are split at random 20 times: two thirds calibrate, a third tests. Molecules count once. Widths and
+penalties of the model were chosen on half of these molecules (`two_way.py choose`), which splits
+mix with the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+import numpy as np
+from common import HERE, Scaler, mean_sd, print_table, read_record, write_record
+from prediction_sets import ALPHAS, load
+from tqdm import tqdm
+
+from skout import CandidateSets, ConformalSelection, ConformalSets, iokr
+from skout.decoding import EmbeddedPool
+from skout.kernels import F1, Gaussian, Laplacian, Linear
+
+SEED, N_SPLITS, COVERAGES, RATES = 0, 20, (0.8, 0.9, 0.95), (0.05, 0.1, 0.2)
+KEPT = HERE / "cache" / "short_lists.npz"
+
+
+# Label sets ------------------------------------------------------------------------------------
+
+
+def chosen_kernels(X: np.ndarray, Y: np.ndarray, pool: np.ndarray, seed: int) -> tuple[Any, Any]:
+    """Return the kernels of the shortest lists on a third of the rows, learnt from the others."""
+    held = np.arange(len(X)) % 3 == 0
+    laplacian = Laplacian(1.0 / (2.0 * X.shape[1]))  # columns have unit variance
+    found = []
+    for inputs in (Gaussian("median"), laplacian):
+        for outputs in (Linear(), Gaussian(0.5), Gaussian(1.0)):
+            model = iokr(inputs, outputs, alpha=ALPHAS, scoring="coordinates")
+            model.fit(X[~held], Y[~held])
+            sets = ConformalSets(model, "softmax", share=0.5, random_state=seed)
+            sets.calibrate(X[held], Y[held], pool)
+            size = sets.evaluate(X[held], Y[held], pool)["mean_size"]
+            found.append((size, len(found), inputs, outputs))
+    return min(found)[2:]
+
+
+def labels_split(name: str, seed: int) -> list[dict[str, Any]]:
+    """Return coverage and sizes on one random split, before and after, at each level."""
+    X, Y, _ = load(name)
+    order = np.random.default_rng(seed).permutation(len(X))
+    half, quarter = len(X) // 2, 3 * len(X) // 4
+    train, calibration, test = order[:half], order[half:quarter], order[quarter:]
+    X = Scaler(X[train])(X)
+    pool = np.unique(Y, axis=0)
+    model = iokr(Gaussian("median"), F1(), alpha=ALPHAS).fit(X[train], Y[train])
+    before = ConformalSets(model).calibrate(X[calibration], Y[calibration], pool)
+    parts = chosen_kernels(X[train], Y[train], pool, seed)
+    model = iokr(*parts, alpha=ALPHAS, scoring="coordinates").fit(X[train], Y[train])
+    after = ConformalSets(model, "softmax", random_state=seed)
+    after.calibrate(X[calibration], Y[calibration], pool)
+    rows = []
+    for way, sets in (("before", before), ("after", after)):
+        for coverage in COVERAGES:
+            row = sets.evaluate(X[test], Y[test], pool, coverage=coverage)
+            row |= {"way": way, "nominal": coverage, "pool": len(pool)}
+            rows.append(row | {"chosen": repr(parts) if way == "after" else None})
+    return rows
+
+
+def labels(quick: bool) -> None:
+    n_splits = 2 if quick else N_SPLITS
+    results = []
+    for name in ("emotions", "yeast"):
+        found = [labels_split(name, SEED + i) for i in tqdm(range(n_splits), desc=name)]
+        for rows in zip(*found, strict=True):
+            row = {"data": name} | {key: rows[0][key] for key in ("way", "nominal", "pool")}
+            row |= {key: mean_sd(r[key] for r in rows) for key in ("coverage", "mean_size")}
+            results.append(row | {"chosen": [r["chosen"] for r in rows if r["chosen"]]})
+        print_table([short(row) for row in results], ["data", "way", "nominal", *MEANS])
+        if not quick:
+            settings = {"n_splits": n_splits, "alphas": ALPHAS}
+            write_record("short_lists_labels", settings, results, SEED)
+
+
+MEANS = ["coverage", "mean_size"]
+
+
+def short(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {key: row[key][0] for key in MEANS}
+
+
+# Spectra ---------------------------------------------------------------------------------------
+
+
+def keep_scores() -> None:
+    """Fit both ways once, and keep the scores of all candidates of held-out spectra."""
+    from massbank import Problem
+    from two_way import MOST, few, fitted, parts_of
+
+    problem = Problem()
+    train, val, test = parts_of(problem, False)
+    held = np.concatenate([val, few(problem, test, MOST)])
+    regressor, _, decoder = fitted(problem, train, SEED).parts(0.5, True)  # as chosen in seed 0
+    pool = decoder.embed(problem.sets(held)).distinct()
+    queries = decoder.queries(regressor.predict(problem.spectra[held]), pool)
+    np.savez_compressed(
+        KEPT, held=held, indptr=pool.objects.indptr, members=pool.members,
+        scores=decoder._set_scores(queries, pool),
+        truth=decoder.matched(problem.pool[problem.place[held]], pool),
+    )  # fmt: skip
+
+
+class Kept:
+    """A predictor whose scores were kept: its inputs are numbers of queries."""
+
+    def __init__(self, indptr: Any, members: Any, scores: Any) -> None:
+        self.sets = CandidateSets(np.arange(members.max() + 1), indptr, members)
+        self.scores = scores
+
+    def embed(self, candidates: Any) -> EmbeddedPool:
+        if isinstance(candidates, EmbeddedPool):
+            return candidates
+        each = np.arange(len(candidates.pool))
+        return EmbeddedPool(candidates, each, each, np.zeros((len(each), 1)), "kept")
+
+    def rank(self, X: np.ndarray, pool: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        index, scores = np.full((len(X), k), -1), np.full((len(X), k), -np.inf)
+        for i, query in enumerate(X):
+            own = self.scores[self.sets.indptr[query] : self.sets.indptr[query + 1]]
+            order = np.argsort(-own, kind="stable")
+            index[i, : len(own)], scores[i, : len(own)] = order, own[order]
+        return index, scores
+
+    def matched(self, Y: np.ndarray, _pool: Any) -> np.ndarray:
+        return Y
+
+
+def energy(text: str) -> str:
+    """Return the kind of a collision energy: a third of those with a number, ramps, none."""
+    if "amp" in text.lower():
+        return "ramp"
+    found = re.search(r"\d+(\.\d+)?", text)
+    if found is None:
+        return "not given"
+    value = float(found.group())
+    return "low" if value <= 25 else "middle" if value <= 50 else "high"
+
+
+def strata_of(held: np.ndarray) -> dict[str, np.ndarray]:
+    from skout.datasets import load_massbank
+
+    extra = load_massbank().extra
+    kinds = np.array([str(name) for name in extra["instrument_type"]])[held]
+    names, counts = np.unique(kinds, return_counts=True)
+    rare = names[counts < 100]
+    energies = np.array([energy(str(text)) for text in np.asarray(extra["collision_energy"])[held]])
+    keys = np.array([str(key)[:14] for key in extra["inchikey"]])[held]
+    return {
+        "molecule": keys,
+        "instrument": np.where(np.isin(kinds, rare), "others", kinds),
+        "energy": energies,
+    }
+
+
+def spectra_split(model: Kept, truth: np.ndarray, known: dict[str, Any], seed: int) -> Any:
+    """Return what one split by molecule gives, in rows of kind, name and numbers."""
+    groups = known["molecule"]
+    molecules = np.random.default_rng(seed).permutation(np.unique(groups))
+    is_first = np.isin(groups, molecules[: 2 * len(molecules) // 3])
+    first, last = np.flatnonzero(is_first), np.flatnonzero(~is_first)
+    at = {id(some): model.sets.of_queries(some) for some in (first, last)}
+    rows = []
+
+    def judged(sets: ConformalSets, kind: str, strata: Any = None) -> None:
+        given = {} if strata is None else {"strata": strata if strata == "size" else known[strata]}
+        own = {k: v if isinstance(v, str) else v[first] for k, v in given.items()}
+        sets.calibrate(first, truth[first], at[id(first)], groups=groups[first], **own)
+        own = {k: v[last] for k, v in given.items() if not isinstance(v, str)}
+        for coverage in COVERAGES if strata is None else (0.9,):
+            found = sets.evaluate(
+                last, truth[last], at[id(last)], coverage, groups=groups[last], **own
+            )
+            row = {"kind": kind, "nominal": coverage, "score": sets.score_}
+            rows.append(row | {key: found[key] for key in (*MEANS, "share_of_one")})
+            for label, part in found.get("strata", {}).items():
+                rows.append({"kind": f"{kind}: {label}", "nominal": coverage} | part)
+
+    judged(ConformalSets(model), "gap")
+    judged(ConformalSets(model, "rank"), "rank")
+    judged(ConformalSets(model, "auto", random_state=seed), "auto")
+    for strata in ("instrument", "energy", "size"):
+        judged(ConformalSets(model, "softmax", random_state=seed), f"by {strata}", strata)
+    trust = ConformalSelection(model, random_state=seed)
+    trust.calibrate(first, truth[first], at[id(first)], groups=groups[first])
+    for rate in RATES:
+        given = (last, truth[last], at[id(last)], rate)
+        rows.append({"kind": "fdr", "nominal": rate} | trust.evaluate(*given, groups=groups[last]))
+    return rows
+
+
+def spectra(quick: bool) -> None:
+    with np.load(KEPT) as file:
+        z = {name: file[name] for name in file.files}
+    model, known = Kept(z["indptr"], z["members"], z["scores"]), strata_of(z["held"])
+    n_splits = 2 if quick else N_SPLITS
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for seed in tqdm(range(n_splits), desc="MassBank"):
+        for row in spectra_split(model, z["truth"], known, SEED + seed):
+            found.setdefault((row["kind"], row["nominal"]), []).append(row)
+    results = []
+    for (kind, nominal), rows in found.items():
+        row = {"kind": kind, "nominal": nominal, "splits": len(rows)}
+        numbers = [key for key, value in rows[0].items() if key not in ("kind", "nominal", "score")]
+        row |= {key: mean_sd(r[key] for r in rows) for key in numbers}
+        names = sorted({r["score"] for r in rows if "score" in r})
+        results.append(row | ({"scores": names} if names else {}))
+        print(results[-1], flush=True)
+    if not quick:
+        settings = {"n_splits": n_splits, "spectra": len(z["held"])}
+        settings |= {"molecules": len(np.unique(known["molecule"]))}
+        settings |= {"mean candidates": float(np.diff(z["indptr"]).mean())}
+        write_record("short_lists_spectra", settings, results, SEED)
+
+
+# Tables ----------------------------------------------------------------------------------------
+
+
+def cell(pair: Any, scale: float = 1.0, digits: int = 1) -> str:
+    return f"{scale * pair[0]:.{digits}f} ± {scale * pair[1]:.{digits}f}"
+
+
+def label_table() -> str:
+    lines = [
+        "| data | candidates | promised % | covered %, before | size | covered %, after | size |"
+    ]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|")
+    rows = read_record("short_lists_labels")["results"]
+    for before in (row for row in rows if row["way"] == "before"):
+        same = {"data": before["data"], "nominal": before["nominal"], "way": "after"}
+        after = next(row for row in rows if same.items() <= row.items())
+        pairs = [
+            f"{cell(row['coverage'], 100.0)} | {cell(row['mean_size'])}" for row in (before, after)
+        ]
+        start = f"| {before['data']} | {before['pool']} | {100 * before['nominal']:g}"
+        lines.append(f"{start} | {' | '.join(pairs)} |")
+    return "\n".join(lines)
+
+
+def spectra_table() -> str:
+    record = read_record("short_lists_spectra")
+    lines = ["| score | promised % | covered % | mean size | lists of one % |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    rows = record["results"]
+    for row in (r for r in rows if r["kind"] in ("gap", "rank", "auto")):
+        cells = [cell(row["coverage"], 100.0), cell(row["mean_size"])]
+        cells.append(cell(row["share_of_one"], 100.0))
+        lines.append(f"| {row['kind']} | {100 * row['nominal']:g} | {' | '.join(cells)} |")
+    lines += ["", "| stratum | spectra in the test part | covered % | mean size |"]
+    lines.append("|---|---:|---:|---:|")
+    for row in (r for r in rows if r["kind"].startswith("by ") and ":" in r["kind"]):
+        cells = [f"{row['rows'][0]:.0f}", cell(row["coverage"], 100.0), cell(row["mean_size"])]
+        lines.append(f"| {row['kind'][3:]} | {' | '.join(cells)} |")
+    lines += ["", "| false discoveries allowed % | found % | accepted % | of the right ones % |"]
+    lines.append("|---:|---:|---:|---:|")
+    for row in (r for r in rows if r["kind"] == "fdr"):
+        cells = [cell(row[key], 100.0) for key in ("fdr", "accepted", "power")]
+        lines.append(f"| {100 * row['nominal']:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def picture() -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), constrained_layout=True)
+    rows = read_record("short_lists_labels")["results"]
+    ways = {"before": "gap, before", "after": "learnt, after"}
+    for ax, name in zip(axes, ("emotions", "yeast"), strict=False):
+        for way, label in ways.items():
+            some = [row for row in rows if row["data"] == name and row["way"] == way]
+            ax.plot(
+                [r["mean_size"][0] for r in some],
+                [r["coverage"][0] for r in some],
+                "o-",
+                label=label,
+            )
+        ax.set(title=f"{name}, {some[0]['pool']} candidates", xlabel="mean size")
+    rows = read_record("short_lists_spectra")["results"]
+    for kind, label in (("gap", "gap, before"), ("auto", "learnt, after")):
+        some = [row for row in rows if row["kind"] == kind]
+        axes[2].plot(
+            [r["mean_size"][0] for r in some], [r["coverage"][0] for r in some], "o-", label=label
+        )
+    axes[2].set(title="MassBank, molecules of a formula", xlabel="mean size")
+    axes[0].set(ylabel="coverage")
+    for ax in axes:
+        ax.set_yticks(COVERAGES)
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize=8)
+    figure.savefig(HERE.parent / "docs" / "images" / "short_lists.png", dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=("labels", "scores", "spectra", "table", "picture"))
+    parser.add_argument("--quick", action="store_true", help="two splits, no record")
+    options = parser.parse_args()
+    if options.part in ("labels", "spectra"):
+        {"labels": labels, "spectra": spectra}[options.part](options.quick)
+    elif options.part == "scores":
+        keep_scores()
+    elif options.part == "picture":
+        picture()
+    else:
+        print(label_table(), spectra_table(), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
