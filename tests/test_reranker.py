@@ -416,7 +416,7 @@ def test_a_fitted_predictor_learns_from_other_rows():
     pool = before.embed(NEW_SETS)  # once, and for each fit
     same = clone(word).set_params(predictor=before).fit(NEW, Y_NEW, candidates=pool)
     assert_array_equal(same.coef_, word.coef_)
-    with pytest.raises(TypeError, match="Give pool.objects"):
+    with pytest.raises(TypeError, match=r"Give pool\.objects"):
         Reranker(BASE, cv=2).fit(NEW, Y_NEW, candidates=pool)
     priced = Reranker(before, ["auto", "price"], cv="prefit", random_state=0)
     priced.fit(NEW, Y_NEW, candidates=NEW_SETS)
