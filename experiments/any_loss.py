@@ -29,7 +29,15 @@ from common import clock, load_labels, mean_sd, print_table, read_record, write_
 from sklearn.metrics import fbeta_score
 from tqdm import tqdm
 
-from skout import CandidateSets, KernelBasis, KernelRidge, StructuredPredictor, iokr, sisokr
+from skout import (
+    CandidateSets,
+    KernelBasis,
+    KernelRidge,
+    StructuredPredictor,
+    iokr,
+    memory_limits,
+    sisokr,
+)
 from skout.decoding import LossDecoder
 from skout.kernels import Gaussian, NGram, Normalized
 from skout.sketches import SubSample
@@ -149,7 +157,7 @@ def memory(quick: bool) -> None:
         ("predict", lambda: model.predict(X[:n_test], sets)),
     ):
         tracemalloc.start()
-        with clock() as spent:
+        with clock() as spent, memory_limits(coordinates_mb=100):
             job()
         row |= {f"{name}, peak MB": tracemalloc.get_traced_memory()[1] / 1e6}
         row |= {f"{name}, seconds": spent.seconds}
@@ -190,6 +198,18 @@ def molecules_table() -> str:
         cells = " | ".join(f"{a:.2f} ± {s:.2f}" for a, s in pairs)
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
+
+
+def memory_text() -> str:
+    (row,) = read_record("any_loss_memory")["results"]
+    parts = {key: f"{row[key]:,.0f}" for key in row}
+    return (
+        f"With {parts['n']} training rows, {parts['candidates']} candidates and "
+        f"{parts['landmarks']} output landmarks, {parts['queries']} queries take at most "
+        f"{parts['predict, peak MB']} MB, of which the losses are {parts['MB of the losses']}; the "
+        f"weights of all queries and\nrows would be {parts['MB of a matrix of queries and rows']}. "
+        f"The fit takes {parts['fit, peak MB']} MB."
+    )
 
 
 def main() -> None:

@@ -44,6 +44,8 @@ from skout.sketches import SubSample
 
 N_DRAWS = 5
 N_SIDES, M_SIDES = 4, 700
+# Candidates from which on a set counts as large.
+LARGE = 50
 PROTOCOLS = ("formula", "formula and MOSES", "10 ppm")
 WAYS = ("backward", "forward", "both", "last word", "last word and prior")
 
@@ -162,7 +164,13 @@ def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
         way: judge(problem, one, test) for way, one in zip(WAYS, ranks, strict=True)
     }
     sizes = own.sizes
+    large = np.flatnonzero(sizes >= LARGE)
+    among = {
+        way: judge(problem, one[large], test[large]) for way, one in zip(WAYS, ranks, strict=True)
+    }
+    among |= {"n_test": len(large), "median": float(np.median(sizes[large]))}
     return row | {
+        "large sets": among,
         "option": [tried[2].weight, tried[2].normalisation],
         "coefficients": dict(zip(words[1].feature_names_, words[1].coef_.tolist(), strict=True)),
         "importances": dict(
@@ -314,6 +322,15 @@ def table() -> None:
             for way in WAYS
         ]
         print_table(rows, ["way", *columns])
+        large = [one["large sets"] for one in some]
+        print(f"{large[0]['n_test']} spectra of {LARGE} candidates or more")
+        print_table(
+            [
+                {"way": way} | {c: mean_sd([one[way][c] for one in large]) for c in columns}
+                for way in WAYS
+            ],
+            ["way", *columns],
+        )
     rows = read_record("two_way_sides")["results"]
     print_table(rows, ["forward way", "normalisation", *columns])
 

@@ -439,7 +439,7 @@ def test_what_calibrate_got_predict_needs():
         sets.predict(rows, weights=np.ones(50))
     with pytest.raises(ValueError, match=r"strata must be among those .*\[0, 1\]. Got 3"):
         sets.predict(rows, strata=np.full(50, 3), weights=np.ones(50))
-    with pytest.raises(ValueError, match=r"least 4 of them. Got 2 rows"):
+    with pytest.raises(ValueError, match=r"needs 4 of them. Got 2: give more"):
         ConformalSets(model, "softmax").calibrate(rows[:2], Y[:2])
     few = ConformalSets(model).calibrate(rows[:6], Y[:6], strata=rows[:6] % 2)
     with pytest.warns(UserWarning, match="4 calibration rows or more in stratum 0. Got 3"):

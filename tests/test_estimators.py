@@ -29,6 +29,7 @@ from skout import (
     KernelMachine,
     KernelRidge,
     PrivateRidge,
+    Reranker,
     StructuredPredictor,
 )
 from skout.kernels import Gaussian, Linear
@@ -117,6 +118,7 @@ BY_POSITION = {
     KernelClassifier: 2,
     JointQuantileRegressor: 3,
     Ensemble: 2,
+    Reranker: 2,
 }
 ORDER = ["kernel", "sketch", "alpha", "loss", "task_matrix", "cv", "fit_intercept", "tol"]
 ORDER += ["max_iter", "random_state", "n_jobs", "verbose", "device", "checkpoint"]

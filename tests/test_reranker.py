@@ -19,7 +19,14 @@ from skout.decoding import LossDecoder
 from skout.kernels import Gaussian, Linear, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
 from skout.predictors.evidence import Asked, Listed, asked, in_spreads
-from skout.predictors.listwise import Lists, chosen_alpha, linear, loss_and_slope, own_order
+from skout.predictors.listwise import (
+    Lists,
+    _standard_error,
+    chosen_alpha,
+    linear,
+    loss_and_slope,
+    own_order,
+)
 
 RNG = np.random.default_rng(0)
 N, N_NEW = 120, 40
@@ -129,6 +136,16 @@ def test_features_that_tell_nothing_get_no_say():
     coef = linear(lists, alpha)
     assert np.isfinite(alpha)
     assert coef[3] > 0.7 * coef[0] > 0.5
+
+
+def test_rows_of_a_group_are_one_piece_of_evidence():
+    values = np.random.default_rng(0).standard_normal(50)
+    alone = _standard_error(values, [np.arange(50)])
+    assert_allclose(alone, values.std() / np.sqrt(50))
+    twice = np.repeat(values, 2)  # says nothing new
+    assert_allclose(_standard_error(twice, [np.repeat(np.arange(50), 2)]), alone)
+    parts = [np.repeat(np.arange(20), 2), np.repeat(np.arange(30), 2)]  # numbers of each fold
+    assert_allclose(_standard_error(twice, parts), alone)
 
 
 # What is known of pairs --------------------------------------------------------------------------
@@ -396,6 +413,11 @@ def test_a_fitted_predictor_learns_from_other_rows():
     assert word.predictor_ is before
     assert word.n_queries_ == N_NEW
     assert word.coef_[-1] > 0
+    pool = before.embed(NEW_SETS)  # once, and for each fit
+    same = clone(word).set_params(predictor=before).fit(NEW, Y_NEW, candidates=pool)
+    assert_array_equal(same.coef_, word.coef_)
+    with pytest.raises(TypeError, match=r"Give pool\.objects"):
+        Reranker(BASE, cv=2).fit(NEW, Y_NEW, candidates=pool)
     priced = Reranker(before, ["auto", "price"], cv="prefit", random_state=0)
     priced.fit(NEW, Y_NEW, candidates=NEW_SETS)
     assert priced.rank(NEW, NEW_SETS, 2)[0].shape == (N_NEW, 2)

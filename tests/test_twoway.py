@@ -1,7 +1,9 @@
 """Two ways: the score by double loops, its ends, and all that a predictor can do."""
 
 import functools
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -520,3 +522,17 @@ def test_a_failed_fit_changes_nothing():
     with pytest.raises(ValueError, match="equal length"):
         model.fit(X, Y[:-1])
     assert_array_equal(model.rank(NEW)[1], before)
+
+
+# The record --------------------------------------------------------------------------------------
+
+RECORDS = Path(__file__).resolve().parents[1] / "experiments" / "records"
+
+
+@pytest.mark.parametrize("name", ["two_way_others", "two_way_captions"])
+def test_both_ways_are_not_a_standard_error_below_the_best_single_one(name):
+    rows = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))["results"]
+    for row in rows:
+        assert (
+            row["both"] >= max(row["backward"], row["forward"]) - row["se of the best single way"]
+        )

@@ -15,6 +15,7 @@ from .._numerics.frames import FramesOut
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
+from .choosing import compared, drawn, inside
 from .lists import Lists, Ranker, plain_pool
 from .nonconformity import SCORES, LearntScore, learn
 from .thresholds import (
@@ -29,14 +30,10 @@ from .thresholds import (
 __all__ = ["ConformalSets"]
 
 AUTO = "auto"
-# Coverage at which scores are compared.
-_COMPARED = 0.9
-# Candidates of all queries that scores are learnt from, at most.
-_ENTRIES = 2**24
+# Rows, or groups of rows, that a score which is learnt needs.
+_LEAST = 4
 # Strata by size: quartiles of the sizes of candidate sets.
 _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
-# Rounding of values, relative to them.
-_ROUNDING = 1e-10
 
 
 class ConformalSets(FramesOut, BaseEstimator):
@@ -314,20 +311,18 @@ class ConformalSets(FramesOut, BaseEstimator):
         if all(name in ("gap", "rank") for name in names) and len(names) == 1:
             return LearntScore(names[0]), np.arange(n), {}
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-        most = max(2, _ENTRIES // max(1, plain_pool(pool).largest))
-        place = rng.permutation(int(unit.max()) + 1)[unit]
-        some = np.flatnonzero(place < self.share * (unit.max() + 1))
-        some = some[np.argsort(place[some], kind="stable")][:most]
-        if len(some) < 2 or len(some) == n:
+        n_units = int(unit.max()) + 1
+        if n_units < _LEAST:
             raise ValueError(
-                f"score={self.score!r} is learnt on a part of the calibration rows, which needs at "
-                f"least 4 of them. Got {n} rows: give more, or score='gap'."
+                f"score={self.score!r} is learnt on a part of the calibration rows, or groups, "
+                f"which needs {_LEAST} of them. Got {n_units}: give more, or score='gap'."
             )
+        some, place = drawn(unit, self.share, pool, rng)
         lists = Lists.joined(list(ranker.lists(X, pool, some, prior=self.prior)))
         entries, own = lists.entries(truth[some]), unit[some]
         sizes = {}
         if len(names) > 1:
-            sizes = _compared(names, lists, entries, own, place[some], rng)
+            sizes = compared(names, lists, entries, own, place, rng)
             names = [min(sizes, key=lambda name: sizes[name])]
         mass = masses(own, None, len(some))
         learnt = learn(names[0], lists, entries, mass, rng)  # type: ignore[arg-type]
@@ -371,8 +366,8 @@ class ConformalSets(FramesOut, BaseEstimator):
             return ranker.searcher.within(F, float(gap[0]) if same else gap, pool)
         parts, start = [], 0
         for lists in ranker.lists(X, pool, prior=self.prior):
-            inside = _inside(self._learnt_score(lists), lists, gap[start : start + len(lists)])
-            parts.append(inside)
+            found = inside(self._learnt_score(lists), lists, gap[start : start + len(lists)])
+            parts.append(found)
             start += len(lists)
         sizes = np.concatenate([[0], *(sizes for sizes, _ in parts)])
         places = np.concatenate([np.empty(0, dtype=np.intp), *(place for _, place in parts)])
@@ -479,47 +474,3 @@ def _masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarr
         if codes is not None:
             groups = groups * (codes.max() + 1) + codes[rows]
     return masses(groups, None if weights is None else weights[rows], len(rows))
-
-
-def _inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sizes of sets and where their candidates are in the pool, best first."""
-    query = lists.query_of
-    order = np.lexsort((values, query))
-    floor = gap + _ROUNDING * np.maximum(1.0, np.abs(gap))
-    kept = values[order] <= floor[query]
-    kept[lists.indptr[:-1]] = True  # no set is empty
-    return np.bincount(query[kept], minlength=len(lists)), lists.place[order[kept]]
-
-
-def _compared(
-    names: list[str],
-    lists: Lists,
-    truth: np.ndarray,
-    unit: np.ndarray,
-    place: np.ndarray,
-    rng: Any,
-) -> dict[str, float]:
-    """Return the mean size of sets by each score, learnt on a half and judged on the other."""
-    first = place < np.median(place)
-    if not first.any() or first.all():
-        return {names[0]: 0.0}
-    halves = []
-    for some in (np.flatnonzero(first), np.flatnonzero(~first)):
-        own, there = lists.of(some), truth[some] >= 0
-        entries = np.where(there, truth[some] - lists.indptr[some] + own.indptr[:-1], -1)
-        halves.append((own, entries, masses(unit[some], None, len(some))))
-    return {
-        name: float(np.mean([_mean_size(name, *pair, rng) for pair in (halves, halves[::-1])]))
-        for name in names
-    }
-
-
-def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
-    """Return the mean size of the sets of other queries by a score that is learnt on some."""
-    values = learn(name, *one, rng)(other[0])
-    lists, truth, mass = other
-    own = np.where(truth >= 0, values[truth], np.inf)
-    order = np.argsort(own, kind="stable")
-    q = cut(own[order], _COMPARED, mass[order])
-    sizes, _ = _inside(values, lists, np.full(len(lists), q))
-    return float(np.average(sizes, weights=mass))

@@ -12,14 +12,12 @@ from sklearn.exceptions import NotFittedError
 from .._numerics.arrays import n_rows
 from .._numerics.validation import check_rng
 from ..decoding.pools import taken
+from .choosing import drawn
 from .lists import Lists, Ranker, plain_pool
 from .nonconformity import Softmax, fit_softmax, logistic, query_features
 from .thresholds import check_level, checked_labels, masses
 
 __all__ = ["Answers", "ConformalSelection", "benjamini_hochberg"]
-
-# Candidates of all queries that confidence is learnt from, at most.
-_ENTRIES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +124,9 @@ class ConformalSelection(BaseEstimator):
         unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
         pool = ranker.last.embed(candidates)
         truth = ranker.matched(Y, pool, n)
-        learning = self._drawn(unit, pool)
+        if len(np.unique(unit)) < 4:
+            raise ValueError(f"groups must have at least 4 labels. Got {len(np.unique(unit))}.")
+        learning, _ = drawn(unit, self.share, pool, check_rng(self.random_state))
         softmax, coef = self._learnt(ranker, X, pool, truth, learning, unit)
         rows = np.flatnonzero(~np.isin(unit, unit[learning]))
         sure, first = self._sure(ranker, softmax, coef, X, pool, rows)[:2]
@@ -207,17 +207,6 @@ class ConformalSelection(BaseEstimator):
             "power": good / float(mass @ right) if right.any() else 0.0,
             "top_1": float(mass @ right) / float(mass.sum()),
         }
-
-    def _drawn(self, unit: np.ndarray, pool: Any) -> np.ndarray:
-        """Return the rows that confidence is learnt on."""
-        number = np.unique(unit, return_inverse=True)[1]
-        n_units = int(number.max()) + 1
-        if n_units < 4:
-            raise ValueError(f"groups must have at least 4 labels. Got {n_units}.")
-        place = check_rng(self.random_state).permutation(n_units)[number]
-        some = np.flatnonzero(place < np.clip(round(self.share * n_units), 2, n_units - 2))
-        most = max(2, _ENTRIES // max(1, plain_pool(pool).largest))
-        return some[np.argsort(place[some], kind="stable")][:most]
 
     def _learnt(
         self, ranker: Ranker, X: Any, pool: Any, truth: Any, some: np.ndarray, unit: np.ndarray

@@ -85,7 +85,7 @@ def listwise(
     sizes, w = np.diff(indptr), weights / weights.sum()
     means = np.add.reduceat(features, indptr[:-1]) / sizes[:, None]
     inner = features - np.repeat(means, sizes, axis=0)  # a constant of a query plays no part
-    spread = np.maximum(np.sqrt(np.mean(inner**2, axis=0)), _TINY)
+    spread = np.maximum(np.sqrt(np.repeat(w / sizes, sizes) @ inner**2), _TINY)
     inner = np.where(spread > _TINY, inner / spread, 0.0)
 
     def loss(b: np.ndarray) -> tuple[float, np.ndarray]:
@@ -93,7 +93,7 @@ def listwise(
         slope = (np.repeat(w, sizes) * np.exp(log_p)) @ inner - w @ inner[truth]
         return float(-w @ log_p[truth] + 0.5 * _ALPHA * b @ b), slope + _ALPHA * b
 
-    found = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B")
+    found = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", tol=1e-10)
     return np.where(spread > _TINY, found.x / spread, 0.0)
 
 

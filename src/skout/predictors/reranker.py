@@ -166,7 +166,7 @@ class Reranker(ObjectPredictor):
             fit_params,
             self.cv == _PREFIT,
         )
-        cv = _FOLDS if self.cv == _PREFIT else self.cv
+        cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = rehearsal.lists(cv, rng)
         scale = lists.spreads()
         found = learnt(lists.scaled(scale), self.model, self.alpha, rng)

@@ -191,6 +191,6 @@ def _best(
         total = total + part
     errors = np.zeros(len(alphas))
     for part in parts:
-        found = ridge_paths(total - part, alphas)
+        found = ridge_paths(total - part, alphas.tolist())
         errors += [part.weight * ridge_errors(part, *pair).sum() for pair in found]
     return float(alphas[np.argmin(errors)])
