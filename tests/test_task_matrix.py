@@ -72,7 +72,18 @@ def test_ridge_is_the_system_of_all_entries(name, sketch, holes, intercept, weig
     model.fit(X, y, sample_weight=weights)
     assert_allclose(model.predict(X), expected, atol=1e-7)
     assert_allclose(model.task_matrix_, MATRICES[name])
-    assert (model.solver_report_["iterations"] <= 1) == (not holes)  # else one decomposition does
+    assert holes or model.solver_report_["iterations"] <= 1  # one decomposition does it
+
+
+def test_small_tables_are_one_system(monkeypatch):
+    model = KernelRidge(KERNEL, alpha=ALPHA, task_matrix=MATRICES["full"], fit_intercept=True)
+    found = model.fit(X, HOLED, sample_weight=W)
+    assert found.solver_report_["iterations"] == 0
+    expected = found.predict(X)
+    monkeypatch.setattr("skout.solvers.masked._MOST_ENTRIES", 0)
+    found = model.fit(X, HOLED, sample_weight=W)
+    assert found.solver_report_["iterations"] > 1
+    assert_allclose(found.predict(X), expected, atol=1e-7)
 
 
 def test_small_sketches():
@@ -116,7 +127,7 @@ def test_alpha_is_chosen_by_what_is_there(sketch, holes):
         for alpha, loss in zip(alphas, losses, strict=True):
             fold = KernelRidge(KERNEL, sketch, alpha=alpha, **options)
             left = fold.fit(X[train], y[train], **given).predict(X[test]) - y[test]
-            assert_allclose(loss, np.nanmean(left**2, axis=0).mean(), rtol=1e-5)
+            assert_allclose(loss, np.nanmean(left**2, axis=0).mean(), rtol=1e-3)
 
 
 def test_pieces_and_blocks():

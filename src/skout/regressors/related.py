@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel
 from ..rows import to_host
-from ..solvers.coupled import Coupled, MomentSystem, coupled
+from ..solvers.coupled import Coupled, MomentSystem, coupled, coupled_path
 from ..solvers.design import Design
 from ..solvers.masked import MaskedSystem
 from ..solvers.ridge import ridge_errors
@@ -46,25 +46,27 @@ class RelatedFolds(Folds):
     tasks: Any = None
 
     def solved(self, moments: Any, alpha: float) -> Coupled:
+        """Solve with the moments of some rows."""
         return coupled(MomentSystem(moments, self.fit_intercept), alpha, self.tasks)
+
+    def path(self, role: np.ndarray, alphas: Sequence[float]) -> list[Coupled]:
+        """Solve roughly for each alpha on the training rows of a split."""
+        return coupled_path(MomentSystem(self.train(role), self.fit_intercept), alphas, self.tasks)
 
     def errors(self, alphas: Sequence[float], n_jobs: int | None = None) -> list[list[float]]:
         """Return the mean squared error of each split and alpha; no split that lacks rows yet."""
 
         def of_split(role: np.ndarray) -> list[float]:
-            train, test = self.train(role), self.test(role)
-            if np.max(train.weight) <= 0.0 or np.max(test.weight) <= 0.0:
+            test = self.test(role)
+            if np.max(self.train(role).weight) <= 0.0 or np.max(test.weight) <= 0.0:
                 return []
-            fits = [self.solved(train, alpha) for alpha in alphas]
-            return [_mean_error(test, fit) for fit in fits]
+            return [_mean_error(test, fit) for fit in self.path(role, alphas)]
 
         found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
         return [errors for errors in self._shown(found) if errors]
 
     def best_predictions(self, role: np.ndarray, Z: np.ndarray, alphas: Sequence[float]) -> Any:
-        train = self.train(role)
-        fits = [self.solved(train, alpha) for alpha in alphas]
-        return np.stack([Z @ fit.coef + fit.intercept for fit in fits])
+        return np.stack([Z @ fit.coef + fit.intercept for fit in self.path(role, alphas)])
 
 
 def _mean_error(test: Any, fit: Coupled) -> float:
@@ -96,10 +98,10 @@ def fit_related(
 ) -> Any:
     """Fit from coordinates of all rows: without a sketch, or where moments take too much memory."""
     if model.sketch is None:
-        design, on_features = _exact_coordinates(model, kernel, sample, alphas)
+        design, gram, on_features = _exact_coordinates(model, kernel, sample, alphas)
     else:
-        design, on_features = coordinates_of(model, sample), model.basis_._on_features
-    fit = _fit_system(model, sample, design, alphas, splits, judge)
+        design, gram, on_features = coordinates_of(model, sample), None, model.basis_._on_features
+    fit = _fit_system(model, sample, (design, gram), alphas, splits, judge)
     model._matrix = on_features(fit.coef)
     model._prepare()
     return model
@@ -107,8 +109,8 @@ def fit_related(
 
 def _exact_coordinates(
     model: Any, kernel: Kernel, sample: Sample, alphas: list[float]
-) -> tuple[Design, Callable[[np.ndarray], np.ndarray]]:
-    """Return Z with K = Z Z' of all rows, and C -> what k(landmarks, x) is multiplied with."""
+) -> tuple[Design, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Return Z with K = Z Z' of all rows, K, and C -> what k(landmarks, x) is multiplied with."""
     number, _, room = begin_exact(model, kernel, sample, alphas, check_rng(model.random_state))
     if room.on_card or model.solver == "cg":
         raise ValueError(
@@ -125,13 +127,13 @@ def _exact_coordinates(
         out[kept] = inverse.T @ coef
         return out
 
-    return Design(Z[number], n_jobs=model.n_jobs), on_rows
+    return Design(Z[number], n_jobs=model.n_jobs), K[np.ix_(number, number)], on_rows
 
 
 def _fit_system(
     model: Any,
     sample: Sample,
-    design: Design,
+    rows: tuple[Design, np.ndarray | None],
     alphas: list[float],
     splits: Splits,
     judge: Judge | None,
@@ -139,7 +141,9 @@ def _fit_system(
     """Choose alpha, if there are several, and solve."""
     T = np.asarray(sample.targets.here(), dtype=np.float64)
     origin = 0.0 if sample.origin is None else sample.origin
+    design, gram = rows
     system = MaskedSystem.of(design, T - origin, sample.weights, model.fit_intercept)
+    system = replace(system, K=gram)
     check_outputs_seen(to_host(system.n))
     tasks = checked_tasks(model.task_matrix, T.shape[1])
     model.alpha_ = alphas[0]
@@ -165,6 +169,6 @@ def _path(
 ) -> np.ndarray:
     """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
     part, rows = system.take(train).on_host(), system.design.take(held)
-    fits = [coupled(part, alpha, tasks) for alpha in alphas]
+    fits = coupled_path(part, alphas, tasks)
     F = [to_host(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
     return np.stack(F) + origin

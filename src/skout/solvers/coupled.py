@@ -16,19 +16,19 @@ proportion, is what conjugate gradients are preconditioned with.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._numerics.linalg import square_root, symmetric_eigen
-from .cg import refined
+from .cg import Run, refined
 
-__all__ = ["Coupled", "MomentSystem", "coupled", "learnt_task_matrix"]
+__all__ = ["Coupled", "MomentSystem", "coupled", "coupled_path", "learnt_task_matrix"]
 
 # Relative residual of a solution, and of those on the way to a learnt matrix; most steps of each.
-_TOL, _LOOSE, _STEPS = 1e-10, 1e-5, 1000
+_TOL, _LOOSE, _STEPS = 1e-10, 1e-4, 1000
 # Rounds in which M is learnt, and the change of M at which they end.
 _ROUNDS, _CHANGE = 50, 1e-3
 # M keeps this share of the identity, so that no direction is lost for good.
@@ -119,7 +119,23 @@ class Coupled:
     report: dict[str, Any]
 
 
-def coupled(system: Any, alpha: float, task_matrix: Any) -> Coupled:
+def coupled_path(system: Any, alphas: Sequence[float], task_matrix: Any) -> list[Coupled]:
+    """Solve for each alpha, roughly: from the largest on, each begins where the last one ended."""
+    found: list[Any] = [None] * len(alphas)
+    last: Coupled | None = None
+    for k in np.argsort(alphas)[::-1]:
+        last = found[k] = coupled(system, alphas[k], task_matrix, tol=_LOOSE, start=last)
+    return found
+
+
+def coupled(
+    system: Any,
+    alpha: float,
+    task_matrix: Any,
+    *,
+    tol: float = _TOL,
+    start: Coupled | None = None,
+) -> Coupled:
     """Solve with a matrix M, or with one that is learnt, where it is "learnt".
 
     Parameters
@@ -128,19 +144,25 @@ def coupled(system: Any, alpha: float, task_matrix: Any) -> Coupled:
         On the host.
     alpha : float
     task_matrix : ndarray of shape (d, d), or "learnt"
+    tol : float
+        Relative residual to reach.
+    start : Coupled, optional
+        The solution of a similar system.
     """
     if isinstance(task_matrix, str):
-        return learnt_task_matrix(system, alpha)
-    coef, run = _solved(system, alpha, task_matrix, _TOL)
+        return learnt_task_matrix(system, alpha, tol=tol, start=start)
+    coef, run = _solved(system, alpha, task_matrix, tol, None if start is None else start.coef)
     report = {
         "solver": "direct" if run.steps <= 1 else "cg", "iterations": run.steps,
-        "relative_residual": run.residual, "converged": run.residual <= _TOL or run.stuck,
-        "tolerance": _TOL,
+        "relative_residual": run.residual, "converged": run.residual <= tol or run.stuck,
+        "tolerance": tol,
     }  # fmt: skip
     return Coupled(coef, system.intercept(coef), task_matrix, report)
 
 
-def learnt_task_matrix(system: Any, alpha: float) -> Coupled:
+def learnt_task_matrix(
+    system: Any, alpha: float, *, tol: float = _TOL, start: Coupled | None = None
+) -> Coupled:
     """Solve for C and M together, tr(M) = d: convex, and each in turn in closed form (2.133).
 
     Given C, tr(C M^-1 C') is least at M = d (C'C)^(1/2) / tr (C'C)^(1/2), where it is the squared
@@ -148,13 +170,13 @@ def learnt_task_matrix(system: Any, alpha: float) -> Coupled:
     path of solutions, with another alpha.
     """
     d = system.shape[1]
-    M, C = np.eye(d), None
+    M, C = (np.eye(d), None) if start is None else (start.task_matrix, start.coef)
     rounds, change = 0, np.inf
     while rounds < _ROUNDS and change > _CHANGE:
         C, _ = _solved(system, alpha, M, _LOOSE, C)
         new = _best_matrix(C)
         rounds, change, M = rounds + 1, float(np.abs(new - M).max()), new
-    found = coupled(system, alpha, M)
+    found = coupled(system, alpha, M, tol=tol, start=Coupled(C, M[0], M, {}))
     found.report["rounds"] = rounds
     return found
 
@@ -176,6 +198,8 @@ def _solved(
     """Return C, and how conjugate gradients went, which know Theta as one long column."""
     A = square_root(M)  # (r, d)
     shape, shift = (system.shape[0], len(A)), alpha * float(system.n.sum()) / system.shape[1]
+    if getattr(system, "has_few_entries", False):
+        return system.by_entries(shift, M), Run(None, None, 0.0)
     inverse = _inverse(system, A, shift)
 
     def apply(v: np.ndarray) -> np.ndarray:

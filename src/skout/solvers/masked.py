@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.linalg import symmetric_eigen
+from .._numerics.linalg import positive_solve, symmetric_eigen
 from .._numerics.namespace import constant, is_tensor, positions
 from ..rows import to_host
 from .design import Design
@@ -18,6 +18,8 @@ __all__ = ["MaskedSystem"]
 
 # Outputs with up to so many rows for each coordinate are solved one after another.
 _FEW = 1.0
+# Most entries of the targets whose system is solved at once, where outputs are related.
+_MOST_ENTRIES = 6000
 
 
 @dataclass
@@ -33,12 +35,15 @@ class MaskedSystem:
         Targets, 0 where they are missing.
     W : array of shape (n, d)
     fit_intercept : bool
+    K : ndarray of shape (n, n), optional
+        Z Z', where it is at hand.
     """
 
     design: Design
     T: Any
     W: Any
     fit_intercept: bool = False
+    K: np.ndarray | None = None
 
     @classmethod
     def of(cls, design: Design, targets: np.ndarray, weights: Any, intercept: bool) -> MaskedSystem:
@@ -63,7 +68,8 @@ class MaskedSystem:
     def take(self, index: np.ndarray) -> MaskedSystem:
         """Return the systems of some of the rows."""
         at = positions(index, self.T)
-        return replace(self, design=self.design.take(index), T=self.T[at], W=self.W[at])
+        K = None if self.K is None else self.K[np.ix_(index, index)]
+        return replace(self, design=self.design.take(index), T=self.T[at], W=self.W[at], K=K)
 
     def columns(self, index: np.ndarray) -> MaskedSystem:
         """Return the systems of some of the outputs."""
@@ -122,6 +128,31 @@ class MaskedSystem:
         values, V = self.spectrum
         scale = 1.0 / (values[:, None] + alpha + 1e-15 * values[0]) / self._safe
         return lambda R: V @ (scale * (V.T @ R))
+
+    @property
+    def has_few_entries(self) -> bool:
+        """Whether a system of all entries that are there is small enough to be solved at once."""
+        count, p = int((self.W > 0.0).sum()), self.design.shape[1]
+        return self.K is not None and count <= min(_MOST_ENTRIES, 3 * p)
+
+    def by_entries(self, shift: float, M: np.ndarray) -> np.ndarray:
+        """Return C = Z'G of outputs related by M, from one system of all entries e = (i, j) (2.20).
+
+        (k(x_i, x_i') M_jj' + shift / w_e) c = y - b_j, and G adds c_e M_j to its row i.
+        """
+        assert self.K is not None
+        i, j = np.nonzero(self.W)
+        A = self.K[np.ix_(i, i)]
+        A *= M[np.ix_(j, j)]
+        A[np.diag_indices_from(A)] += shift / self.W[i, j]
+        ones = np.eye(self.T.shape[1])[j] if self.fit_intercept else np.zeros((len(i), 0))
+        solved = positive_solve(A, np.column_stack([self.T[i, j], ones]))
+        c, U = solved[:, 0], solved[:, 1:]
+        if self.fit_intercept:  # b makes the sum of c of each output zero
+            c = c - U @ positive_solve(ones.T @ U, (ones.T @ c)[:, None])[:, 0]
+        G = np.zeros(self.T.shape)
+        np.add.at(G, i, c[:, None] * M[j])
+        return self.design.adjoint(G)
 
     def on_host(self) -> Any:
         """Return what a solver on the host asks of these systems."""
