@@ -293,10 +293,10 @@ def test_mistakes_name_the_column():
         encoder.transform(table(day=np.arange(N)))
     with pytest.raises(TypeError, match=r"must be a table .* Got ndarray"):
         encoder.transform(np.zeros((3, 9)))
-    with pytest.raises(ValueError, match=r"no column 'sise'. Did you mean 'size'"):
-        TableEncoder(kinds={"sise": "number"}).fit(table())
+    with pytest.raises(ValueError, match=r"no column 'sizes'. Did you mean 'size'"):
+        TableEncoder(kinds={"sizes": "number"}).fit(table())
     with pytest.raises(ValueError, match=r"kinds\['size'\] must be one of"):
-        TableEncoder(kinds={"size": "numbr"}).fit(table())
+        TableEncoder(kinds={"size": "numbers"}).fit(table())
     with pytest.raises(ValueError, match="says anything: a "):
         TableEncoder().fit({"a": [1, 1, 1]})
     with pytest.raises(ValueError, match="different lengths"):
