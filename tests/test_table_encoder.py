@@ -397,6 +397,12 @@ def test_aligned_ridge_is_built_as_it_was_tried():
     assert "groups" not in tried[0]  # no use to people
 
 
+def test_nothing_to_align_with():
+    X = RNG.standard_normal((30, 2))
+    model = AlignedRidge("gaussian", [(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
+    assert_allclose(model.predict(X), 1.0, atol=1e-3)
+
+
 def test_outer_folds_of_tables():
     y = 2.0 * (COLOURS == "red") + np.nan_to_num(SIZE)
     for library in ("dict", "pandas", "polars", "pyarrow"):

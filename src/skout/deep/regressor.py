@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
@@ -198,6 +198,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         training = Training() if self.training is None else self.training
         training.check()
         targets = self._targets(X, y)
+        _check_feature_names(self, X, reset=True)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
         self._device = _device(self.device, X)
@@ -236,6 +237,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         y : ndarray of float64, shape (n, p), or (n,) if the targets were
         """
         check_is_fitted(self, "module_")
+        _check_feature_names(self, X, reset=False)
         training = Training() if self.training is None else self.training
         source = as_source(X, self.module_, self._device)
         F = predictions(self.module_, source, training, self._device).numpy().astype(np.float64)
