@@ -23,9 +23,10 @@ HEAD = """# Command line
 
 *This page is made by `python docs/commands.py`, which ran every command that it shows.*
 
-`pip install "skout[cli,disk]"` brings the command `skout`. Tables are CSV, TSV, parquet or npz
-files; the columns to predict hold label sets, rankings, strings, SMILES or numbers. The file of a
-model knows its columns, labels and scales, and large tables are read by the block.
+`pip install "skout[cli,disk]"` brings the command `skout`. Tables are CSV, TSV, JSON, parquet,
+feather, Excel or npz files ([how they are read](tables.md)); the columns to predict hold label
+sets, rankings, classes, strings, SMILES or numbers. The file of a model knows its columns, labels
+and scales, and large tables are read by the block.
 `skout COMMAND --help` lists all options, and `--debug` shows where an error comes from.
 
 The tables of this page are tours, with made-up numbers and tags:
@@ -45,7 +46,7 @@ STEPS: list[Step] = [
     ("", "", ["head -4 train.csv", "skout --version"]),
     (
         "Fit",
-        "Name the column to predict and what it holds; the other numbers are the inputs. Kernels "
+        "Name the column to predict and what it holds; the other columns are the inputs. Kernels "
         "and their widths, penalties, forests, boosting and averages of them are compared on rows "
         "that are held out ({py:class}`skout.Tuned`), and the best is fitted on all rows. That "
         "takes a minute, or the `--budget`: seconds, or a number of fits. The score on held-out "

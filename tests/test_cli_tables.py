@@ -600,11 +600,11 @@ BROKEN = {
     "short row": (text_of([*PLAIN, ["1", "2"]]), ["row 41 (line 42) has 2 cells", "fill up rows"]),
     "same name": (
         text_of([["x", "x", "colour", "y"], *PLAIN[1:]]),
-        ["two columns 'x', the 1st and the 2nd", "own name"],
+        ["two columns 'x', number 1 and number 2", "own name"],
     ),
     "two without names": (
         text_of([["", "", "colour", "y"], *PLAIN[1:]]),
-        ["two columns '', the 1st and the 2nd"],
+        ["two columns '', number 1 and number 2"],
     ),
     "no target": (
         text_of(edited(11, 3, "")),

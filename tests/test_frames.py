@@ -42,6 +42,11 @@ def structured():
     return iokr("gaussian", "tanimoto", alpha=1e-3)
 
 
+def network():
+    deep = pytest.importorskip("skout.deep")
+    return deep.NeuralRegressor(deep.MLP, training=deep.Training(2), random_state=0)
+
+
 # every public estimator that predicts, its targets, and the names that these have
 PREDICTORS = {
     "KernelRidge": (lambda: KernelRidge(alpha=1e-3), NUMBERS, ["u", "v"]),
@@ -50,6 +55,7 @@ PREDICTORS = {
     "InducedMachine": (lambda: InducedMachine(alpha=1e-2), NUMBERS, ["u", "v"]),
     "JointQuantileRegressor": (lambda: JointQuantileRegressor(0.5), NUMBERS[:, 0], ["u"]),
     "KernelClassifier": (lambda: KernelClassifier(loss="logistic"), WORDS, ["answer"]),
+    "NeuralRegressor": (network, NUMBERS, ["u", "v"]),
     "StructuredPredictor": (structured, LABELS, ["p", "q"]),
     "sisokr": (lambda: sisokr("gaussian", "f1", random_state=0), LABELS, ["p", "q"]),
     "Ensemble": (lambda: Ensemble(structured(), 2, random_state=0), LABELS, ["p", "q"]),

@@ -293,10 +293,10 @@ def test_mistakes_name_the_column():
         encoder.transform(table(day=np.arange(N)))
     with pytest.raises(TypeError, match=r"must be a table .* Got ndarray"):
         encoder.transform(np.zeros((3, 9)))
-    with pytest.raises(ValueError, match=r"no column 'sise'. Did you mean 'size'"):
-        TableEncoder(kinds={"sise": "number"}).fit(table())
+    with pytest.raises(ValueError, match=r"no column 'sizes'. Did you mean 'size'"):
+        TableEncoder(kinds={"sizes": "number"}).fit(table())
     with pytest.raises(ValueError, match=r"kinds\['size'\] must be one of"):
-        TableEncoder(kinds={"size": "numbr"}).fit(table())
+        TableEncoder(kinds={"size": "numbers"}).fit(table())
     with pytest.raises(ValueError, match="says anything: a "):
         TableEncoder().fit({"a": [1, 1, 1]})
     with pytest.raises(ValueError, match="different lengths"):
@@ -395,6 +395,12 @@ def test_aligned_ridge_is_built_as_it_was_tried():
     tried = [row for row in model.results_ if row["map"] == "aligned ridge"]
     assert tried
     assert "groups" not in tried[0]  # no use to people
+
+
+def test_nothing_to_align_with():
+    X = RNG.standard_normal((30, 2))
+    model = AlignedRidge("gaussian", [(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
+    assert_allclose(model.predict(X), 1.0, atol=1e-3)
 
 
 def test_outer_folds_of_tables():

@@ -12,8 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
+<<<<<<< HEAD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
+=======
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+>>>>>>> w-t
 from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
@@ -206,6 +210,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         if self.patience is not None:
             check_number(self.patience, "patience", low=1, integer=True)
         targets = self._targets(X, y)
+        _check_feature_names(self, X, reset=True)
         rng = check_rng(self.random_state)
         seed = int(rng.integers(2**31))
         self._device = _device(self.device, X)
@@ -245,6 +250,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         y : ndarray of float64, shape (n, p), or (n,) if the targets were
         """
         check_is_fitted(self, "module_")
+        _check_feature_names(self, X, reset=False)
         training = Training() if self.training is None else self.training
         source = as_source(X, self.module_, self._device)
         F = predictions(self.module_, source, training, self._device).numpy().astype(np.float64)

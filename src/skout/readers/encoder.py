@@ -170,7 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Where each column is in the matrix."""
         numbers = self._number_names
         found = [Group(name, "number", j, j + 1) for j, name in enumerate(numbers)]
-        gaps = [] if self._numbers is None else self._numbers.gaps_
+        gaps: Any = [] if self._numbers is None else self._numbers.gaps_
         found += [Group(numbers[j], "missing", at, at + 1) for at, j in enumerate(gaps, len(found))]
         at = len(found)
         for name, encoder in self._encoders.items():

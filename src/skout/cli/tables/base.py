@@ -179,15 +179,10 @@ def check_names(names: list[str], path: Path) -> None:
     for j, name in enumerate(names, 1):
         if name in place:
             raise ValueError(
-                f"{path} has two columns {name!r}, the {_th(place[name])} and the {_th(j)}: each "
-                "needs its own name."
+                f"{path} has two columns {name!r}, number {place[name]} and number {j}: each needs "
+                "its own name."
             )
         place[name] = j
-
-
-def _th(number: int) -> str:
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
 
 
 def cell_text(cell: Any) -> str:

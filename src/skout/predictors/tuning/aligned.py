@@ -28,6 +28,8 @@ def kernel_aligned(
 ) -> Any:
     """Return a sum over groups of columns, with weights that rows and targets give.
 
+    Where no column says anything of the targets, it is the kernel of all columns.
+
     Parameters
     ----------
     kernel : "gaussian", "matern" or "laplacian"
@@ -35,7 +37,11 @@ def kernel_aligned(
     X, y : rows and targets
     seed : None, int or Generator
     """
-    return align_columns(_KERNELS[kernel](), groups, X, y, n_samples=_ROWS, random_state=seed)
+    base = _KERNELS[kernel]()
+    try:
+        return align_columns(base, groups, X, y, n_samples=_ROWS, random_state=seed)
+    except ValueError:  # targets are constant, or no kernel is aligned with them
+        return base
 
 
 class AlignedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
