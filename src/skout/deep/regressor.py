@@ -12,12 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
-<<<<<<< HEAD
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
-=======
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
->>>>>>> w-t
 from torch import nn
 
 from .._numerics.arrays import has_rows, n_rows, take
