@@ -130,7 +130,9 @@ def perfect_h_curve(
     if decode:
         judge = _Judge(metric, kernel, train, Y_val, _pool(kernel, Y, Y_val, candidates))
     seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
-    found: dict[str, list[float]] = {"mse": []} | ({} if judge is None else {judge.name: []})
+    found: dict[str, list[float]] = {"mse": []}
+    if judge is not None:
+        found[judge.name] = []
     for size, seed in tqdm([(m, s) for m in grid for s in seeds], disable=not verbose):
         sketch.set_params(size=size)
         basis = KernelBasis(kernel, sketch, random_state=int(seed)).fit(train)
