@@ -281,17 +281,17 @@ def compare(name: str, budget: str) -> dict[str, Any]:
 
 def show(results: list[dict[str, Any]]) -> None:
     rows = [
-        [
-            one["table"],
-            f"{one['rows']:,} x {one['columns']}",
-            one["has"],
-            f"{np.mean(one['skout']):.3f}",
-            f"{np.mean(one['boosting']):.3f}",
-            f"{one['gain']:+.3f} +- {one['standard error']:.3f}",
-        ]
+        {
+            "table": one["table"],
+            "size": f"{one['rows']:,} x {one['columns']}",
+            "has": one["has"],
+            "skout fit": f"{np.mean(one['skout']):.3f}",
+            "boosting": f"{np.mean(one['boosting']):.3f}",
+            "gain": f"{one['gain']:+.3f} +- {one['standard error']:.3f}",
+        }
         for one in results
     ]
-    print_table(["table", "size", "has", "skout fit", "boosting", "gain"], rows)
+    print_table(rows, list(rows[0]))
     level = sum(one["gain"] >= -one["standard error"] for one in results)
     print(f"ahead, or within one standard error: {level} of {len(results)}")
 

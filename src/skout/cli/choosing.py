@@ -134,8 +134,9 @@ def _inputs(columns: list[str], settings: Settings, seen: dict[str, Content]) ->
         return Inputs(columns, is_text=True)
     if texts:
         raise ValueError(
-            f"--inputs: {texts[0]!r} is {seen[texts[0]]}. Text can be the only input column; leave "
-            "it out of several with --drop."
+            f"--inputs: {texts[0]!r} is {seen[texts[0]]}. Text can be the only input column of a "
+            "model with settings of its own: leave it out of several with --drop, or let skout "
+            "choose the model, which then takes columns of all kinds."
         )
     missing = settings.missing or "error"
     return Inputs(columns, standardize=settings.standardizes, missing=missing)
