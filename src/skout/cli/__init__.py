@@ -3,8 +3,8 @@
 `about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
 that name molecules, `models` those that fit and use a model of a table. For these `tables` reads
 files by the block, `columns` makes inputs and outputs of cells, `settings` a model of words,
-`fitting`, `tuning` and `using` do the work, and `results` writes files. `serve` answers
-requests.
+`fitting`, `tuning` and `using` do the work, and `results` writes files. `report` writes a page on a
+model, and `serve` answers requests.
 """
 
 import os
@@ -68,6 +68,7 @@ def build_app() -> "typer.Typer":
     from .about import add_about
     from .models import add_models
     from .pools import add_pools
+    from .report import add_report
     from .serve import add_serve
     from .spectra import add_spectra
 
@@ -76,6 +77,7 @@ def build_app() -> "typer.Typer":
     add_about(app)
     add_models(app)
     add_pools(app)
+    add_report(app)
     add_serve(app)
     add_spectra(app)
     return app

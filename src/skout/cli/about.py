@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .demo import DemoRun
 
-__all__ = ["add_about"]
+__all__ = ["add_about", "size_text"]
 
 _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
@@ -129,7 +129,8 @@ def _fetch(names: list[str], dry_run: bool) -> None:
                 print(f"{source.name}: at hand")
             elif dry_run and source.original:
                 size = sum(file.size or 0 for file in source.original.files)
-                print(f"{source.name}: {_size(size)} from {source.original.repository} on GitHub")
+                where = f"{source.original.repository} on GitHub"
+                print(f"{source.name}: {size_text(size)} from {where}")
             else:
                 paths = fetch(source, progress=True)
                 print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")
@@ -238,7 +239,7 @@ def _show_description(found: dict[str, Any]) -> None:
         # not markup: texts come from the file
         line = Text.assemble((_printable(part["name"]), "bold"), "  ", _printable(part["what"]))
         if part["bytes"]:
-            line.append(f"  {_size(part['bytes'])}", "dim")
+            line.append(f"  {size_text(part['bytes'])}", "dim")
         branch = tree.add(line)
         for inner in part["parts"]:
             add(branch, inner)
@@ -246,7 +247,7 @@ def _show_description(found: dict[str, Any]) -> None:
     about = found["about"]
     said = _inside(about, "metadata", "command_line", "validation", "summary")
     score = {"score": said} if isinstance(said, str) else {}
-    lines = {"format": found["version"], "size": _size(found["bytes"]), **score, **about}
+    lines = {"format": found["version"], "size": size_text(found["bytes"]), **score, **about}
     tree = Tree(Text("parts"), hide_root=True)
     add(tree, found["parts"])
     console = Console(soft_wrap=True)
@@ -271,7 +272,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _size(n_bytes: int) -> str:
+def size_text(n_bytes: int) -> str:
     """Return a number of bytes for people."""
     size, unit = float(n_bytes), "bytes"
     for larger in ("kB", "MB", "GB"):

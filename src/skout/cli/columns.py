@@ -190,9 +190,10 @@ class LabelSets(Outputs):
 
     def learn(self, part: Part) -> None:
         if self.is_text:
-            self.labels = sorted({*self.labels, *(w for row in self._sets(part) for w in row)})
+            self.labels = sorted({*self.labels, *(w for row in self.sets(part) for w in row)})
 
-    def _sets(self, part: Part) -> list[list[str]]:
+    def sets(self, part: Part) -> list[list[str]]:
+        """Return the labels of each row, of one column of text."""
         split = re.compile(f"[{re.escape(self.separators)}]").split
         cells = part.texts[self.columns[0]]
         return [list(dict.fromkeys(w.strip() for w in split(c) if w.strip())) for c in cells]
@@ -202,7 +203,7 @@ class LabelSets(Outputs):
         if not self.is_text:
             return sparse.csr_matrix(_checked_bits(table, part, self._numbers(part), self.columns))
         number = {label: j for j, label in enumerate(self.labels)}
-        sets = [[number.setdefault(w, len(number)) for w in row] for row in self._sets(part)]
+        sets = [[number.setdefault(w, len(number)) for w in row] for row in self.sets(part)]
         indptr = np.cumsum([0, *map(len, sets)])
         indices = np.fromiter((j for row in sets for j in row), np.int64, count=indptr[-1])
         shape = (len(sets), len(number))
@@ -223,7 +224,7 @@ class LabelSets(Outputs):
         if not self.is_text:
             return np.flatnonzero(_no_bits(self._numbers(part)).any(axis=1)).tolist()
         known = set(self.labels)
-        return [i for i, row in enumerate(self._sets(part)) if not known.issuperset(row)]
+        return [i for i, row in enumerate(self.sets(part)) if not known.issuperset(row)]
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         rows = sparse.csr_matrix(objects)

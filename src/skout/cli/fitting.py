@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from .. import save
 from ..rows import Blocks
 from ..rows.stream import join
+from .baselines import baseline_of
 from .choosing import choose_columns
 from .columns import Inputs, Outputs
 from .progress import note, opened, progress
@@ -18,7 +19,7 @@ from .settings import Settings, as_record, build_model
 from .tables import Part, Table, listed
 from .tuning import reason_not_to_tune, tuned_model, validation
 
-__all__ = ["fit_file"]
+__all__ = ["fit_file", "join_inputs", "read_table"]
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **tuned,
         "inputs": asdict(inputs),
         "outputs": outputs.saved(),
+        "baseline": baseline_of((Y for _, Y in pairs()), outputs),
         "settings": as_record(settings),
         "rows": n,
         "seconds": round(seconds, 3),
@@ -147,10 +149,19 @@ class _Pairs:
 def _joined(pairs: _Pairs) -> tuple[Any, Any]:
     """Return X and Y of all rows."""
     blocks, outputs = zip(*pairs(), strict=True)
+    return join_inputs(list(blocks)), join(list(outputs))
+
+
+def join_inputs(blocks: list[Any]) -> Any:
+    """Return the inputs of several blocks as one."""
     if isinstance(blocks[0], dict):
-        names = list(blocks[0])
-        return {name: join([one[name] for one in blocks]) for name in names}, join(list(outputs))
-    return join(list(blocks)), join(list(outputs))
+        return {name: join([one[name] for one in blocks]) for name in blocks[0]}
+    return join(blocks)
+
+
+def read_table(table: Table, inputs: Inputs, outputs: Outputs) -> tuple[Any, Any]:
+    """Return X and Y of all rows, for columns that are known."""
+    return _joined(_Pairs(table, inputs, outputs, None))
 
 
 def _wanted(inputs: Inputs, outputs: Outputs) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,31 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.preprocessing import StandardScaler
 
 from .. import load, save
 from .._numerics.arrays import n_rows, take
 from .._numerics.validation import check_number
 from ..decoding.pools import EmbeddedPool
-from ..metrics import (
-    example_f1,
-    hamming_loss,
-    kendall_tau,
-    kernel_similarity,
-    subset_accuracy,
-)
 from ..persistence import describe
 from ..rows.stream import join
 from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
 from .progress import opened, progress
+from .scoring import MeanScore, NumberScore, new_score
 from .settings import MODULES
 from .tables import Part, Table, is_table, listed, select
 
 __all__ = [
+    "Judged",
     "Saved",
     "embed_file",
     "evaluate_table",
+    "judged_parts",
     "open_model",
     "predict_part",
     "predict_table",
@@ -88,6 +82,14 @@ class Saved:
             return n_rows(candidates.objects)
         pool = getattr(getattr(self.chooser, "decoder_", None), "pool_", None)
         return 0 if pool is None else n_rows(pool)
+
+    def new_score(self) -> MeanScore | NumberScore:
+        """Return what gathers the metrics of the kind of output."""
+        return new_score(self.outputs.kind, self.chooser)
+
+    def evaluation(self, score: MeanScore | NumberScore) -> dict[str, Any]:
+        """Return what `skout evaluate` says."""
+        return {"rows": score.n, "output": self.outputs.kind, "metrics": score.result()}
 
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
@@ -235,88 +237,32 @@ def rank_part(
 
 def evaluate_table(saved: Saved, table: Table, candidates: Any = None) -> dict[str, Any]:
     """Return the number of rows, and the metrics of the model's kind of output."""
+    score = saved.new_score()
+    for one in judged_parts(saved, table, candidates):
+        score.add(one.truth, one.found)
+    return saved.evaluation(score)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Some rows of a table with what a model says of them, and in how many seconds."""
+
+    part: Part
+    X: Any
+    truth: Any
+    found: Any
+    seconds: float
+
+
+def judged_parts(
+    saved: Saved, table: Table, candidates: Any = None, more: Sequence[str] = ()
+) -> Iterator[Judged]:
+    """Yield rows with their target and the prediction, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
-    wanted = [*inputs.numbers, *outputs.numbers], [*inputs.texts, *outputs.texts]
-    score = _NumberScore() if outputs.kind == "numbers" else _MeanScore(_metrics(saved))
-    for part in progress(table.parts(*wanted, inputs.gaps), "evaluating"):
-        truth = outputs.read(table, part)
-        found = saved.predict(inputs.read(table, part), candidates)
-        score.add(truth, found)
-    return {"rows": score.n, "output": outputs.kind, "metrics": score.result()}
-
-
-Metric = Callable[[Any, Any], float]
-
-
-def _metrics(saved: Saved) -> dict[str, Metric]:
-    """Return the metrics of a kind of objects: means over rows."""
-    if saved.outputs.kind == "label_sets":
-        return {
-            "example_f1": _padded(example_f1),
-            "hamming_loss": _padded(hamming_loss),
-            "exact_matches": _padded(subset_accuracy),
-        }
-    if saved.outputs.kind == "rankings":
-        return {"kendall_tau": kendall_tau, "exact_matches": _same_rows}
-    if saved.outputs.kind == "classes":
-        return {"accuracy": lambda truth, found: float(np.mean(truth == np.asarray(found)))}
-    kernel = saved.chooser.output_basis_.kernel_
-    return {
-        "exact_matches": lambda truth, found: float(
-            np.mean([a == b for a, b in zip(truth, found, strict=True)])
-        ),
-        "kernel_similarity": lambda truth, found: kernel_similarity(kernel, truth, found),
-    }
-
-
-def _padded(metric: Metric) -> Metric:
-    """Return a metric for truths with labels that the model has never seen, and cannot find."""
-
-    def padded(truth: Any, found: Any) -> float:
-        found = sparse.csr_matrix(found)
-        found.resize(truth.shape)
-        return metric(truth, found)
-
-    return padded
-
-
-def _same_rows(truth: Any, found: Any) -> float:
-    return float(np.mean(np.all(np.asarray(truth) == np.asarray(found), axis=1)))
-
-
-class _MeanScore:
-    """Means over rows that come in blocks."""
-
-    def __init__(self, metrics: dict[str, Metric]) -> None:
-        self.n, self._metrics = 0, metrics
-        self._sums = dict.fromkeys(metrics, 0.0)
-
-    def add(self, truth: Any, found: Any) -> None:
-        n = n_rows(truth)
-        for name, metric in self._metrics.items():
-            self._sums[name] += n * metric(truth, found)
-        self.n += n
-
-    def result(self) -> dict[str, float]:
-        return {name: total / self.n for name, total in self._sums.items()}
-
-
-class _NumberScore:
-    """Root mean squared error over all numbers, and the mean over columns of R2."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._errors: Any = 0.0
-        self._scaler = StandardScaler()
-
-    def add(self, truth: np.ndarray, found: np.ndarray) -> None:
-        errors = truth - np.reshape(found, truth.shape)
-        self._errors = self._errors + (errors**2).sum(axis=0)
-        self._scaler.partial_fit(truth)
-        self.n += len(truth)
-
-    def result(self) -> dict[str, float | None]:
-        errors, variance = self._errors / self.n, self._scaler.var_
-        has_r2 = bool((variance > 0.0).all())  # a constant column has none
-        r2 = float(np.mean(1.0 - errors / np.where(variance > 0.0, variance, 1.0)))
-        return {"rmse": float(np.sqrt(errors.mean())), "r2": r2 if has_r2 else None}
+    texts = list(dict.fromkeys([*inputs.texts, *outputs.texts, *more]))
+    parts = table.parts([*inputs.numbers, *outputs.numbers], texts, inputs.gaps)
+    for part in progress(parts, "evaluating"):
+        truth, X = outputs.read(table, part), inputs.read(table, part)
+        start = time.perf_counter()
+        found = saved.predict(X, candidates)
+        yield Judged(part, X, truth, found, time.perf_counter() - start)

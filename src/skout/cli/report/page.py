@@ -1,0 +1,195 @@
+"""The page of a report: one HTML file that needs nothing else."""
+
+import json
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from string import Template
+
+from .doubt import Calibration
+from .figures import bar, calibration_svg, curve_svg
+from .measure import Example, Group, Report
+from .outputs import drawn
+
+__all__ = ["page_of"]
+
+# Characters that are shown of a fact.
+_LONGEST = 600
+_NAMES = {
+    "example_f1": "F1 of a row",
+    "hamming_loss": "Hamming loss",
+    "exact_matches": "exact matches",
+    "kendall_tau": "Kendall's tau",
+    "kernel_similarity": "similarity",
+    "accuracy": "accuracy",
+    "rmse": "RMSE",
+    "r2": "R²",
+}
+
+
+def page_of(report: Report) -> str:
+    """Return the HTML of a report."""
+    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    sections = [
+        _section("How good it is", _scores(report)),
+        _section("What it is", _facts(report.facts)),
+        _section("Where it errs", _groups(report)),
+        _section("Wrong and right", _examples(report)),
+        _section("Doubt", _doubt(report.calibration)),
+        _section("More rows", _curve(report)),
+        _section("What matters", _importance(report)),
+        _section("What it costs", _facts(report.costs)),
+    ]
+    return template.substitute(
+        title=escape(report.title),
+        lead=f"{report.evaluation['rows']:,} test rows, which the model should not have seen.",
+        sections="\n".join(one for one in sections if one),
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>\n{body}\n</section>" if body else ""
+
+
+def number(value: float | None) -> str:
+    """Return a number as `skout evaluate` prints it; its attribute has all digits."""
+    return "–" if value is None else f'<data value="{value!r}">{value:.6g}</data>'
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f'± <data value="{value!r}">{value:.2g}</data>'
+
+
+def _name(metric: str) -> str:
+    return escape(_NAMES.get(metric, metric))
+
+
+def _rows(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table of cells that are HTML; the last column may be left out on a telephone."""
+    titles = "".join(f"<th scope=col>{cell}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(text: str) -> str:
+    return f"<td>{text}</td>"
+
+
+def _scores(report: Report) -> str:
+    """Return the metrics with standard errors, beside those of the baseline."""
+    metrics, baseline = report.evaluation["metrics"], report.baseline
+    head = ["", "this model", *([] if baseline is None else [escape(baseline[0])])]
+    rows = [
+        [
+            f'<td data-metric="{escape(name)}">{_name(name)}</td>',
+            _cell(f"{number(value)} <small>{_error(report.errors.get(name))}</small>"),
+            *([] if baseline is None else [_cell(number(baseline[1][name]))]),
+        ]
+        for name, value in metrics.items()
+    ]
+    notes = ["± is one standard error, over the test rows."]
+    if baseline is None:
+        notes.append("The file keeps no baseline: fit it again, or give the training rows.")
+    parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
+    if report.validation:
+        parts.append(f"<p>When it was fitted: {escape(report.validation)}.</p>")
+    said = json.dumps(report.evaluation, indent=2, ensure_ascii=False)
+    parts.append(f"<details><summary>As JSON</summary><pre>{escape(said)}</pre></details>")
+    return "\n".join(parts)
+
+
+def _facts(facts: list[tuple[str, str]]) -> str:
+    lines = [f"<dt>{escape(name)}</dt><dd>{escape(_short(text))}</dd>" for name, text in facts]
+    return "<dl>" + "".join(lines) + "</dl>" if lines else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+
+
+def _groups(report: Report) -> str:
+    return "\n".join(
+        _by_column(column, list(groups), report.main)
+        for column, groups in groupby(report.groups, key=lambda one: one.column)
+    )
+
+
+def _by_column(column: str, groups: list[Group], metric: str) -> str:
+    most = max((abs(one.score) for one in groups if one.score is not None), default=0.0)
+    rows = [
+        [
+            _cell(escape(_short(one.value))),
+            _cell(f"{one.rows:,}"),
+            _cell(f"{number(one.score)} <small>{_error(one.error)}</small>"),
+            f'<td class="wide">{bar(one.score, most)}</td>',
+        ]
+        for one in groups
+    ]
+    head = [escape(column), "rows", _name(metric), ""]
+    return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
+
+
+def _examples(report: Report) -> str:
+    """Return the worst rows and the best ones, predicted beside true."""
+    parts = []
+    for title, examples in (("The worst", report.wrong), ("The best", report.right)):
+        cards = "".join(_card(one, report) for one in examples)
+        parts += [f'<h3>{title}</h3>\n<ul class="cards">{cards}</ul>'] if cards else []
+    return "\n".join(parts)
+
+
+def _card(one: Example, report: Report) -> str:
+    true, found = drawn(one.truth, one.found, report.kind, report.columns)
+    return (
+        f'<li><p class="dim">row {one.row:,}, {_name(report.main)} {number(one.score)}</p>'
+        f'<div class="what">predicted</div>{found}<div class="what">true</div>{true}</li>'
+    )
+
+
+def _doubt(found: Calibration | None) -> str:
+    """Return a plot and a table of what was promised and what was found."""
+    if found is None:
+        return ""
+    sized = [found.size] if found.size else []
+    rows = [
+        [
+            _cell(f"{level.promised:.1%}"),
+            _cell(f"{level.found:.1%} <small>± {level.error:.1%}</small>"),
+            *([_cell(number(level.size))] if sized else []),
+        ]
+        for level in found.levels
+    ]
+    table = _rows(["promised", "found", *sized], rows)
+    said = f"{escape(found.what)}: how often the truth is where it was promised to be."
+    return f"<p>{said}</p>\n{calibration_svg(found.levels)}\n{table}"
+
+
+def _curve(report: Report) -> str:
+    if not report.curve:
+        return ""
+    rows = [[_cell(f"{one.rows:,}"), _cell(number(one.score))] for one in report.curve]
+    said = "Models of the same settings, fitted on parts of the training rows."
+    table = _rows(["training rows", _name(report.main)], rows)
+    return f"<p>{said}</p>\n{curve_svg(report.curve, report.main)}\n{table}"
+
+
+def _importance(report: Report) -> str:
+    found = report.importance
+    if not found.losses:
+        return ""
+    most = max(abs(one.loss) for one in found.losses)
+    rows = [
+        [
+            _cell(escape(_short(one.column))),
+            _cell(f"{number(one.loss)} <small>± {one.deviation:.2g}</small>"),
+            f'<td class="wide">{bar(max(one.loss, 0.0), most)}</td>',
+        ]
+        for one in found.losses
+    ]
+    of = "" if len(found.losses) == found.columns else f" of {found.columns:,}"
+    said = (
+        f"What the {_name(report.main)} of {found.rows:,} test rows loses where a column is "
+        f"shuffled; {len(found.losses):,} columns{of}, ± over repeats."
+    )
+    return f'<p class="dim">{said}</p>\n{_rows(["column", "loss", ""], rows)}'
