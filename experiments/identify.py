@@ -4,7 +4,8 @@
     python experiments/identify.py files                   library.msp and unknown.mgf; once
     python experiments/identify.py fit --pool POOL         the model, by the command; record
     python experiments/identify.py sets                    the model on the sets of massbank.py
-    python experiments/identify.py search --pool POOL      the command on 1,000 spectra of a pool
+    python experiments/identify.py search --pool POOL      1,000 spectra; also with --by formula
+    python experiments/identify.py coverage --pool POOL    how often prediction sets hold the truth
 
 The split is that of `massbank.py`: a tenth of the molecules, by InChIKey skeleton, is in the test
 part, and the library is all others. `sets` judges the model as `two_way.py` judges its own: with
@@ -159,24 +160,26 @@ def mrr_25(problem: Problem, ranks: np.ndarray, some: np.ndarray) -> float:
     return float(judge(problem, found, some)["MRR"])
 
 
-def search(pool: Path, ppm: float) -> None:
+def search(pool: Path, ppm: float, by: str) -> None:
     hits = CACHE / "hits.json"
-    model = ("--model", MODEL, "--pool", pool, "--ppm", ppm, "--top", TOP)
+    model = ("--model", MODEL, "--pool", pool, "--ppm", ppm, "--top", TOP, "--by", by)
     spent = measured("identify", UNKNOWN, *model, "-o", hits)
     found = json.loads(hits.read_text())["results"]
     molecules = MoleculePool.open(pool)
     keys = np.array([one["query"].split()[1] for one in found])
     place, masses = molecules.by_key(keys), np.array([one["mass"] for one in found])
     exact = molecules.masses(np.maximum(place, 0))
-    reached = (place >= 0) & (np.abs(exact - masses) <= 1e-6 * ppm * masses)
+    reached = (place >= 0) & ((by == "formula") | (np.abs(exact - masses) <= 1e-6 * ppm * masses))
     ranks = np.array([rank_of(one, key, molecules) for one, key in zip(found, keys, strict=True)])
     sizes = np.array([one["n_candidates"] for one in found])
     chosen = np.flatnonzero(reached)
     covered = np.array([in_set(found[i], ranks[i]) for i in chosen])
-    first = np.array([found[i]["hits"][0]["confidence"] for i in chosen])
+    first = np.array([one["hits"][0]["confidence"] if one["hits"] else 0.0 for one in found])[
+        chosen
+    ]
     several = sizes[chosen] > 1
     extend(
-        f"search {pool.stem}, {ppm:g} ppm",
+        f"search {pool.stem}, " + (f"{ppm:g} ppm" if by == "mass" else by),
         spent
         | by_molecule(ranks[chosen], keys[chosen])
         | {
@@ -192,9 +195,30 @@ def search(pool: Path, ppm: float) -> None:
                 covered[several], keys[chosen][several]
             ),
             "confidence of the first, mean": mean_of(first, keys[chosen]),
-            "equal to Python": equal_to_python(found, molecules, ppm),
+            "equal to Python": equal_to_python(found, molecules, ppm, by),
         },
     )
+
+
+def coverage(pool: Path) -> None:
+    """Record how often prediction sets, whole ones, hold the molecule where there is a choice."""
+    model, molecules, table = load(MODEL), MoleculePool.open(pool), read_mgf(UNKNOWN)
+    found = model.identify(table, molecules, ppm=PPM, top=len(molecules))
+    keys = np.array([one.query.split()[1] for one in found])
+    place = molecules.by_key(keys)
+    own = [
+        next((hit for hit in one.hits if hit.index == i), None)
+        for one, i in zip(found, place, strict=True)
+    ]
+    several = np.array([len(one.hits) > 1 for one in found])
+    chosen = np.flatnonzero(several & np.array([hit is not None for hit in own]))
+    held = np.array([own[i].in_set for i in chosen])
+    sizes = np.array([found[i].n_in_set for i in chosen])
+    spread = by_molecule(np.where(held, 1.0, np.inf), keys[chosen])
+    results = {"wanted": model.coverage, "held": spread["top-1"], "se": spread["top-1 se"]}
+    results |= {"molecules": spread["test molecules"], "median size": float(np.median(sizes))}
+    results |= {"median candidates": float(np.median([found[i].n_candidates for i in chosen]))}
+    extend(f"coverage {pool.stem}", results)
 
 
 def mean_of(values: np.ndarray, keys: np.ndarray) -> float:
@@ -226,26 +250,28 @@ def by_molecule(ranks: np.ndarray, keys: np.ndarray) -> dict[str, Any]:
     return out
 
 
-def equal_to_python(found: list[dict[str, Any]], pool: MoleculePool, ppm: float) -> bool:
+def equal_to_python(found: list[dict[str, Any]], pool: MoleculePool, ppm: float, by: str) -> bool:
     """Whether the first hundred spectra have the same hits in Python."""
     model, table = load(MODEL), read_mgf(UNKNOWN, limit=100)
-    own = [one.as_dict() | {"seconds": 0} for one in model.identify(table, pool, ppm=ppm, top=TOP)]
+    again = model.identify(table, pool, ppm=ppm, top=TOP, by=by)
+    own = [one.as_dict() | {"seconds": 0} for one in again]
     same = [one | {"seconds": 0} for one in found[: len(own)]]
     return json.loads(json.dumps(own)) == same
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("files", "fit", "sets", "search"))
+    parser.add_argument("part", choices=("files", "fit", "sets", "search", "coverage"))
     parser.add_argument("--pool", type=Path, help="what `skout pool build` made")
     parser.add_argument("--ppm", type=float, default=PPM)
+    parser.add_argument("--by", choices=("mass", "formula"), default="mass")
     options = parser.parse_args()
-    if options.part in ("fit", "search") and options.pool is None:
+    if options.part in ("fit", "search", "coverage") and options.pool is None:
         parser.error("--pool is needed")
     if options.part == "search":
-        search(options.pool, options.ppm)
-    elif options.part == "fit":
-        fit(options.pool)
+        search(options.pool, options.ppm, options.by)
+    elif options.part in ("fit", "coverage"):
+        {"fit": fit, "coverage": coverage}[options.part](options.pool)
     else:
         {"files": files, "sets": sets}[options.part]()
 
