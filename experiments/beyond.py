@@ -538,7 +538,9 @@ is a column of the user: the likeness of a candidate to the nearest training mol
 
 The last word was learnt from 273 validation molecules, and keeps what both ways gain. That it
 starts from the weight of both ways, not from a weight of 1, was decided after a short trial that
-also showed 300 test spectra. Seconds of one core: {FIT} to fit both ways, at most {LEARN} to learn weight and last words, and at
+also showed 300 test spectra.
+
+Seconds of one core: {FIT} to fit both ways, at most {LEARN} to learn weight and last words, and at
 most {ASK} for 1,000 queries with all their candidates.
 """
 
