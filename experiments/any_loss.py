@@ -10,7 +10,7 @@ Gaussian kernel on label sets, whose weights are those of the distinct training 
 three folds of the training part and the example F-beta of the same beta.
 
 molecules: as table 5.1, but small, since a loss costs an edit distance for each candidate and
-landmark: 4,000 training molecules, 100 output landmarks, 100 test molecules, and for each of these
+landmark: 4,000 training molecules, 60 output landmarks, 80 test molecules, and for each of these
 the five best candidates by the kernel, which the edit distance puts in order. Three seeds.
 
 memory: label sets of 20 labels; 2,000 queries. The weights of all queries and rows would be a
@@ -43,7 +43,7 @@ from skout.kernels import Gaussian, NGram, Normalized
 from skout.sketches import SubSample
 
 SEED, BETAS, ALPHAS = 0, (0.5, 1.0, 2.0), tuple(10.0 ** np.arange(-6.0, -1.9, 0.5))
-N_TRAIN, N_TEST, M_Y, TOP = 4000, 100, 100, 5
+N_TRAIN, N_TEST, M_Y, TOP = 4000, 80, 60, 5
 
 
 # Label sets ------------------------------------------------------------------------------------

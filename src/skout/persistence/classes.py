@@ -26,7 +26,7 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
-from ..predictors.nonconformity import Learnt, Softmax
+from ..predictors.nonconformity import LearntScore, Softmax
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -119,7 +119,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
-        *(Learnt, Softmax),
+        *(LearntScore, Softmax),  # of prediction sets
     ]
 )
 

@@ -16,7 +16,7 @@ from ..decoding import CandidateSets
 from ..decoding.base import able
 from .choosing import compared, drawn, inside
 from .lists import Lists, Ranker, plain_pool
-from .nonconformity import SCORES, Learnt, learn
+from .nonconformity import SCORES, LearntScore, learn
 from .thresholds import (
     check_level,
     checked_labels,
@@ -89,7 +89,7 @@ class ConformalSets(BaseEstimator):
     """
 
     # what files of older versions do not have
-    _learnt_score: Learnt | None = None
+    _learnt_score: LearntScore | None = None
     _mass: np.ndarray | None = None  # how much each of gaps_ counts
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
@@ -304,11 +304,11 @@ class ConformalSets(BaseEstimator):
 
     def _learnt(
         self, ranker: Ranker, names: list[str], X: Any, pool: Any, truth: np.ndarray, groups: Any
-    ) -> tuple[Learnt, np.ndarray, dict[str, float]]:
+    ) -> tuple[LearntScore, np.ndarray, dict[str, float]]:
         """Return a score, the rows that it was not learnt from, and mean sizes by all scores."""
         n, rng = len(truth), check_rng(self.random_state)
         if all(name in ("gap", "rank") for name in names) and len(names) == 1:
-            return Learnt(names[0]), np.arange(n), {}
+            return LearntScore(names[0]), np.arange(n), {}
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
         if n_units < _LEAST:
@@ -328,7 +328,13 @@ class ConformalSets(BaseEstimator):
         return learnt, np.flatnonzero(~np.isin(unit, own)), sizes
 
     def _values(
-        self, ranker: Ranker, learnt: Learnt, X: Any, pool: Any, truth: np.ndarray, rows: np.ndarray
+        self,
+        ranker: Ranker,
+        learnt: LearntScore,
+        X: Any,
+        pool: Any,
+        truth: np.ndarray,
+        rows: np.ndarray,
     ) -> np.ndarray:
         """Return the score of the truth of some rows; infinite where it is no candidate."""
         out, start = [], 0

@@ -18,7 +18,7 @@ from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
 from .lists import Lists
 
-__all__ = ["SCORES", "Learnt", "Softmax", "learn", "logistic", "query_features"]
+__all__ = ["SCORES", "LearntScore", "Softmax", "learn", "logistic", "query_features"]
 
 #: Names of the scores; those after "rank" have to be learnt.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
@@ -131,7 +131,7 @@ def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntScore:
     """A score, with what it learnt.
 
     Attributes
@@ -208,7 +208,7 @@ def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     return np.where(values > knots[:, -1], beyond, inside)
 
 
-def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: Any) -> Learnt:
+def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: Any) -> LearntScore:
     """Learn what a score needs.
 
     Parameters
@@ -224,18 +224,18 @@ def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: 
 
     Returns
     -------
-    score : Learnt
+    score : LearntScore
     """
     if name in ("gap", "rank"):
-        return Learnt(name)
+        return LearntScore(name)
     softmax = fit_softmax(lists, truth, weights)
     if name in ("softmax", "cumulative"):
-        return Learnt(name, softmax)
+        return LearntScore(name, softmax)
     features = query_features(lists, softmax.log_probabilities(lists))
     centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
     there = truth >= 0
     if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
-        return Learnt(name.removeprefix("quantile_"))
+        return LearntScore(name.removeprefix("quantile_"))
     target = _along(name, lists)[truth[there]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
@@ -247,4 +247,4 @@ def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: 
     )
     rows = (features[there] - centre) / spread
     regressor.fit(rows, target / unit, sample_weight=weights[there])
-    return Learnt(name, softmax, regressor, centre, spread, unit)
+    return LearntScore(name, softmax, regressor, centre, spread, unit)
