@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import textwrap
 import tracemalloc
 from typing import Any
 
@@ -203,13 +204,14 @@ def molecules_table() -> str:
 def memory_text() -> str:
     (row,) = read_record("any_loss_memory")["results"]
     parts = {key: f"{row[key]:,.0f}" for key in row}
-    return (
+    text = (
         f"With {parts['n']} training rows, {parts['candidates']} candidates and "
         f"{parts['landmarks']} output landmarks, {parts['queries']} queries take at most "
         f"{parts['predict, peak MB']} MB, of which the losses are {parts['MB of the losses']}; the "
-        f"weights of all queries and\nrows would be {parts['MB of a matrix of queries and rows']}. "
+        f"weights of all queries and rows would be {parts['MB of a matrix of queries and rows']}. "
         f"The fit takes {parts['fit, peak MB']} MB."
     )
+    return textwrap.fill(text, 100)
 
 
 def main() -> None:
