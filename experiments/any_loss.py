@@ -10,7 +10,7 @@ Gaussian kernel on label sets, whose weights are those of the distinct training 
 three folds of the training part and the example F-beta of the same beta.
 
 molecules: as table 5.1, but small, since a loss costs an edit distance for each candidate and
-landmark: 4,000 training molecules, 100 output landmarks, 100 test molecules, and for each of these
+landmark: 4,000 training molecules, 60 output landmarks, 80 test molecules, and for each of these
 the five best candidates by the kernel, which the edit distance puts in order. Three seeds.
 
 memory: label sets of 20 labels; 2,000 queries. The weights of all queries and rows would be a
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import textwrap
 import tracemalloc
 from typing import Any
 
@@ -43,7 +44,7 @@ from skout.kernels import Gaussian, NGram, Normalized
 from skout.sketches import SubSample
 
 SEED, BETAS, ALPHAS = 0, (0.5, 1.0, 2.0), tuple(10.0 ** np.arange(-6.0, -1.9, 0.5))
-N_TRAIN, N_TEST, M_Y, TOP = 4000, 100, 100, 5
+N_TRAIN, N_TEST, M_Y, TOP = 4000, 80, 60, 5
 
 
 # Label sets ------------------------------------------------------------------------------------
@@ -203,13 +204,14 @@ def molecules_table() -> str:
 def memory_text() -> str:
     (row,) = read_record("any_loss_memory")["results"]
     parts = {key: f"{row[key]:,.0f}" for key in row}
-    return (
+    text = (
         f"With {parts['n']} training rows, {parts['candidates']} candidates and "
         f"{parts['landmarks']} output landmarks, {parts['queries']} queries take at most "
         f"{parts['predict, peak MB']} MB, of which the losses are {parts['MB of the losses']}; the "
-        f"weights of all queries and\nrows would be {parts['MB of a matrix of queries and rows']}. "
+        f"weights of all queries and rows would be {parts['MB of a matrix of queries and rows']}. "
         f"The fit takes {parts['fit, peak MB']} MB."
     )
+    return textwrap.fill(text, 100)
 
 
 def main() -> None:

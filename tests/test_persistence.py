@@ -157,7 +157,7 @@ def test_every_estimator_and_decoder_has_a_case():
     seen |= {type(getattr(fitted(name), "decoder_", None)) for name in CASES}
     tested_elsewhere = {skout.ConformalSets, FaissIndex}  # below
     tested_elsewhere |= {skout.Reranker, skout.Tuned, skout.TwoWay}  # in tests of their own
-    tested_elsewhere |= {decoding.LossDecoder}
+    tested_elsewhere |= {skout.ConformalSelection, decoding.GradientDecoder, decoding.LossDecoder}
     assert wanted - seen - tested_elsewhere == set()
 
 

@@ -70,15 +70,16 @@ def compared(
         entries = np.where(there, truth[some] - lists.indptr[some] + own.indptr[:-1], -1)
         halves.append((own, entries, masses(unit[some], None, len(some))))
     return {
-        name: float(np.mean([_mean_size(name, *pair, rng) for pair in (halves, halves[::-1])]))
+        name: float(np.mean([_mean_size(name, halves[i], halves[1 - i], rng) for i in (0, 1)]))
         for name in names
     }
 
 
 def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
     """Return the mean size of the sets of other queries by a score that is learnt on some."""
-    values = learn(name, *one, rng)(other[0])
+    known, entries, weights = one
     lists, truth, mass = other
+    values = learn(name, known, entries, weights, rng)(lists)
     own = np.where(truth >= 0, values[truth], np.inf)
     order = np.argsort(own, kind="stable")
     q = cut(own[order], _COMPARED, mass[order])

@@ -151,12 +151,12 @@ class ConformalSets(FramesOut, BaseEstimator):
         fast = names == ["gap"] and ranker.searcher is not None
         pool = self._pool(ranker, candidates, fast, "gaps")
         kinds, codes = _new_strata(strata, n, pool)
-        learnt, rows, found = None, np.arange(n), {}
+        sizes: dict[str, float] = {}
+        learnt, rows = None, np.arange(n)
         if not fast:
             truth = ranker.matched(Y, pool, n)
             learnt, rows, sizes = self._learnt(ranker, names, X, pool, truth, groups)
             values = self._values(ranker, learnt, X, pool, truth, rows)
-            found = {} if len(names) == 1 else {"mean_sizes_": sizes}
         else:
             values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
         mass = _masses(groups, weights, codes, rows)
@@ -167,7 +167,8 @@ class ConformalSets(FramesOut, BaseEstimator):
         self._learnt_score, self._weighted = learnt, weights is not None
         self.score_, self._made_by = names[0] if learnt is None else learnt.name, ranker.made_by
         self.__dict__.pop("mean_sizes_", None)
-        vars(self).update(found)
+        if sizes:
+            self.mean_sizes_ = sizes
         return self
 
     def predict(

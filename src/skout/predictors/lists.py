@@ -85,7 +85,7 @@ class Lists:
         if len(parts) == 1:
             return parts[0]
         sizes = np.concatenate([part.sizes for part in parts])
-        columns = [
+        columns: list[Any] = [
             None if getattr(parts[0], name) is None
             else np.concatenate([getattr(part, name) for part in parts])
             for name in ("number", "place", "score", "prior")
@@ -181,7 +181,7 @@ class Ranker:
 
     def _priors(self, pool: EmbeddedPool) -> np.ndarray | None:
         """Return log(1/2 + count) of each distinct candidate, None where no counts are known."""
-        decoder = getattr(_innermost(self.last), "decoder_", None)
+        decoder: Any = getattr(_innermost(self.last), "decoder_", None)
         if not all(hasattr(decoder, name) for name in ("embed", "matched")):
             return None
         try:

@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 def check_level(value: Any, name: str) -> None:
     """Raise unless this is a number strictly between 0 and 1."""
-    if not isinstance(value, Real) or not 0.0 < value < 1.0:
+    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1. Got {value!r}.")
 
 
