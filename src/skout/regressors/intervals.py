@@ -64,6 +64,10 @@ class PredictsIntervals:
 
     calibration_: Calibration
     _is_vector: bool
+    sketch: Any
+    alpha_: float
+    kernel_: Any
+    landmarks_: Any
 
     def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
         """Measure errors on rows that the model, or those of the folds, have not seen.
@@ -75,8 +79,8 @@ class PredictsIntervals:
         y : array of shape (n,) or (n, d)
             NaN is missing.
         cv : int, splitter or iterable of splits, optional
-            CV+: a model is fitted for each split, with the alpha of this one, and kept. None is
-            split conformal.
+            CV+: a model is fitted for each split, with the alpha, the kernel and the landmarks of
+            this one, and kept. None is split conformal.
         scaled : bool, default False
             Whether intervals are wide where `predict(X, return_std=True)` is in doubt: errors then
             count in units of sqrt(std^2 + noise). Else all have the same width, or nearly.
@@ -102,9 +106,11 @@ class PredictsIntervals:
         errors, models = [], []
         for train, test in splits_of(cv, len(T), None, None, getattr(self, "random_state", None)):
             train, test = (np.sort(np.arange(len(T))[part]) for part in (train, test))
-            model = clone(self).set_params(alpha=self.alpha_)  # type: ignore[attr-defined]
+            model = clone(self).set_params(alpha=self.alpha_, kernel=self.kernel_)
             own = T[train, 0] if self._is_vector else T[train]
-            models.append(model.fit(inputs.take(train), own))
+            # landmarks of their own would make the models differ, and the intervals wide
+            more = {} if self.sketch is None else {"landmarks": self.landmarks_}
+            models.append(model.fit(inputs.take(train), own, **more))
             errors.append(_errors(model, inputs.take(test), T[test], scaled))
         return errors, models
 
