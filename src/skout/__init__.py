@@ -8,8 +8,6 @@ from .basis import KernelBasis
 from .decoding import CandidateSets
 from .persistence import load, save
 from .predictor import StructuredPredictor, dsokr, iokr, sisokr
-from .predictors.conformal import ConformalSets
-from .predictors.discoveries import ConformalSelection
 from .predictors.ensemble import Ensemble
 from .predictors.hubs import without_hubs
 from .predictors.twoway import TwoWay
@@ -26,6 +24,8 @@ from .rows import memory_limits
 
 if TYPE_CHECKING:
     from . import datasets, diagnostics, readers, selection
+    from .predictors.conformal import ConformalSets
+    from .predictors.discoveries import ConformalSelection
     from .predictors.tuning import Tuned
 
 __all__ = [
@@ -67,16 +67,21 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
-_LATER = ("Tuned", "datasets", "diagnostics", "readers", "selection")
+_LATER = ("datasets", "diagnostics", "readers", "selection")
+_PREDICTORS = {
+    "ConformalSelection": "discoveries",
+    "ConformalSets": "conformal",
+    "Tuned": "tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Tuned":
-        return import_module(f"{__name__}.predictors.tuning").Tuned
+    if name in _PREDICTORS:
+        return getattr(import_module(f"{__name__}.predictors.{_PREDICTORS[name]}"), name)
     if name in _LATER:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_PREDICTORS})

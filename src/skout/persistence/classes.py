@@ -26,7 +26,6 @@ from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
-from ..predictors.nonconformity import LearntScore, Softmax
 from ..regressors import KernelRidge
 from ..solvers.moments import Moments
 from .files import FileError
@@ -63,10 +62,15 @@ def public_name(name: str) -> str:
     return f"skout.{name.rpartition('.')[2]}" if name.startswith("skout.") else name
 
 
+# Modules of predictors with classes that may be in a file, imported when one is met.
+_LATER = ("conformal", "discoveries", "nonconformity", "tuning")
+
+
 class ByName(dict[str, Any]):
     """Classes by the name that a file has for them, with or without a module of ours.
 
-    Those of tuned models are slow to import, and are there once a name is not found without them.
+    Those of tuned models and of prediction sets are slow to import, and are there once a name is
+    not found without them.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -81,9 +85,9 @@ class ByName(dict[str, Any]):
     def _known(self, name: str) -> str:
         name = public_name(name)
         if not super().__contains__(name) and name.startswith("skout."):
-            tuning = import_module("skout.predictors.tuning")
-            later = [getattr(tuning, one) for one in tuning.__all__]
-            self.update({name_of(kind): kind for kind in later})
+            later = [import_module(f"skout.predictors.{module}") for module in _LATER]
+            kinds = [getattr(module, one) for module in later for one in module.__all__]
+            self.update({name_of(kind): kind for kind in kinds if inspect.isclass(kind)})
         return name
 
 
@@ -119,7 +123,6 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
-        *(LearntScore, Softmax),  # of prediction sets
     ]
 )
 

@@ -1,9 +1,10 @@
-"""What wraps a predictor: ensembles, two ways, prediction sets, hub prices, a tuned model."""
+"""What wraps a predictor: ensembles, two ways, prediction sets, hub prices, a tuned model.
 
-from .conformal import ConformalSets
-from .discoveries import Answers, ConformalSelection
+Prediction sets (`conformal`, `discoveries`) and tuned models are imported when they are needed.
+"""
+
 from .ensemble import Ensemble
 from .hubs import without_hubs
 from .twoway import TwoWay
 
-__all__ = ["Answers", "ConformalSelection", "ConformalSets", "Ensemble", "TwoWay", "without_hubs"]
+__all__ = ["Ensemble", "TwoWay", "without_hubs"]
