@@ -246,7 +246,7 @@ def test_a_learning_curve_of_a_tuned_model(models, folder, tmp_path, call):
     assert_allclose(out["learning_curve"][-1]["score"], out["metrics"]["example_f1"], atol=0.2)
 
 
-def test_inputs_that_matter_come_first(tmp_path):
+def test_inputs_that_matter_come_first():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (200, 4))
     y = 3 * X[:, 2] + X[:, 1]
