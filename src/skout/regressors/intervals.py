@@ -20,7 +20,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.arrays import n_rows
 from ..rows import encoded_targets, source, to_host
+from ..sketches import SubSample
 from .splits import splits_of
 
 __all__ = ["Calibration", "PredictsIntervals", "check_coverage"]
@@ -68,6 +70,7 @@ class PredictsIntervals:
     alpha_: float
     kernel_: Any
     landmarks_: Any
+    basis_: Any
 
     def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
         """Measure errors on rows that the model, or those of the folds, have not seen.
@@ -79,8 +82,8 @@ class PredictsIntervals:
         y : array of shape (n,) or (n, d)
             NaN is missing.
         cv : int, splitter or iterable of splits, optional
-            CV+: a model is fitted for each split, with the alpha, the kernel and the landmarks of
-            this one, and kept. None is split conformal.
+            CV+: a model is fitted for each split, with the alpha, the kernel and, of a sub-sample,
+            the landmarks of this one, and kept. None is split conformal.
         scaled : bool, default False
             Whether intervals are wide where `predict(X, return_std=True)` is in doubt: errors then
             count in units of sqrt(std^2 + noise). Else all have the same width, or nearly.
@@ -108,8 +111,11 @@ class PredictsIntervals:
             train, test = (np.sort(np.arange(len(T))[part]) for part in (train, test))
             model = clone(self).set_params(alpha=self.alpha_, kernel=self.kernel_)
             own = T[train, 0] if self._is_vector else T[train]
-            # landmarks of their own would make the models differ, and the intervals wide
-            more = {} if self.sketch is None else {"landmarks": self.landmarks_}
+            more = {}
+            if self.sketch is not None and self.basis_.weights_ is None:
+                # landmarks of their own would make the models differ, and the intervals wide
+                model.set_params(sketch=SubSample(n_rows(self.landmarks_)))
+                more = {"landmarks": self.landmarks_}
             models.append(model.fit(inputs.take(train), own, **more))
             errors.append(_errors(model, inputs.take(test), T[test], scaled))
         return errors, models
