@@ -637,8 +637,8 @@ def test_requests_open_no_file(label_sets):
     requests += [("POST", path, body) for path, body, _ in BAD.values()]
     requests += [("GET", path, None) for path in ("/", "/page.js", "/health", "/metrics", "/a/..")]
     WATCHED["opened"].clear()
-    for method, path, body in requests * 2:
-        WATCHED["on"] = True
+    for i, (method, path, body) in enumerate(requests * 2):
+        WATCHED["on"] = i >= len(requests)  # the first time modules may be imported
         label_sets(method, path, body, Content_Type="application/json")
         WATCHED["on"] = False
     assert WATCHED["opened"] == []

@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,19 @@ def open_served(
     if not model.is_file():
         raise FileNotFoundError(f"There is no model {str(model)!r}.")
     about = describe(model)["about"]
+    found: TableModel | SpectraModel
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
             raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
-        return SpectraModel(open_identifier(model), open_pool(pool), digest(model))
-    saved = open_model(model)
-    notes = about["metadata"]["command_line"]
-    return TableModel(
-        saved,
-        saved.candidates(pool, skip_invalid),
-        digest(model),
-        notes.get("validation", {}).get("summary", ""),
-        input_image,
-        output_image,
-    )
+        found = SpectraModel(open_identifier(model), open_pool(pool), digest(model))
+    else:
+        saved, notes = open_model(model), about["metadata"]["command_line"]
+        candidates = saved.candidates(pool, skip_invalid)
+        summary = notes.get("validation", {}).get("summary", "")
+        found = TableModel(saved, candidates, digest(model), summary, input_image, output_image)
+    with suppress(Exception):  # of a row that is made up, and nobody asks for
+        found.warm()
+    return found
 
 
 def prepare(

@@ -23,6 +23,8 @@ _READERS: list[tuple[str, Callable[..., SpectraTable]]] = [
 ]
 # Peaks of a spectrum, and spectra whose molecules are drawn and whose peaks are explained.
 _MOST_PEAKS, _MOST_SHOWN = 10_000, 25
+# Candidates to begin with, and errors of a mass in ppm within which there may be so many.
+_MANY, _WIDTHS = 1000, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,18 @@ class SpectraModel:
             "candidates": len(self.pool),
             "coverage": self.identifier.coverage,
         }
+
+    def warm(self) -> None:
+        """Do what only the first requests would wait for: compiled loops, pages of the disk.
+
+        Loops are compiled when much was compared, so that there should be many candidates.
+        """
+        mass = float(self.pool.masses([len(self.pool) // 2])[0])
+        widths = (ppm for ppm in _WIDTHS if len(self.pool.by_mass(mass, ppm)) >= _MANY)
+        body = f"BEGIN IONS\nPEPMASS={mass + 1.00728}\nADDUCT=[M+H]+\n50 1\n60 1\nEND IONS\n"
+        table, ppm = _read(body, 1), next(widths, _WIDTHS[-1])
+        for _ in range(2):
+            self.identifier.identify(table, self.pool, ppm=ppm, top=1)
 
     def _summary(self) -> str:
         known = self.identifier.validation_
