@@ -157,6 +157,7 @@ def test_every_estimator_and_decoder_has_a_case():
     seen |= {type(getattr(fitted(name), "decoder_", None)) for name in CASES}
     tested_elsewhere = {skout.ConformalSets, FaissIndex}  # below
     tested_elsewhere |= {skout.Tuned, skout.TwoWay, decoding.LossDecoder}  # in tests of their own
+    tested_elsewhere |= {skout.SpectrumIdentifier}  # in test_identify
     assert wanted - seen - tested_elsewhere == set()
 
 
