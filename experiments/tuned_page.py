@@ -259,8 +259,8 @@ does is on the page [A model that chooses itself](tuning.md).
 - *Budget.* 60 seconds on two cores to choose in, for `Tuned` and for all families of scikit-learn
   together; 15 seconds on one core for sets of fewer than {SMALL} rows. The last fits come on top.
   Rankings and label sets of `Tuned` ran beside other work on two shared cores: what it tries is
-  planned by a cost model and not by the clock, so scores are the same, but their seconds are longer
-  than on a quiet machine.
+  planned by a cost model, not by the clock, so that scores hardly depend on it, but seconds are
+  longer than on a quiet machine.
   Seconds, in the last column, are of whole jobs; in those of scikit-learn every family is fitted
   once more, so that the table can show it.
 - *Rivals.* Random forest, extra trees, histogram gradient boosting, logistic regression (of pairs
