@@ -223,6 +223,11 @@ def subject_of_rows(
     with no_frames():
         found = saved.predict(X, candidates)
     seconds = time.perf_counter() - start
+    if kind == "numbers" and np.size(found) != truth.size:
+        raise ValueError(
+            f"The model predicts shape {np.shape(found)}, and Y has shape {truth.shape}: a report "
+            "takes one prediction for each number, not quantiles."
+        )
     score = saved.new_score()
     score.add(truth, found)
     rows = None if train is None else (train[0], _outputs(kind, train[1], names)[0])
