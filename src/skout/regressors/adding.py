@@ -41,6 +41,14 @@ class AddsRows:
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _n_seen: int
     _n_outputs: int
+    # of `KernelRidge`
+    basis_: Any
+    _fit_basis: Any
+    _pool: Any
+    _prepared: Any
+    _reset: Any
+    _sample: Any
+    _solve: Any
 
     def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""

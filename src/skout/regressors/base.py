@@ -184,6 +184,7 @@ class KernelMachineBase(Chooses, PartsByName):
     def _solve_part(self, part: Part, rows: Source) -> None:
         """Solve for outputs that have the same rows: all of them, where none has holes."""
         problem, columns = part.problem(), part.columns
+        assert problem is not None  # every output has rows
         solution = solve_convex(
             replace(problem, alpha=self.alpha_),
             tol=self.tol,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -110,11 +110,15 @@ class Doubts:
     basis_: Any
     kernel_: Any
     landmarks_: Any
-    coef_: np.ndarray
     intercept_: np.ndarray
     alpha_: float
     fit_intercept: bool
     n_jobs: int | None
+
+    if TYPE_CHECKING:
+
+        @functools.cached_property
+        def coef_(self) -> np.ndarray: ...
 
     @property
     def noise_variance_(self) -> np.ndarray:

@@ -33,7 +33,7 @@ _HALVINGS = 60
 
 def check_coverage(coverage: Any) -> float:
     """Return a probability, strictly between 0 and 1."""
-    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+    if not isinstance(coverage, Real) or not 0.0 < float(coverage) < 1.0:
         raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r} instead.")
     return float(coverage)
 
@@ -98,6 +98,8 @@ class PredictsIntervals:
         if T.ndim != 2 - self._is_vector:
             raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
         T = T.reshape(len(T), -1)
+        errors: Any
+        models: Any
         if cv is None:
             errors, models = [_errors(self, inputs.here(), T, scaled)], []
         else:
@@ -106,7 +108,8 @@ class PredictsIntervals:
         return self
 
     def _by_folds(self, inputs: Any, T: np.ndarray, cv: Any, scaled: bool) -> tuple[Any, Any]:
-        errors, models = [], []
+        errors: list[np.ndarray] = []
+        models: list[Any] = []
         for train, test in splits_of(cv, len(T), None, None, getattr(self, "random_state", None)):
             train, test = (np.sort(np.arange(len(T))[part]) for part in (train, test))
             model = clone(self).set_params(alpha=self.alpha_, kernel=self.kernel_)
@@ -187,8 +190,8 @@ def _cv_plus(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of CV+: quantiles over all training rows i of f_i(x) -+ R_i."""
     found = [_predicted(model, X, calibration.scaled) for model in calibration.models]
-    F, scale = np.stack([f for f, _ in found]), [s for _, s in found]
-    scale = np.stack([s * np.ones(F.shape[1:]) for s in scale])  # (folds, n, d)
+    F = np.stack([f for f, _ in found])
+    scale = np.stack([s * np.ones(F.shape[1:]) for _, s in found])  # (folds, n, d)
     lower, upper = np.empty(F.shape[1:]), np.empty(F.shape[1:])
     for j in range(F.shape[2]):
         lists = [np.sort(E[~np.isnan(E[:, j]), j]) for E in errors]

@@ -35,7 +35,8 @@ _LEARNT = "learnt"
 def checked_tasks(task_matrix: Any, d: int) -> Any:
     """Return M, "learnt" or None."""
     if isinstance(task_matrix, str):
-        return check_choice(task_matrix, "task_matrix", (_LEARNT,)) or _LEARNT
+        check_choice(task_matrix, "task_matrix", (_LEARNT,))
+        return _LEARNT
     return None if task_matrix is None else check_task_matrix(task_matrix, d)
 
 

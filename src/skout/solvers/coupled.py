@@ -176,6 +176,7 @@ def learnt_task_matrix(
         C, _ = _solved(system, alpha, M, _LOOSE, C)
         new = _best_matrix(C)
         rounds, change, M = rounds + 1, float(np.abs(new - M).max()), new
+    assert C is not None  # there is a first round
     found = coupled(system, alpha, M, tol=tol, start=Coupled(C, M[0], M, {}))
     found.report["rounds"] = rounds
     return found

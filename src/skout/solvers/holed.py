@@ -198,7 +198,8 @@ def _as_holed(moments: Any) -> HoledMoments:
 
 def _masked_grams(Z: Any, masks: np.ndarray) -> list[Any]:
     """Return Z'Z over the rows that each mask does not hide, None where it hides all of them."""
-    whole, found = None, []
+    whole: Any = None
+    found: list[Any] = []
     for hidden in masks:
         n_hidden = int(hidden.sum())
         if n_hidden == len(hidden):
