@@ -597,13 +597,16 @@ kernel in the order of expected edits. Mean edit distance to the truth, three se
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("run", "page", "step"))
-    parser.add_argument("steps", nargs="*", choices=list(STEPS)[:-2], help="of `step`")
+    names = ", ".join(list(STEPS)[:-2])
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of `step`: {names}")
     parser.add_argument("--data", choices=SIZES, default="bibtex", help="of `step`")
     parser.add_argument("--draws", type=int, default=1, help="of `step`")
     parser.add_argument(
         "--quick", action="store_true", help="yeast and rf1, three draws, no record"
     )
     options = parser.parse_args()
+    if unknown := set(options.steps) - set(list(STEPS)[:-2]):
+        parser.error(f"STEP must be of {names}. Got {', '.join(sorted(unknown))}.")
     if options.part == "run":
         run(options.quick)
     elif options.part == "step":
