@@ -447,3 +447,16 @@ def test_one_row_has_no_standard_error(models, tmp_path, call):
         code, out, err = call("report", *words)
         assert (code, err) == (0, "")
         assert set(json.loads(out)["standard_errors"].values()) == {None}
+
+
+def test_scores_below_zero_stay_below_zero():
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
+    ranks = np.argsort(np.argsort(X, axis=1), axis=1)
+    model = skout.iokr("gaussian", "kendall", alpha=1e-3).fit(X[:40], 2 - ranks[:40])  # reversed
+    page = model_report(model, X[40:], ranks[40:], train=(X[:40], 2 - ranks[:40]))
+    assert metrics_in(page)["kendall_tau"][0] < -0.5
+    worst = re.findall(r"row \d+, Kendall's tau <data value=\"([^\"]+)\"", html.unescape(page))
+    assert float(worst[0]) == -1.0
+    part = page.partition("<h2>More rows</h2>")[2].partition("</section>")[0]
+    points = [float(value) for value in re.findall(r'<data value="([^"]+)"', part)]
+    assert_allclose(points[-1], metrics_in(page)["kendall_tau"][0])

@@ -22,8 +22,8 @@ def calibration_svg(levels: Sequence[Level]) -> str:
     """Return shares that were found against those that were promised; on the line both agree."""
     lines = [_segment(_at(0.0, 0.0), _at(1.0, 1.0), "promise")]
     for one in levels:
-        ends = (max(0.0, one.found - one.error), min(1.0, one.found + one.error))
-        lines.append(_segment(*(_at(one.promised, end) for end in ends), "bar2"))
+        low, high = max(0.0, one.found - one.error), min(1.0, one.found + one.error)
+        lines.append(_segment(_at(one.promised, low), _at(one.promised, high), "bar2"))
         lines.append(_dot(_at(one.promised, one.found)))
     ticks = [_text(_at(x, 0.0), f"{x:.0%}", 18) for x in (0.0, 0.5, 1.0)]
     ticks += [_left(_at(0.0, y), f"{y:.0%}") for y in (0.0, 0.5, 1.0)]

@@ -300,7 +300,7 @@ def _named_sets(names: list[str]) -> LabelSets:
 
 def _numbered(X: Any) -> list[str]:
     """Return names for columns that have none; objects are one column."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     return [f"x{j}" for j in range(shape[1])] if len(shape) == 2 else ["input"]
 
 
