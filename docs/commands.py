@@ -67,6 +67,13 @@ STEPS: list[Step] = [
         ],
     ),
     (
+        "Report",
+        "One page to show others ([what is in it](report.md)): scores with standard errors beside "
+        "a baseline, errors by group, the worst and best rows, which inputs matter, cost. "
+        "`--train` adds a learning curve. The numbers are those of `evaluate`.",
+        ["skout report tours.skout test.csv --train train.csv -o report.html"],
+    ),
+    (
         "Predict",
         "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file.",
         [

@@ -82,7 +82,7 @@ def measured(subject: Subject) -> Report:
     some = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(int))
     truth, found = take(subject.truth, some), take(subject.found, some)
     score = saved.new_score()
-    wrong, right = _examples(subject, some, score.each(truth, found)[score.main] * score.sign)
+    wrong, right = _examples(subject, some, score.each(truth, found)[score.main], score.sign)
     return Report(
         title=subject.title,
         kind=saved.outputs.kind,
@@ -114,9 +114,10 @@ def _baseline(subject: Subject) -> tuple[str, dict[str, Any]] | None:
 
 
 def _examples(
-    subject: Subject, some: np.ndarray, scores: np.ndarray
+    subject: Subject, some: np.ndarray, each: np.ndarray, sign: float
 ) -> tuple[list[Example], list[Example]]:
     """Return the first of the worst rows, and the first of the best ones."""
+    scores = sign * each  # the greater the better
     order = np.argsort(scores, kind="stable")
     worst = [i for i in order[:_EXAMPLES] if scores[i] < scores.max()]
     best = [i for i in np.argsort(-scores, kind="stable") if i not in worst][:_EXAMPLES]
@@ -124,7 +125,7 @@ def _examples(
     def example(i: int) -> Example:
         row = int(some[i])
         found = words_of(subject.saved.outputs, take(subject.found, [row]))[0]
-        return Example(row + 1, subject.shown[row], found, float(abs(scores[i])))
+        return Example(row + 1, subject.shown[row], found, float(each[i]))
 
     return [example(i) for i in worst], [example(i) for i in best]
 

@@ -66,8 +66,10 @@ def _name(metric: str) -> str:
 
 
 def _rows(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table of cells that are HTML; the last column may be left out on a telephone."""
-    titles = "".join(f"<th scope=col>{cell}</th>" for cell in head)
+    """Return a table of cells that are HTML; bars, without a title, are not on a telephone."""
+    first, *rest = head
+    titles = f"<th scope=col>{first}</th>"
+    titles += "".join(f"<th scope=col{'' if cell else ' class=wide'}>{cell}</th>" for cell in rest)
     body = "".join("<tr>" + "".join(row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -90,7 +92,7 @@ def _scores(report: Report) -> str:
     ]
     notes = ["± is one standard error, over the test rows."]
     if baseline is None:
-        notes.append("The file keeps no baseline: fit it again, or give the training rows.")
+        notes.append("There is no baseline: give the training rows, too.")
     parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
     if report.validation:
         parts.append(f"<p>When it was fitted: {escape(report.validation)}.</p>")
@@ -126,7 +128,7 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
         ]
         for one in groups
     ]
-    head = [escape(column), "rows", _name(metric), ""]
+    head = ["group", "rows", _name(metric), ""]
     return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
 
 

@@ -134,7 +134,7 @@ def learning_curve(subject: Subject) -> list[Point]:
     inputs, order = saved.rows(subject.X), np.random.default_rng(0).permutation(n)
     pool = getattr(subject.candidates, "objects", subject.candidates)
     more = {} if pool is None else {"candidates": pool}
-    points = []
+    points, sign = [], saved.new_score().sign
     most = min(n, _TRAIN_ROWS)
     for size in sorted({max(_LEAST_ROWS, round(share * most)) for share in _SHARES}):
         some = np.sort(order[:size])
@@ -142,7 +142,7 @@ def learning_curve(subject: Subject) -> list[Point]:
             warnings.simplefilter("ignore")  # such as sketches larger than few rows
             model = clone(base).fit(take(rows, some), _targets(base, take(Y, some)))
             found = model.predict(inputs, **more)
-        points.append(Point(min(size, n), abs(_score(subject, subject.truth, found))))
+        points.append(Point(min(size, n), sign * _score(subject, subject.truth, found)))
     return points
 
 
