@@ -110,3 +110,4 @@ for alpha in (1e-8, 1e-3, 1e-1):
     ax.plot(tried, errors, "o-", label=f"alpha = {alpha:g}")
 ax.set(xlabel="rows of the sketch", ylabel="error against the truth", yscale="log")
 ax.legend()
+plt.show()

@@ -283,7 +283,7 @@ def test_rows_that_are_not_finite_are_named(tmp_path, kind):
     with pytest.raises(ValueError, match=r"In rows 675 to 749 of X, where row 725 and 1 more"):
         ridge().fit(kind(tmp_path, broken, "x"), Y)
     targets = Y.copy()
-    targets[317] = np.nan
+    targets[317] = np.inf
     with pytest.raises(ValueError, match=r"In rows \d+ to 3\d\d of y, where row 317 is not fin"):
         ridge().fit(X, kind(tmp_path, targets, "y"))
 

@@ -18,6 +18,8 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
+    PrivateRidge,
+    Reranker,
     StructuredPredictor,
     TableEncoder,
     Tuned,
@@ -64,11 +66,14 @@ PREDICTORS = {
         LABELS,
         ["p", "q"],
     ),
+    "PrivateRidge": (lambda: PrivateRidge(random_state=0), NUMBERS, ["u", "v"]),
+    "Reranker": (lambda: Reranker(structured(), random_state=0), LABELS, ["p", "q"]),
     "Tuned": (lambda: Tuned(budget="1 fit", random_state=0, cv=3), LABELS, ["p", "q"]),
     "Tuned of numbers": (lambda: Tuned(budget="1 fit", random_state=0, cv=3), NUMBERS, ["u", "v"]),
 }
 # those that are no predictors of rows of their own, and where they are tested
-OTHERS = {"ConformalSets", "KernelBasis", "TableEncoder", "CandidateSets", "memory_limits"}
+OTHERS = {"ConformalSets", "ConformalSelection", "KernelBasis", "TableEncoder", "CandidateSets"}
+OTHERS |= {"SpectrumIdentifier", "memory_limits"}
 
 
 def frames(library, targets, names):

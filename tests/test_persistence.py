@@ -158,7 +158,7 @@ def test_every_estimator_and_decoder_has_a_case():
     tested_elsewhere = {skout.ConformalSets, FaissIndex}  # below
     tested_elsewhere |= {skout.Reranker, skout.Tuned, skout.TwoWay}  # in tests of their own
     tested_elsewhere |= {skout.ConformalSelection, decoding.GradientDecoder, decoding.LossDecoder}
-    tested_elsewhere |= {skout.SpectrumIdentifier}  # in test_identify
+    tested_elsewhere |= {skout.SpectrumIdentifier, skout.TableEncoder, skout.PrivateRidge}
     assert wanted - seen - tested_elsewhere == set()
 
 

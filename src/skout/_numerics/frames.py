@@ -28,6 +28,20 @@ _PLAIN = ("calibrate", "evaluate", "fit", "partial_fit", "score", "truth_ranks",
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
+_SCORE_DOC = """Score the predictions of X, as scikit-learn's `{}` does.
+
+        Parameters
+        ----------
+        X : what `predict` takes, n rows
+        y : targets of these rows
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        score : float
+        """
+
+
 @contextmanager
 def no_frames() -> Iterator[None]:
     """Within the block, predictions are arrays and objects, as by default."""
@@ -117,6 +131,8 @@ def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
                 vars(self).pop("target_names_", None)
         return found
 
+    if method.__module__.startswith("sklearn."):  # whose docstring refers to its own pages
+        wrapped.__doc__ = _SCORE_DOC.format(method.__qualname__)
     wrapped._is_wrapped = True  # type: ignore[attr-defined]
     return wrapped
 

@@ -235,7 +235,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return answer
 
     def _factorise(
-        self, rows: Source, gram: np.ndarray, features: Any, rounding: float, place: Any
+        self, rows: Any, gram: np.ndarray, features: Any, rounding: float, place: Any
     ) -> None:
         """Find the components and keep the landmarks that they need; remember the rows `place`."""
         noise = pivot_noise(gram, rounding, self._single)

@@ -29,9 +29,9 @@ from .training import Batches, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
 
-# After so many epochs a loss of at least this share of a constant's is worth a warning.
+# After so many epochs a loss that is nearly a constant's is worth a warning.
 _EPOCHS_TO_LEARN = 5
-_CONSTANT = 0.995
+_CONSTANT = 0.98
 
 
 class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
@@ -379,7 +379,7 @@ def _warn_if_constant(
     mean = data.targets.mean(dim=0).expand_as(data.targets)
     constant = float(criterion(mean, data.targets, data.residual, data.weights))
     loss = history[-1]["train_loss"]
-    if loss > _CONSTANT * constant > 0.0:
+    if _CONSTANT * constant < loss < constant / _CONSTANT:
         warnings.warn(
             f"The network's loss, {loss:.3g}, is that of a constant, {constant:.3g}: it has learnt "
             "nothing. Lower lr, raise warmup, or standardise the inputs.",

@@ -178,10 +178,13 @@ class KernelMachineBase(Chooses, PartsByName):
         self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
         self.intercept_ = np.empty(Y.shape[1])
         self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
+        solutions = []
         for part in parts:
-            self._solve_part(part, rows)
+            solutions.append(self._solve_part(part, rows))
+        for part, (problem, solution) in zip(parts, solutions, strict=True):
+            self._certify(part, problem, solution, rows)
 
-    def _solve_part(self, part: Part, rows: Source) -> None:
+    def _solve_part(self, part: Part, rows: Source) -> tuple[Problem, Solution]:
         """Solve for outputs that have the same rows: all of them, where none has holes."""
         problem, columns = part.problem(), part.columns
         assert problem is not None  # every output has rows
@@ -195,7 +198,11 @@ class KernelMachineBase(Chooses, PartsByName):
         self.intercept_[columns] = to_host(solution.intercept)
         self.n_iter_ = max(self.n_iter_, solution.n_iter)
         self._warn_if_stopped(solution, rows.precision)
-        predicted = self._as_predicted(problem, solution, part.of(rows), columns)
+        return problem, solution
+
+    def _certify(self, part: Part, problem: Problem, solution: Solution, rows: Source) -> None:
+        """Add the objective of these outputs, as `predict` has it, and note their gap."""
+        predicted = self._as_predicted(problem, solution, part.of(rows), part.columns)
         self.objective_ += predicted.primal
         self.duality_gap_ = max(self.duality_gap_, predicted.gap)
         if solution.gap <= self.tol < predicted.gap:
@@ -295,8 +302,7 @@ class KernelMachineBase(Chooses, PartsByName):
         f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
         where the largest rounding errors of that product are below the tolerance.
         """
-        matrix = self.basis_._on_features(self.coef_[:, columns])
-        features = self.basis_._features
+        matrix, features = self._matrix[:, columns], self.basis_._features
         some = take(self.basis_.landmarks_, slice(0, _PROBED))
         rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
@@ -319,7 +325,7 @@ class KernelMachineBase(Chooses, PartsByName):
             f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
             f"alpha={self.alpha_:g} is too small for this kernel. Raise alpha or tol.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
@@ -332,7 +338,7 @@ class KernelMachineBase(Chooses, PartsByName):
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _map(

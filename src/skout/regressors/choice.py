@@ -154,6 +154,6 @@ def _factorise_here(model: Any) -> None:
     """Let the basis keep the landmarks that are independent."""
     basis = model.basis_
     gram, rounding = basis._sketched()
-    basis._factorise(gram, None, rounding, None)
+    basis._factorise(None, gram, None, rounding, None)
     basis.__dict__.pop("_features", None)
     model.landmarks_ = basis.landmarks_

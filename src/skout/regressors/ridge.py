@@ -179,6 +179,7 @@ class KernelRidge(
         sketch: Any = None,
         *,
         alpha: Any = 1e-3,
+        task_matrix: Any = None,
         cv: Any = 5,
         fit_intercept: bool = False,
         solver: str = "auto",
@@ -189,7 +190,6 @@ class KernelRidge(
         verbose: bool = False,
         device: str | None = None,
         checkpoint: Any = None,
-        task_matrix: Any = None,
         variance: str = "dtc",
         variance_rank: int | None = None,
     ) -> None:
@@ -305,8 +305,8 @@ class KernelRidge(
             self._n_outputs = sample.targets.shape[1]
             number, parts = groups_of_splits(splits, len(sample.rows))
             sample = self._prepared(sample, number, len(parts))
-            size = (self.basis_.rank_, len(parts), related)
-            if holed and (self.solver == "cg" or keeps_rows(known, *size)):
+            kept = holed and self.solver == "cg"
+            if kept or (holed and keeps_rows(known, self.basis_.rank_, len(parts), related)):
                 if related:
                     return fit_related(self, kernel, sample, splits, alphas, judge)
                 return fit_by_coordinates(self, sample, splits, alphas, judge)

@@ -34,7 +34,7 @@ def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None
 def check_masks(parts: list[Any], p: int) -> None:
     """Raise where the matrices Z'Z of outputs with different rows take too much memory."""
     count = sum(len(getattr(part, "codes", ())) and len(part.zz) for part in parts)
-    if 8 * count * p * p > limits().coordinates_bytes:
+    if count and 8 * count * p * p > limits().coordinates_bytes:
         raise MemoryError(
             f"y has missing values, and {count} matrices of {p} x {p} numbers for outputs with "
             "different rows, and for folds, take more than memory_limits(coordinates_mb=...): "

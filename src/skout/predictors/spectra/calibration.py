@@ -54,7 +54,10 @@ class Confidence(NamedTuple):
             return np.ones(1)
         p, best = _softmax(scores / self.temperature), int(scores.argmax())
         first = float(expit(self.intercept + self.slope * _logit(p[best])))
-        others = np.delete(p, best) / max(1.0 - p[best], _TINY)
+        others = np.delete(p, best)  # where they are all 0, they share the rest equally
+        others = (
+            others / others.sum() if others.sum() > _TINY else np.full_like(others, 1 / len(others))
+        )
         second = float(others.max())
         first = max(first, second / (1.0 + second))  # the best is not less probable than another
         return np.insert((1.0 - first) * others, best, first)
