@@ -1,5 +1,7 @@
 """Data frames in and out: every public estimator, with pandas and polars; names and index."""
 
+import sys
+
 import numpy as np
 import pytest
 from extras import extra
@@ -140,9 +142,9 @@ def test_wrong_columns_are_named(name, library):
 @pytest.mark.parametrize("name", ["KernelRidge", "StructuredPredictor", "Tuned"])
 def test_targets_without_names(name):
     make, targets, _ = PREDICTORS[name]
+    frame, Y = frames("pandas", targets, ["one", "two"])
     model = make().fit(X, targets).set_output(predict="pandas")
     assert list(model.predict(X[:3]).columns) == ["y0", "y1"]
-    frame, Y = frames("pandas", targets, ["one", "two"])
     assert list(model.fit(frame, Y).predict(frame).columns) == ["one", "two"]
     assert list(model.fit(frame, targets).predict(frame).columns) == ["y0", "y1"]  # of the last fit
 
@@ -179,9 +181,11 @@ def test_ranks_are_one_row_a_candidate(name):
 
 
 def test_ranks_of_short_sets_have_no_padding():
+    kind = pl.DataFrame
     model = structured().fit(X, LABELS).set_output(predict="polars")
     sets = [[[0, 1]], [[0, 1], [1, 0], [1, 1]]]
     found = model.rank(X[:2], [np.array(one) for one in sets], k=3)
+    assert isinstance(found, kind)
     assert found["row"].to_list() == [0, 1, 1, 1]
     assert found["rank"].to_list() == [1, 1, 2, 3]
 
@@ -200,9 +204,11 @@ def test_prediction_sets_are_one_row_a_member():
 
 
 def test_strings_are_a_column_of_texts():
+    kind = pd.DataFrame
     texts = ["banana" if y else "orange" for y in NUMBERS[:, 0] > 0]
     model = iokr("gaussian", "ngram", alpha=1e-3).fit(X, texts).set_output(predict="pandas")
     found = model.predict(X[:4])
+    assert isinstance(found, kind)
     assert found["y"].tolist() == texts[:4]
 
 
@@ -251,3 +257,10 @@ def test_tables_of_pyarrow():
     assert_allclose(model.predict(table), same.predict(X))
     shuffled = table.select(["c", "a", "b"])  # columns go by their names
     assert_allclose(model.predict(shuffled), same.predict(X))
+
+
+def test_a_library_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    model = PREDICTORS["KernelRidge"][0]().fit(X, NUMBERS).set_output(predict="polars")
+    with pytest.raises(ImportError, match=r"needs polars: pip install polars"):
+        model.predict(X)

@@ -217,7 +217,12 @@ def set_columns(sets: Any) -> dict[str, np.ndarray]:
 
 def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = "") -> Any:
     """Return a frame; in one of pandas the index stands for the numbers of rows."""
-    library = import_module(container)
+    try:
+        library = import_module(container)
+    except ImportError as error:
+        raise ImportError(
+            f'set_output(predict="{container}") needs {container}: pip install {container}'
+        ) from error
     if container == "polars":
         return library.DataFrame({name: _for_polars(values) for name, values in columns.items()})
     if repeated:
