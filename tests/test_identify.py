@@ -19,7 +19,6 @@ from skout.molecules import fingerprints
 from skout.predictors.spectra.calibration import (
     Confidence,
     calibration_error,
-    set_gap,
     truth_gap,
     truth_rank,
 )
@@ -29,6 +28,7 @@ from skout.predictors.spectra.peaks import element_counts, explain_peaks, formul
 from skout.predictors.spectra.queries import batches, read_queries
 from skout.predictors.spectra.ranking import ranked
 from skout.predictors.spectra.search import Pairs, pair_scores
+from skout.predictors.thresholds import cut
 from skout.readers import spectra_table
 from skout.readers.adducts import ELECTRON, MASSES
 
@@ -352,10 +352,10 @@ def test_random_molecules_teach_nothing(data, rows):
 
 
 def test_sets_hold_the_truth_as_often_as_they_should(model):
-    gap = set_gap(model.gaps_, 0.9)
+    gap = cut(model.gaps_, 0.9)
     assert np.mean(model.gaps_ <= gap) >= 0.9
-    assert set_gap(np.zeros(8), 0.9) == np.inf  # which nine would do for
-    assert set_gap(np.zeros(9), 0.9) == 0.0
+    assert cut(np.zeros(8), 0.9) == np.inf  # which nine would do for
+    assert cut(np.zeros(9), 0.9) == 0.0
 
 
 def test_sets_of_new_molecules_hold_the_truth():
@@ -363,7 +363,7 @@ def test_sets_of_new_molecules_hold_the_truth():
     rng, held = np.random.default_rng(0), []
     for _ in range(300):
         gaps = rng.exponential(size=51)
-        held.append(gaps[50] <= set_gap(np.sort(gaps[:50]), 0.8))
+        held.append(gaps[50] <= cut(np.sort(gaps[:50]), 0.8))
     assert np.mean(held) == pytest.approx(0.8, abs=0.07)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["Confidence", "calibration_error", "set_gap", "truth_gap", "truth_rank"]
+__all__ = ["Confidence", "calibration_error", "truth_gap", "truth_rank"]
 
 # Differences of scores, relative to the largest, that are rounding.
 _TIE = 1e-10
@@ -133,27 +131,6 @@ def truth_gap(scores: np.ndarray, right: np.ndarray) -> float:
     right : ndarray of bool, shape (c,)
     """
     return float(scores.max() - scores[right].max()) if right.any() else np.inf
-
-
-def set_gap(gaps: np.ndarray, coverage: float) -> float:
-    """Return how far below the best a candidate of the prediction set may score.
-
-    Parameters
-    ----------
-    gaps : ndarray of shape (n,)
-        By how much the best candidate outscored the truths of held-out molecules, increasing.
-    coverage : float
-        Probability that the truth is in the set.
-
-    Returns
-    -------
-    gap : float
-        Infinite where molecules are too few for the coverage: then sets hold every candidate.
-    """
-    # the ceil((n + 1) coverage)-th smallest (split conformal)
-    share = Fraction(str(coverage))  # the decimal that is meant
-    place = math.ceil((len(gaps) + 1) * share)
-    return float(gaps[place - 1]) if place <= len(gaps) else math.inf
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:

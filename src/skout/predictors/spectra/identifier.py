@@ -17,7 +17,8 @@ from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
 from ...molecules import fingerprints, parse_smiles
 from ...readers import spectra_table
-from .calibration import Confidence, set_gap
+from ..thresholds import cut
+from .calibration import Confidence
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
 from .peaks import explain_peaks
@@ -276,7 +277,7 @@ class SpectrumIdentifier(BaseEstimator):
 
     def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[Ranked]:
         """Return the best candidates of some spectra."""
-        model, gap = self.predictor_, set_gap(self.gaps_, self.coverage)
+        model, gap = self.predictor_, cut(self.gaps_, self.coverage)
         sure = Confidence(*self.confidence_)
         decoder, F = model.decoder_, model.predict_coordinates(spectra)
 

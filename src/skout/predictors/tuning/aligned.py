@@ -7,10 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from ..._numerics.arrays import n_rows
 from ...kernels import Gaussian, Laplacian, Matern, align_columns
-from ...regressors import KernelRidge
-from ...sketches import SubSample
+from .learnt import ridge_with
 
 __all__ = ["AlignedRidge", "kernel_aligned"]
 
@@ -98,10 +96,7 @@ class AlignedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : AlignedRidge
         """
         kernel = kernel_aligned(self.kernel, self.groups, X, y, self.random_state)
-        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
-        self.ridge_ = KernelRidge(
-            kernel, sketch, alpha=self.alpha, random_state=self.random_state, n_jobs=self.n_jobs
-        ).fit(X, y)
+        self.ridge_ = ridge_with(self, kernel, X, y)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -11,7 +11,7 @@ from ...kernels import Gaussian, Laplacian, Learnt, Matern
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 
-__all__ = ["MAX_ROWS", "LearntRidge", "metric_learnt"]
+__all__ = ["MAX_ROWS", "LearntRidge", "metric_learnt", "ridge_with"]
 
 #: Penalties of which each round of learning takes the best.
 _ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
@@ -46,6 +46,14 @@ def metric_learnt(
         n_jobs=n_jobs,
     )
     return teacher.fit(X, y).kernel_
+
+
+def ridge_with(model: Any, kernel: Any, X: Any, y: Any) -> KernelRidge:
+    """Return the ridge of a model's sketch and alpha, fitted with the kernel that it found."""
+    sketch = None if model.sketch is None else SubSample(min(model.sketch, n_rows(X)))
+    return KernelRidge(
+        kernel, sketch, alpha=model.alpha, random_state=model.random_state, n_jobs=model.n_jobs
+    ).fit(X, y)
 
 
 class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -102,10 +110,7 @@ class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self : LearntRidge
         """
         kernel = metric_learnt(self.kernel, self.landmarks, X, y, self.random_state, self.n_jobs)
-        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
-        self.ridge_ = KernelRidge(
-            kernel, sketch, alpha=self.alpha, random_state=self.random_state, n_jobs=self.n_jobs
-        ).fit(X, y)
+        self.ridge_ = ridge_with(self, kernel, X, y)
         return self
 
     def predict(self, X: Any) -> Any:
