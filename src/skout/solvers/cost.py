@@ -41,8 +41,8 @@ def sketched_costs(
     cg      3 n m (2 d + 1.5 v + 4 q) + setup + steps n m (k + 4 q)
 
     v and k are what a value costs that is computed, and one that is kept; a share of the values is
-    kept, and k is 2 d + v for the others. Setup and steps depend on the preconditioner, see `preconditioner_costs`,
-    and are those of the cheapest.
+    kept, and k is 2 d + v for the others. Setup and steps depend on the preconditioner, see
+    `preconditioner_costs`, and are those of the cheapest.
     """
     value, double = _VALUE[on_card], 1.0 if on_card else 2.0
     direct = n * m * (2.0 * d + value + m + 2.0 * q) + 2.0 * double * m**3
