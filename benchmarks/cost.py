@@ -35,6 +35,7 @@ GRIDS = {
     "q": [1, 10, 100, 1000],
 }
 LABELS = {"n": "rows n", "m": "landmarks m", "d": "columns d", "q": "outputs q"}
+FAULT = "error of F'F"
 SIZES = (10**6, 10**7, 10**8, 10**9)
 
 
@@ -246,7 +247,7 @@ def precisions() -> list[str]:
     for row in rows:
         found = [_number(row[key]) or "no solution" for key in errors]
         lines.append(
-            f"| {row['what']} | {row['seconds of 4 m rows']:.4f} | {row["error of F'F"]:.0e} | "
+            f"| {row['what']} | {row['seconds of 4 m rows']:.4f} | {row[FAULT]:.0e} | "
             + f"{' | '.join(found)} |"
         )
     return [*lines, ""]
