@@ -12,7 +12,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import PartsByName
-from ..rows import source, to_host
+from .._numerics.namespace import numpy_of
+from ..rows import source
 from .base import able
 from .judging import object_score
 from .pools import EmbeddedPool
@@ -174,7 +175,7 @@ def predicted(regressor: Any, X: Any) -> Any:
     """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
     if not getattr(regressor, "takes_sources", False):
         X = source(X).all_for(regressor)
-    F = to_host(regressor.predict(X))
+    F = numpy_of(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
 
 

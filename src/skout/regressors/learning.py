@@ -13,13 +13,13 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import float_dtype, take, to_device
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
-from .._numerics.namespace import cast, namespace
+from .._numerics.namespace import cast, namespace, numpy_of
 from .._numerics.validation import check_alphas, check_rng
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
-from ..rows import Reduction, to_host
+from ..rows import Reduction
 from ..sketches import SubSample
 from ..solvers import dual_ridge, ridge_errors, ridge_paths
 from .path import Judge
@@ -350,4 +350,4 @@ class GradientProducts(Reduction):
 
     def finish(self, total: Any) -> np.ndarray:
         products, weight = total
-        return to_host(products) / weight
+        return numpy_of(products) / weight

@@ -9,8 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
-from .._numerics.namespace import cast, gram, is_tensor, namespace, ones, sqrt, tall_product
-from ..rows import limits, to_host
+from .._numerics.namespace import (
+    cast,
+    gram,
+    is_tensor,
+    namespace,
+    numpy_of,
+    ones,
+    sqrt,
+    tall_product,
+)
+from ..rows import limits
 from .moments import Moments
 
 __all__ = ["HoledMoments", "block_moments", "check_masks"]
@@ -86,7 +95,7 @@ class HoledMoments:
         right = cast(xp.concatenate([T, there], 1), Z.dtype)
         cross = cast(tall_product(right, Z).T, np.float64)
         d = T.shape[1]
-        masks, codes = np.unique(to_host(missing).T, axis=0, return_inverse=True)
+        masks, codes = np.unique(numpy_of(missing).T, axis=0, return_inverse=True)
         zz = _masked_grams(Z, masks)
         return cls(
             (there * there).sum(0), zz, codes.reshape(-1), cross[:, :d], (T * T).sum(0),
@@ -170,9 +179,9 @@ class HoledMoments:
         """Return the moments in arrays; those of tensors on a card are copied."""
         if not is_tensor(self.zt):
             return self
-        zz = [None if A is None else to_host(A) for A in self.zz]
+        zz = [None if A is None else numpy_of(A) for A in self.zz]
         names = ("weight", "zt", "tt", "z_sum", "t_sum")
-        return replace(self, zz=zz, **{name: to_host(getattr(self, name)) for name in names})
+        return replace(self, zz=zz, **{name: numpy_of(getattr(self, name)) for name in names})
 
     def map(self, M: np.ndarray) -> HoledMoments:
         """Return the moments of Z M', for a lower triangular M."""

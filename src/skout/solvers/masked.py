@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.linalg import positive_solve, symmetric_eigen
-from .._numerics.namespace import constant, is_tensor, positions
-from ..rows import to_host
+from .._numerics.namespace import constant, is_tensor, numpy_of, positions
 from .design import Design
 
 __all__ = ["MaskedSystem"]
@@ -115,7 +114,7 @@ class MaskedSystem:
     def spectrum(self) -> tuple[Any, Any]:
         """Eigenvalues and vectors of the mean of z z' over all entries of T that are there."""
         share = self.W.sum(1) / self.W.sum()
-        G = to_host(self.design.gram(share))
+        G = numpy_of(self.design.gram(share))
         p = len(G) - 1
         A = G[:p, :p]
         if self.fit_intercept:
@@ -164,7 +163,7 @@ class MaskedSystem:
         The first come with the numbers of their rows; outputs without rows are left out. All that
         have rows are among the others where Z is not held.
         """
-        W = to_host(self.W)
+        W = numpy_of(self.W)
         counts = (W > 0.0).sum(axis=0)
         is_few = counts <= _FEW * self.design.shape[1]
         few, many = np.flatnonzero(is_few & (counts > 0)), np.flatnonzero(~is_few)
@@ -177,17 +176,16 @@ class MaskedSystem:
 
     def rows_of(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Any, Any]:
         """Return Z, T and weights of some rows and outputs, here; W is the same for these."""
-        Z = to_host(self.design.Z.take(rows)).astype(np.float64)
         at = positions(rows, self.T)
-        T, W = to_host(self.T[at]), to_host(self.W[at])
-        return Z, T[:, columns], W[:, columns[0]]
+        Z, T, W = (numpy_of(part) for part in (self.design.Z.take(rows), self.T[at], self.W[at]))
+        return Z.astype(np.float64), T[:, columns], W[:, columns[0]]
 
     def intercept(self, coef: np.ndarray) -> np.ndarray:
         """Return the mean over its rows of what is left of each output, zeros without intercept."""
         if not self.fit_intercept:
             return np.zeros(self.T.shape[1])
-        left = to_host(self.t_sum) - (to_host(self.z_sum) * coef).sum(axis=0)
-        return left / to_host(self._safe)
+        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
+        return numpy_of(left / self._safe)
 
 
 class _OnHost:
@@ -195,10 +193,10 @@ class _OnHost:
 
     def __init__(self, system: MaskedSystem) -> None:
         self.system, self.shape = system, system.shape
-        self.n, self.right = to_host(system.n), to_host(system.right)
-        self.spectrum = tuple(to_host(part) for part in system.spectrum)
+        self.n, self.right = numpy_of(system.n), numpy_of(system.right)
+        self.spectrum = tuple(numpy_of(part) for part in system.spectrum)
         self.intercept = system.intercept
 
     def gram_product(self, C: np.ndarray) -> np.ndarray:
         """Return the products of `MaskedSystem`."""
-        return to_host(self.system.gram_product(self.system.near(C)))
+        return numpy_of(self.system.gram_product(self.system.near(C)))
