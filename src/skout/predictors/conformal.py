@@ -24,6 +24,7 @@ from .thresholds import (
     checked_weights,
     cut,
     masses,
+    size_edges,
     warn_of,
 )
 
@@ -461,8 +462,7 @@ def _new_strata(strata: Any, n: int, pool: Any) -> tuple[Any, np.ndarray | None]
     if isinstance(strata, str):
         check_choice(strata, "strata", (_SIZE,))
         sizes = _set_sizes(pool, n)
-        edges = np.unique(np.quantile(sizes, _PARTS, method="lower"))
-        edges = edges[edges < sizes.max()]
+        edges = size_edges(sizes, _PARTS)
         return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
     labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
     return (None, labels.tolist()), codes
