@@ -8,10 +8,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
+from ..._numerics.pages import OnPages
 from ..._numerics.validation import check_choice, check_number, check_rng
 from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
@@ -34,7 +34,7 @@ __all__ = ["SpectrumIdentifier"]
 _FINGERPRINT = {"kind": "morgan", "n_bits": 4096, "radius": 2}
 
 
-class SpectrumIdentifier(BaseEstimator):
+class SpectrumIdentifier(OnPages):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
