@@ -12,7 +12,7 @@ IOKR with the F1 kernel, "gap". "After" has the kernels, of two on inputs and th
 of the shortest lists on a third of the training rows, and the score "softmax", which is learnt on
 three tenths of the calibration rows; the others set the threshold.
 
-MassBank as in `two_way.py`: both ways are fitted once on its training molecules, and score the
+MassBank as in `last_word.py`: both ways, with ALIGNF, are those of its first draw, and score the
 candidates of the formula for at most six spectra of each of the other molecules. These molecules
 are split at random 20 times: two thirds calibrate, a third tests. Molecules count once. Widths and
 penalties of the model were chosen on half of these molecules (`two_way.py choose`), which splits
@@ -109,20 +109,24 @@ def short(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_scores() -> None:
-    """Fit both ways once, and keep the scores of all candidates of held-out spectra."""
+    """Keep the scores of all candidates of held-out spectra by both ways, of the first draw."""
+    from last_word import fitted, weighed
     from massbank import Problem
-    from two_way import MOST, few, fitted, parts_of
+    from two_way import MOST, few, pair, parts_of
 
-    problem = Problem()
+    from skout.predictors.weighing import Option
+
+    problem = Problem(moses=False)
     train, val, test = parts_of(problem, False)
     held = np.concatenate([val, few(problem, test, MOST)])
-    regressor, _, decoder = fitted(problem, train, SEED).parts(0.5, True)  # as chosen in seed 0
-    pool = decoder.embed(problem.sets(held)).distinct()
-    queries = decoder.queries(regressor.predict(problem.spectra[held]), pool)
+    chosen = read_record("last_word")["results"][SEED]["formula"]["option"]
+    model, _ = weighed(fitted(problem, train, SEED, {}, False), Option(*chosen))
+    X, Y = pair(problem, held)
+    pool = model.embed(problem.sets(held)).distinct()
+    queries = model.decoder_.queries(model.predict_coordinates(X), pool)
     np.savez_compressed(
         KEPT, held=held, indptr=pool.objects.indptr, members=pool.members,
-        scores=decoder._set_scores(queries, pool),
-        truth=decoder.matched(problem.pool[problem.place[held]], pool),
+        scores=model.decoder_._set_scores(queries, pool), truth=model.decoder_.matched(Y, pool),
     )  # fmt: skip
 
 
