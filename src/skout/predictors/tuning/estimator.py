@@ -18,7 +18,7 @@ from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of
-from .choosing import column_choices, last_seconds, steps, unit, within
+from .choosing import column_choices, last_seconds, steps, within
 from .folds import make_folds
 from .inputs import column_groups, encoder_of, names_of, read_inputs
 from .kinds import KINDS, Kind, guess_kind
@@ -26,7 +26,7 @@ from .maps import Averaged, build
 from .report import drawn, line, rows_of
 from .search import Budget, Search, Trial
 from .space import family, kernels_of_objects, profile_of
-from .stacking import Judge, Votes, choose, cross_fitted
+from .stacking import Judge, Votes, choose, cross_fitted, unit
 from .trials import Sample
 
 __all__ = ["Tuned"]
