@@ -1,7 +1,7 @@
 """A last word over two ways on MassBank (`skout.Reranker`), by three kinds of candidates.
 
     python experiments/massbank.py prepare --moses WHEEL         candidates and fingerprints; once
-    python experiments/massbank_mass.py prepare --moses WHEEL    candidates by mass; once
+    python experiments/massbank_mass.py prepare --pool POOL      candidates by mass; once
     python experiments/last_word.py sides [--quick]              side inputs, by validation; record
     python experiments/last_word.py run [--seeds]                draws of all sketches; record
     python experiments/last_word.py table                        the records, as markdown

@@ -42,9 +42,12 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 # Rooms and files at the top of the package, and lines outside of rows/ that ask where rows lie.
 MOST_ENTRIES = 22
 MOST_BRANCHES = 15
-# What asks where rows lie: to tell engines from each other, or arrays of users from each other.
+# What asks where rows lie, or sends them somewhere: to tell engines from each other, or arrays of
+# users from each other. Numbers that were computed on a card come back by `numpy_of`, of the array
+# namespaces.
 WHERE = re.compile(
-    r"\bis_lazy\(|\.is_remote\b|\.at_hand\b|\.has_shortcuts\b|\bon_cluster\b|\bis_on_disk\b"
+    r"\bis_lazy\(|\.is_remote\b|\.at_hand\b|\.has_shortcuts\b|on_cluster|is_on_disk|is_streamed"
+    r"|is_on_device|OnDevice|\bon_device\(|\bto_host\b|\bin_memory\("
     r"|isinstance\([^)]*\b(Memory|Disk|Dask|Device|Stream|Blocks|Source)\b"
 )
 
@@ -61,6 +64,7 @@ OPTIONAL = {
     "faiss",
     *("networkx", "safetensors", "skops", "transformers"),
     *("h5py", "pyarrow", "zarr"),
+    *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
 }
 MAY_PRINT = {"cli", "__main__"}

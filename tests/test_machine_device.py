@@ -179,14 +179,14 @@ def test_tensors_in_tensors_out():
 @pytest.mark.parametrize("held", [True, False], ids=["held", "streamed"])
 def test_coordinates_never_come_to_the_host(held):
     sizes = []
-    to_host = device_module.to_host
+    numpy_of = device_module.numpy_of
 
     def counted(array):
         sizes.append(array.numel() if isinstance(array, torch.Tensor) else 0)
-        return to_host(array)
+        return numpy_of(array)
 
     places = ("skout.rows.device", "skout.regressors.base", "skout.solvers.newton")
-    patches = [mock.patch(f"{place}.to_host", counted) for place in places]
+    patches = [mock.patch(f"{place}.numpy_of", counted) for place in places]
     with patches[0], patches[1], patches[2], memory_limits(coordinates_mb=None if held else 0.0):
         model = machine(device="cuda").fit(X, Y_ONE)
     assert model.basis_.rank_ == 25

@@ -26,6 +26,7 @@ __all__ = [
     "is_tensor",
     "median",
     "namespace",
+    "numpy_of",
     "ones",
     "positions",
     "row_dots",
@@ -73,6 +74,11 @@ def namespace(array: Any) -> Any:
     array([1., 1.])
     """
     return sys.modules["torch"] if is_tensor(array) else np
+
+
+def numpy_of(array: Any) -> Any:
+    """Return a tensor of any device as an array; other things as they are."""
+    return array.detach().cpu().numpy() if is_tensor(array) else array
 
 
 def special(array: Any) -> Any:

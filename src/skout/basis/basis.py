@@ -243,7 +243,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             C, spectrum = eigen_whitening(gram, len(gram) * noise)
             if self.whiten == "kpca":
                 phi = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
-                C, spectrum = principal(phi, C, on_device(rows, self.device))
+                C, spectrum = principal(phi, C, self._there(rows))
             self.components_, self._spectrum = C[: self.rank], spectrum[: self.rank]
         else:
             L, kept = pivoted_cholesky(gram, noise)
@@ -348,8 +348,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self._coordinates(encoded(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
-        rows = on_device(rows, self.device)
+        rows = self._there(rows)
         return project(self._features, rows, self.components_.T, n_jobs=self.n_jobs, out=out)
+
+    def _there(self, rows: Source) -> Source:
+        return on_device(rows, self.device)
 
     @functools.cached_property
     def _features(self) -> LandmarkFeatures:
@@ -424,9 +427,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self._residual_of(encoded(self, self.kernel_, X, reset=False))
 
     def _residual_of(self, rows: Source) -> Any:
-        return rows.map(
-            Residual(self._features, self.components_), (), np.float64, n_jobs=self.n_jobs
-        )
+        residual = Residual(self._features, self.components_)
+        return rows.map(residual, (), np.float64, n_jobs=self.n_jobs)
 
     def _moments(
         self,
@@ -453,7 +455,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """
         plan = self._plan(sample.rows, alpha)
         known, self._known = self._known, None
-        mean = self._mean_features() if plan.centre else None
+        mean = None
+        if plan.centre:  # the mean of phi over the landmarks, if K~ is their kernel matrix
+            mean = inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
         parts = self._block_moments(sample, plan, mean, known, progress)
         if plan.size < self.rank_ and not plan.centre and not whiten:
             gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
@@ -494,7 +498,3 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         if landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
         return parts if values is None else [part.of_values(values) for part in parts]
-
-    def _mean_features(self) -> np.ndarray:
-        """Return the mean of phi over the landmarks, if K~ is their kernel matrix."""
-        return inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_

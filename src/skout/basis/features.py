@@ -17,7 +17,7 @@ from scipy import sparse
 from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device
 from .._numerics.definite import rounding_of
 from .._numerics.inputs import check_memory
-from .._numerics.namespace import cast, empty, is_tensor, namespace, tensor
+from .._numerics.namespace import cast, empty, is_tensor, namespace, numpy_of, tensor
 from .._numerics.threads import map_blocks
 from ..kernels.base import KERNELS, Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
@@ -96,7 +96,7 @@ class LandmarkFeatures:
         dtype : float32 or float64
             Of NumPy: the precision of landmarks, kernel values and products with W there.
         """
-        landmarks = _on_device(self.kernel, self.landmarks, device, dtype)
+        landmarks = _sent(self.kernel, self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
     def __call__(self, rows: Any, out: Any = None) -> Any:
@@ -154,7 +154,7 @@ def check_block(kernel: Kernel, rows: Any) -> None:
         )
 
 
-def _on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
+def _sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
 
     A kernel that does not announce it is tried on two rows, and must give what it gives here.
@@ -170,7 +170,7 @@ def _on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     """
     if not kernel.runs_on_device:
         try:
-            _try_on_device(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
+            _check_same_block(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
         except Exception as error:
             known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
             raise ValueError(
@@ -181,13 +181,13 @@ def _on_device(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     return to_device(rows, device, dtype)
 
 
-def _try_on_device(kernel: Kernel, rows: Any, device: Any) -> None:
+def _check_same_block(kernel: Kernel, rows: Any, device: Any) -> None:
     """Raise unless a block of tensors has the values of a block of arrays."""
     there = to_device(rows, device)
     found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
     if not is_tensor(found) or found.device.type != device.type:
         raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
-    if not np.allclose(found.cpu().numpy(), expected, rtol=1e-6):
+    if not np.allclose(numpy_of(found), expected, rtol=1e-6):
         raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
 
 

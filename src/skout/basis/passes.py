@@ -15,8 +15,8 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
 from .._numerics.linalg import symmetric_eigen, triangle_gram
-from .._numerics.namespace import cast
-from ..rows import Memory, Reduction, Source, to_host
+from .._numerics.namespace import cast, flatnonzero, namespace, numpy_of
+from ..rows import Memory, Reduction, Source
 from ..solvers.holed import block_moments, check_masks
 from ..solvers.moments import Moments
 from .features import LandmarkFeatures, Projection
@@ -226,9 +226,8 @@ class BlockMoments(Reduction):
         if groups is None:
             return [self._moments(rows, T, weights, place)]
         parts: list[Moments | None] = [None] * self.n_groups
-        groups = to_host(groups)
-        for group in np.unique(groups):
-            own = as_slice(np.flatnonzero(groups == group))
+        for group in namespace(groups).unique(groups):
+            own = as_slice(flatnonzero(groups == group))
             w, at = (None if column is None else column[own] for column in (weights, place))
             parts[group] = self._moments(take(rows, own), T[own], w, at)
         return parts
@@ -320,7 +319,7 @@ class _Squares(Reduction):
         return Z.T @ Z
 
     def finish(self, total: Any) -> np.ndarray:
-        return to_host(total)
+        return numpy_of(total)
 
     def on(self, place: Any) -> _Squares:
         return _Squares(self.projection.on(place))

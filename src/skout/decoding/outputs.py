@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import Rows, n_rows, row_keys, take
 from .._numerics.inputs import numbers_in
+from .._numerics.namespace import numpy_of
 from .._numerics.validation import check_rng
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
-from ..rows import Reduction, Source, encoded, limits, to_host
+from ..rows import Reduction, Source, encoded, limits
 from ..sketches import as_sketch, sketch_size
 
 __all__ = [
@@ -37,7 +38,7 @@ _MOST_OUTPUTS = 100_000
 def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
     if not hasattr(Y, "to_numpy"):
-        return to_host(Y)
+        return numpy_of(Y)
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
     with numbers_in(Y, name):
@@ -58,6 +59,7 @@ def relate_coordinates(regressor: Any, basis: Any) -> None:
     M = np.asarray(M)
     if M.shape == (basis.landmarks_.shape[1],) * 2:
         E = basis.combine(basis.landmarks_)
+        E = kernel.transform(E) if hasattr(kernel, "transform") else E  # of curves
         regressor.set_params(task_matrix=E @ M @ E.T)
 
 
@@ -179,7 +181,7 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
     targets: Any
     if not lazy:
-        targets = np.asarray(to_host(basis._training_coordinates(rows)))
+        targets = np.asarray(basis._training_coordinates(rows))
     elif not is_here or _is_large(basis, len(rows)):
         coordinates = Projection(basis._features, basis.components_.T)
         targets = rows.then(coordinates, np.empty((0, basis.rank_), dtype=rows.precision))

@@ -12,7 +12,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import PartsByName
-from ..rows import source, to_host
+from .._numerics.namespace import numpy_of
+from ..rows import source
 from .base import able
 from .judging import object_score
 from .pools import EmbeddedPool
@@ -52,7 +53,7 @@ class ObjectPredictor(PartsByName):
         scoring : None, str or callable (Y, predictions) -> float, default None
             None is, with a candidate set for each query, the mean reciprocal rank of the truth;
             else example F1 of label sets (vectors of 0 and 1 are such), Kendall's tau of rankings,
-            R2 of vectors, the similarity of strings by their n-grams, of graphs by
+            R2 of vectors and of curves, the similarity of strings by their n-grams, of graphs by
             Weisfeiler-Lehman features, of spectra by their peaks, and of other objects the share
             of exact matches. All have names, "mean_reciprocal_rank" and those of
             `skout.metrics.scoring.METRICS`. "kernel" is the mean normalised similarity by the
@@ -174,7 +175,7 @@ def predicted(regressor: Any, X: Any) -> Any:
     """Return what a regressor predicts, shape (n, p); from all rows here if it takes no source."""
     if not getattr(regressor, "takes_sources", False):
         X = source(X).all_for(regressor)
-    F = to_host(regressor.predict(X))
+    F = numpy_of(regressor.predict(X))
     return F[:, None] if F.ndim == 1 else F
 
 

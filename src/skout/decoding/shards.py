@@ -39,7 +39,7 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
     k : int
     """
-    if not is_lazy(F) and not is_lazy(candidates):
+    if _are_here(F, candidates):
         return decoder.rank(F, candidates, k=k)
     shards = _shards(candidates)
     if shards is not None:
@@ -60,7 +60,7 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
 
     Objects that are no arrays become a 1-D array of objects there.
     """
-    if not is_lazy(F) and not is_lazy(candidates):
+    if _are_here(F, candidates):
         return decoder.decode(F, candidates)
     shards = _shards(candidates)
     if shards is not None:
@@ -74,6 +74,10 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
     light, pool, objects = _shared(decoder, candidates)
     like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, light, pool)
+
+
+def _are_here(F: Any, candidates: Any) -> bool:
+    return not is_lazy(F) and not is_lazy(candidates)
 
 
 def _embeds(decoder: Any) -> bool:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .._numerics.namespace import cast, namespace, ones
 from .._numerics.validation import check_choice, check_number, check_total_weight
-from ..rows import Reduction, Survey, to_host
+from ..rows import Reduction, Survey
 from .base import Kernel
 from .distances import SquaredDistances, manhattan
 
@@ -78,8 +78,8 @@ class _Spread:
     mean: float
     squares: float  # weighted sum of (x - mean)^2
     d: int
-    low: np.ndarray
-    high: np.ndarray
+    low: Any  # of each feature
+    high: Any
 
     @property
     def variance(self) -> float:
@@ -88,7 +88,7 @@ class _Spread:
     @property
     def range(self) -> float:
         """The largest difference within a feature."""
-        return float(np.max(self.high - self.low, initial=0.0))
+        return float((self.high - self.low).max()) if self.d else 0.0
 
 
 class Spread(Reduction):
@@ -109,7 +109,7 @@ class Spread(Reduction):
             low, high = (np.asarray(end.todense()).ravel() for end in (A.min(0), A.max(0)))
         else:
             squares = _row_sums((A - mean) ** 2)
-            low, high = to_host(xp.amin(A, axis=0)), to_host(xp.amax(A, axis=0))
+            low, high = xp.amin(A, axis=0), xp.amax(A, axis=0)
         return _Spread(total, mean, float(w @ squares), d, low, high)
 
     def combine(self, total: _Spread | None, part: _Spread) -> _Spread:
@@ -119,7 +119,8 @@ class Spread(Reduction):
         away = part.mean - total.mean
         share = part.weight / weight if weight else 0.0
         squares = total.squares + part.squares + away**2 * total.weight * share
-        ends = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
+        xp = namespace(part.low)
+        ends = xp.minimum(total.low, part.low), xp.maximum(total.high, part.high)
         return _Spread(weight, total.mean + share * away, squares, total.d, *ends)
 
 

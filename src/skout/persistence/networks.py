@@ -115,11 +115,11 @@ def _can_be_built(module: Any, fitted: Any) -> bool:
 
 
 def _network(writer: Any, module: Any, path: str) -> dict[str, Any]:
-    from torch.nn.parameter import is_lazy
+    from torch.nn.parameter import is_lazy as is_undrawn
 
     weights = module.state_dict()
     arrays = None
-    if not any(is_lazy(tensor) for tensor in weights.values()):  # else they are not drawn yet
+    if not any(is_undrawn(tensor) for tensor in weights.values()):  # else they are not drawn yet
         arrays = {name: _as_array(tensor, f"{path}.{name}") for name, tensor in weights.items()}
     own = _is_described(module)
     return {
@@ -154,7 +154,7 @@ def _read_network(reader: Any, spec: dict[str, Any]) -> Any:
 def _built(name: str, config: dict[str, Any], weights: Mapping[str, np.ndarray] | None) -> Any:
     """Return a module of skout from its settings, which must not ask for more than the weights."""
     import torch
-    from torch.nn.parameter import is_lazy
+    from torch.nn.parameter import is_lazy as is_undrawn
 
     kind, arrays = _own(name), weights or {}
     most = max(len(arrays), 64)
@@ -165,7 +165,7 @@ def _built(name: str, config: dict[str, Any], weights: Mapping[str, np.ndarray] 
         with torch.device("meta"):  # takes no memory
             probe = kind(**config)
         tensors = [*probe.parameters(), *probe.buffers()]
-        needed = sum(tensor.numel() for tensor in tensors if not is_lazy(tensor))
+        needed = sum(tensor.numel() for tensor in tensors if not is_undrawn(tensor))
         if needed <= sum(array.size for array in arrays.values()) + _SPARE:
             return kind(**config)
     raise FileError(f"The file asks for a network {name!r} that its weights cannot fill.")

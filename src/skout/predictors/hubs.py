@@ -11,8 +11,7 @@ from .._numerics.arrays import n_rows, take, unique
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool, hub_prices
 from ..decoding.base import able
-from ..decoding.predicting import split_pipeline
-from ..rows import to_host
+from ..decoding.predicting import predicted, split_pipeline
 
 __all__ = ["without_hubs"]
 
@@ -113,5 +112,5 @@ def cross_predicted(model: Any, before: Any, X: Any, Y: Any, cv: int, rng: Any) 
             steps = clone(before).fit(rows, targets[train])
             rows, held = steps.transform(rows), steps.transform(held)
         regressor.fit(rows, targets[train], **own)
-        F[test] = np.reshape(to_host(regressor.predict(held)), (len(test), -1))
+        F[test] = predicted(regressor, held)
     return F

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import take
 from .._numerics.estimators import PartsByName
 from .._numerics.linalg import EPS, square_root
-from .._numerics.namespace import flatnonzero
+from .._numerics.namespace import flatnonzero, numpy_of
 from .._numerics.validation import (
     check_alphas,
     check_choice,
@@ -30,14 +30,13 @@ from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
 from ..rows import (
+    Finished,
     Memory,
     RowMap,
     Source,
     encoded,
     encoded_targets,
     encoded_weights,
-    on_device,
-    to_host,
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
@@ -118,7 +117,7 @@ class KernelMachineBase(Chooses, PartsByName):
             visit=targets.append,
         )
         y = np.concatenate(targets) if targets else y
-        rows = encoded(self, as_kernel(self.kernel), X, reset=True)
+        rows = encoded(self, as_kernel(self.kernel), X, reset=True, device=self.device)
         if len(rows) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two rows. Got {len(rows)} sample(s)."
@@ -153,7 +152,6 @@ class KernelMachineBase(Chooses, PartsByName):
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        rows = on_device(rows, self.device)
         targets = self._held(rows, Y, loss)
         kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
         self._fit_basis(kernel, rows, weights)
@@ -194,8 +192,8 @@ class KernelMachineBase(Chooses, PartsByName):
             max_iter=self.max_iter,
             verbose=self.verbose,
         )
-        self.coef_[:, columns] = to_host(problem.mix(solution.theta))
-        self.intercept_[columns] = to_host(solution.intercept)
+        self.coef_[:, columns] = numpy_of(problem.mix(solution.theta))
+        self.intercept_[columns] = numpy_of(solution.intercept)
         self.n_iter_ = max(self.n_iter_, solution.n_iter)
         self._warn_if_stopped(solution, rows.precision)
         return problem, solution
@@ -235,7 +233,7 @@ class KernelMachineBase(Chooses, PartsByName):
             return Design(Z, n_jobs=self.n_jobs)
 
         def through(B: Any) -> Projection:
-            return Projection(basis._features, basis._on_features(to_host(B)))
+            return Projection(basis._features, basis._on_features(B))
 
         return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
@@ -251,7 +249,7 @@ class KernelMachineBase(Chooses, PartsByName):
         judge, stratified = self._judge, labels is not None
         n, seed = len(problem.Y), self.random_state
         if judge is None:
-            weights = to_host(problem.weights)
+            weights = numpy_of(problem.weights)
             splits = splits_of(self.cv, n, labels, weights, seed, stratified=stratified)
         else:
             splits = [
@@ -271,7 +269,7 @@ class KernelMachineBase(Chooses, PartsByName):
                 if judge is None:
                     losses += [float(held.weights @ own.loss.value(F, held.Y)) for F in path]
                 else:
-                    seen[:, :, part.columns] = np.stack([to_host(F) for F in path])
+                    seen[:, :, part.columns] = np.stack([numpy_of(F) for F in path])
             if judge is None:
                 table.append(losses)
             else:
@@ -350,7 +348,7 @@ class KernelMachineBase(Chooses, PartsByName):
     ) -> Any:
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
-        rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
+        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
         decision: RowMap = Projection(self.basis_._features, self._matrix, self.intercept_)
         decision = decision if finish is None else Finished(decision, finish)
         return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
@@ -371,23 +369,6 @@ class KernelMachineBase(Chooses, PartsByName):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class Finished(RowMap):
-    """What a function makes of predictions, block by block; it must be picklable."""
-
-    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
-        self.base, self.function, self.width = base, function, base.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.base.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        return self.function(to_host(self.base(rows)))
-
-    def on(self, place: Any) -> RowMap | None:
-        there = self.base.on(place)
-        return None if there is None else Finished(there, self.function)
 
 
 def first_column(F: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from .._numerics.validation import check_choice, check_number
 from ..basis.features import Projection
 from ..basis.passes import Sample
-from ..rows import reads_once, to_host
+from ..rows import reads_once
 from ..solvers.cost import cheaper, least_landmarks, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
@@ -146,7 +146,7 @@ def _fold_path(
     offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
     projection = Projection(model.basis_._features, coef, offset, np.float64)
     rows = sample.rows.subset(held)
-    fitted = to_host(rows.collect(projection, (coef.shape[1],), np.float64, model.n_jobs))
+    fitted = rows.collect(projection, (coef.shape[1],), np.float64, model.n_jobs)
     return np.stack(np.hsplit(fitted, len(path)))[np.argsort(order)]
 
 

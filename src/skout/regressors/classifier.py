@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._numerics.estimators import all_at_once
 from .._numerics.inputs import named
 from ..losses import Logistic, MarginLoss, as_loss
-from ..rows import source, to_host
+from ..rows import beside
 from .base import KernelMachineBase, first_column
 
 __all__ = ["KernelClassifier"]
@@ -130,7 +130,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
                 "for regression use KernelMachine."
             )
         rows, y, weights = self._read(X, y, sample_weight)
-        codes = self._codes(None if y is None else source(to_host(y), "y").here(), len(rows))
+        codes = self._codes(None if y is None else beside(y).here(), len(rows))
         if self.class_weight is not None:
             weights = self._class_weights(codes, weights)
         if weights is not None and len(np.unique(codes[weights > 0.0])) < 2:

@@ -17,11 +17,10 @@ import numpy as np
 
 from .._numerics.arrays import astype, n_rows, row_slices, take
 from .._numerics.factors import add_gram
-from .._numerics.namespace import cast, times
+from .._numerics.namespace import cast, numpy_of, times
 from .._numerics.threads import map_blocks
 from ..basis.features import LandmarkFeatures
 from ..basis.products import Store
-from ..rows import to_host
 from ..solvers.cg import refined
 from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
@@ -163,7 +162,7 @@ def exact_by_cg(
         if fit_intercept:
             left = T - tiles.product(c, single=False)
             intercept = (C * C * left).sum(0) / n
-        found = to_host(c), to_host(intercept)
+        found = numpy_of(c), numpy_of(intercept)
         if each is not None:
             each(*found)
     report = _report(run, b, n, alpha, tol) | {
@@ -208,7 +207,7 @@ def exact_on_card(
         if fit_intercept:
             c = c - C * unit * (unit.T @ (c / C))
             intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
-        found = to_host(c), to_host(intercept)
+        found = numpy_of(c), numpy_of(intercept)
         if each is not None:
             each(*found)
     return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from .._numerics.threads import map_blocks
 from ..basis import KernelBasis
-from ..rows import Memory, Source, to_host
+from ..rows import Memory, Source
 from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths, ridge_predictions
 from ..solvers.moments import Moments, sum_moments
 from .path import Judge, greatest_score
@@ -158,5 +158,5 @@ def _each(total: Any, solve: Any, *options: Any) -> tuple[np.ndarray, np.ndarray
 def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:
     """Return the coordinates of the rows that a judge looks at, one array a split."""
     some = np.unique(np.concatenate(judge.held))
-    Z = to_host(basis._coordinates(Memory(rows.take(some))))
+    Z = basis._coordinates(Memory(rows.take(some)))
     return [Z[np.searchsorted(some, held)].astype(np.float64) for held in judge.held]

@@ -19,10 +19,11 @@ import numpy as np
 
 from .._numerics.arrays import unique_columns
 from .._numerics.linalg import PartlyWhitened
+from .._numerics.namespace import numpy_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..basis.whitening import WhitenedFeatures, Whitening
-from ..rows import block_rows, limits, to_host
+from ..rows import block_rows, limits
 from ..solvers.cg import refined
 from ..solvers.design import Design
 from ..solvers.masked import MaskedSystem, cheaper_by_steps
@@ -60,7 +61,7 @@ def mean_of_known(T: np.ndarray) -> np.ndarray:
 
 def check_outputs_seen(weight: Any) -> None:
     """Raise where an output has no row at all."""
-    empty = np.flatnonzero(np.atleast_1d(np.asarray(weight)) <= 0.0)
+    empty = np.flatnonzero(np.atleast_1d(numpy_of(weight)) <= 0.0)
     if len(empty):
         raise ValueError(
             f"y has no number in output {int(empty[0])} ({len(empty)} such) on rows of positive "
@@ -107,8 +108,7 @@ def coordinates_of(model: Any, sample: Sample) -> Design:
         return Design(Z, n_jobs=model.n_jobs)
 
     def through(B: Any) -> Projection:
-        matrix = basis._on_features(to_host(B))
-        return Projection(basis._features, matrix, dtype=np.float64)
+        return Projection(basis._features, basis._on_features(B), dtype=np.float64)
 
     return Design(sample.rows.then(function), sample.rows, through, model.n_jobs)
 
@@ -144,7 +144,7 @@ def fit_by_coordinates(
     design, partly = _partly_whitened(model, sample, min(alphas))
     given = targets - origin, sample.weights, model.fit_intercept
     system = MaskedSystem.of(design, *given, partly=partly)
-    check_outputs_seen(to_host(system.n))
+    check_outputs_seen(system.n)
     model.alpha_ = alphas[0]
     if splits:
         path = partial(_fold_path, model, system, alphas)
@@ -174,7 +174,7 @@ def _fold_path(
     F = []
     for alpha in alphas:
         coef, intercept, _ = solved(part, alpha, **_settings(model))
-        F.append(to_host(rows.product(part.near(coef))) + intercept)
+        F.append(numpy_of(rows.product(part.near(coef))) + intercept)
     return np.stack(F) if model._origin is None else np.stack(F) + model._origin
 
 
@@ -200,7 +200,7 @@ def solved(
             [part.product(alpha)], part.right, part.preconditioner(alpha), tol=tol,
             max_iter=max_iter,
         )  # fmt: skip
-        coef[:, many] = to_host(run.x)
+        coef[:, many] = numpy_of(run.x)
         report |= {"solver": "cg", "iterations": run.steps, "relative_residual": run.residual}
         report["converged"] = bool(run.residual <= tol or run.stuck)
     return coef, system.intercept(coef), report

@@ -21,7 +21,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
-from ..rows import encoded_targets, source, to_host
+from .._numerics.namespace import numpy_of
+from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from .splits import splits_of
 
@@ -166,11 +167,11 @@ class PredictsIntervals:
 def _predicted(model: Any, X: Any, scaled: bool) -> tuple[np.ndarray, Any]:
     """Return predictions of shape (n, d), and the standard deviation of y where it is wanted."""
     if not scaled:
-        F = to_host(model.predict(X))
-        return np.asarray(F).reshape(len(F), -1), 1.0
-    F, std = (np.asarray(to_host(part)) for part in model.predict(X, return_std=True))
-    std = std.reshape(len(std), -1)
-    return F.reshape(len(F), -1), np.sqrt(std**2 + model.noise_variance_)
+        F = np.asarray(numpy_of(model.predict(X)))
+        return F.reshape(len(F), -1), 1.0
+    both = (np.asarray(numpy_of(part)) for part in model.predict(X, return_std=True))
+    F, std = (part.reshape(len(part), -1) for part in both)
+    return F, np.sqrt(std**2 + model.noise_variance_)
 
 
 def _errors(model: Any, X: Any, T: np.ndarray, scaled: bool) -> np.ndarray:

@@ -19,13 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._numerics.arrays import astype, n_rows, row_slices, take
 from .._numerics.factors import add_gram
-from .._numerics.namespace import cast, constant, times
+from .._numerics.namespace import cast, constant, numpy_of, times
 from .._numerics.validation import check_total_weight
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures
 from ..basis.passes import Sample
 from ..basis.products import FeatureProducts, RightSide, Store
-from ..rows import to_host
 from ..solvers.cg import Run, State, refined
 from ..solvers.cost import preconditioner_costs
 from ..solvers.moments import Moments
@@ -223,10 +222,10 @@ def solved(
             resumed=None if checkpoint is None else _resumed(checkpoint, b),
         )  # fmt: skip
         start, total = run.x, total + run.steps
-        c = to_host(run.x)
+        c = numpy_of(run.x)
         intercept = np.zeros(c.shape[1])
         if system.fit_intercept:
-            intercept = (found.t_sum - to_host(system.z_sum) @ c) / system.n
+            intercept = (found.t_sum - numpy_of(system.z_sum) @ c) / system.n
         if each is not None:
             each(c, intercept)
     centred = found.tt - system.fit_intercept * found.t_sum**2 / system.n
@@ -240,8 +239,9 @@ _STATE = ("x", "r", "p", "squared", "steps")
 
 def _keep(checkpoint: Any, run: Run, state: State) -> None:
     """Store where the solver is."""
-    parts = {f"run_{name}": to_host(getattr(run, name)) for name in _RUN}
-    checkpoint.keep(**parts, **{f"state_{name}": to_host(getattr(state, name)) for name in _STATE})
+    parts = {f"run_{name}": getattr(run, name) for name in _RUN}
+    parts |= {f"state_{name}": getattr(state, name) for name in _STATE}
+    checkpoint.keep(**{name: numpy_of(value) for name, value in parts.items()})
 
 
 def _resumed(checkpoint: Any, like: Any) -> tuple[Run, State] | None:

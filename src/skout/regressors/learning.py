@@ -13,13 +13,13 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import float_dtype, take, to_device
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
-from .._numerics.namespace import cast, namespace
+from .._numerics.namespace import cast, namespace, numpy_of
 from .._numerics.validation import check_alphas, check_rng
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
-from ..rows import Reduction, to_host
+from ..rows import Reduction
 from ..sketches import SubSample
 from ..solvers import dual_ridge, ridge_errors, ridge_paths
 from .path import Judge
@@ -39,6 +39,8 @@ _MATRIX = 1000
 _PATIENCE = 2
 # Rounds try alphas that are so many steps from the best one of the round before.
 _NEAR = 1
+# The last fit also tries so many smaller ones: it has more landmarks than the rounds.
+_BELOW = 2
 # So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
 _EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
@@ -74,7 +76,8 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
         raise ValueError(_HOLES)
     seed = int(check_rng(model.random_state).integers(2**32))
-    sample = _some(sample, kernel.max_rows, seed)
+    index = _drawn(sample, kernel.max_rows, seed)
+    sample = sample if index is None else _gathered(sample, index)
     if model.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
@@ -82,6 +85,9 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     learning = _Learning(kernel, sample, alphas, intercept, seed, model.n_jobs, model.verbose)
     with large_matrices_on(sample.rows.device):
         kernel, model.metric_results_ = learning.chosen()
+    held = model.metric_results_["held"]
+    if index is not None and held is not None:
+        model.metric_results_["held"] = index[held]
     return kernel
 
 
@@ -90,19 +96,26 @@ def alphas_and_splits(
 ) -> tuple[list[float], Splits]:
     """Return the alphas that are left to choose from, and the splits to choose them on.
 
-    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
-    `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
+    Where a metric was learnt, the rows held out from that choose: folds of the whole sample, which
+    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
+    judge the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
+    the choice of the rounds is final, and the model gets their `cv_results_`. A judge, a splitter
+    or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:
         return alphas, judge.splits
     found = getattr(model, "metric_results_", None)
-    if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
-        tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
-        table = found["fold_loss"][:, tried]
-        _, model.cv_results_ = least_loss([alphas[k] for k in tried], table)
-        return [found["best_alpha"]], []
-    return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+    if found is None or len(alphas) == 1 or groups is not None or not isinstance(model.cv, int):
+        return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+    if found["held"] is not None and sample.rows.device is None:
+        held = np.zeros(len(sample.rows), dtype=bool)
+        held[found["held"]] = True
+        ladder = sorted(alphas)
+        best = ladder.index(found["best_alpha"])
+        return ladder[max(0, best - _BELOW) : best + _NEAR + 1], [(~held, held)]
+    tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
+    _, model.cv_results_ = least_loss([alphas[k] for k in tried], found["fold_loss"][:, tried])
+    return [found["best_alpha"]], []
 
 
 def wanted_solver(model: Any) -> str:
@@ -114,14 +127,19 @@ def wanted_solver(model: Any) -> str:
     return "direct" if learnt and model.solver == "auto" else model.solver
 
 
-def _some(sample: Sample, most: int, seed: int) -> Sample:
-    """Return no more than so many of the rows, in memory, unless they come in order only."""
+def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:
+    """Return which rows are learnt from; None for all, as of rows that come in order only."""
     n = len(sample.rows)
     if n <= most or sample.rows.pool is not None:
-        return sample
-    index = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+        return None
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _gathered(sample: Sample, index: np.ndarray) -> Sample:
+    """Return some rows, in memory."""
     rows, targets = (
-        part.subset(index).gathered(most).in_memory() for part in (sample.rows, sample.targets)
+        part.subset(index).gathered(len(index)).in_memory()
+        for part in (sample.rows, sample.targets)
     )
     weights = None if sample.weights is None else np.asarray(sample.weights[index])
     return Sample(rows, targets, weights)
@@ -162,7 +180,7 @@ class _Learning:
         best, which = np.unravel_index(mean.argmin(), mean.shape)
         results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": mean}
         results |= {"round": int(best), "best_alpha": self.alphas[int(which)]}
-        results |= {"fold_loss": losses[best]}
+        results |= {"fold_loss": losses[best], "held": self._one_part(groups == 0, n_splits)}
         if n_splits == 1 or best == 0:
             return self.kernel.in_metric(tries[best][0].scale), results
         # few rows: learn again from all of them, with the alphas that served best
@@ -170,6 +188,14 @@ class _Learning:
         for k in mean[:best].argmin(axis=1):
             scale = self._metric(self._round(scale, None, [int(k)]), None)
         return self.kernel.in_metric(scale), results
+
+    def _one_part(self, held: np.ndarray, n_splits: int) -> np.ndarray | None:
+        """Return the rows held out, if these are one part of rows that can be read again."""
+        sample = self.sample
+        if n_splits > 1 or sample.rows.pool is not None:
+            return None
+        has_weight = sample.weights is None or np.any(sample.weights[held])
+        return np.flatnonzero(held) if has_weight else None
 
     def _tries(self, splits: list[np.ndarray]) -> list[list[_Round]]:
         """Return the rounds, each with its splits, until they are many or do not help any more."""
@@ -350,4 +376,4 @@ class GradientProducts(Reduction):
 
     def finish(self, total: Any) -> np.ndarray:
         products, weight = total
-        return to_host(products) / weight
+        return numpy_of(products) / weight

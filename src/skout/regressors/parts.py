@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import positions
+from .._numerics.namespace import constant, positions
 from ..losses import Loss
-from ..rows import Source, to_host
+from ..rows import Source
 from ..solvers import Problem
 from .holes import check_outputs_seen, outputs_by_rows
 
@@ -44,7 +44,7 @@ class Part:
         own = self.rows if some is None else some
         if some is not None and rated:
             own = np.intersect1d(some, self.rows)
-        if not to_host(self.whole.weights)[own].any():
+        if not self.whole.weights[positions(own, self.whole.weights)].any():
             return None
         part = self.whole.take(own)
         at = positions(self.columns, part.Y)
@@ -60,8 +60,8 @@ def parts_of(problem: Problem, targets: np.ndarray) -> list[Part]:
     """Return the parts of a problem whose targets, here with NaN, may have holes."""
     if not np.isnan(targets).any():
         return [Part(problem, slice(None))]
-    there = ~np.isnan(targets) * to_host(problem.weights)[:, None]
-    check_outputs_seen(there.sum(axis=0))
+    there = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
+    check_outputs_seen(there.sum(0))
     return [Part(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 

@@ -24,9 +24,10 @@ from sklearn.base import clone
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import take
+from .._numerics.namespace import numpy_of
 from .._numerics.validation import check_alphas, check_rng
 from ..basis.passes import Sample
-from ..rows import source, to_host
+from ..rows import source
 from .splits import Splits, least_loss, splits_of
 
 __all__ = [
@@ -229,7 +230,7 @@ def _fitted_by_fold(regressor: Any, X: Any, y: Any, judge: Judge, fit_params: An
         train = np.sort(np.arange(n)[train])
         own = {name: _some(value, train, n) for name, value in fit_params.items()}
         fold = clone(regressor).fit(inputs.take(train), targets.take(train), **own)
-        F = to_host(fold.predict(inputs.take(judge.held[k])))
+        F = numpy_of(fold.predict(inputs.take(judge.held[k])))
         table.append(judge.score(k, F.reshape(1, len(F), -1)))
     _, results = greatest_score([np.nan], table, judge)
     regressor.fit(inputs.here(), targets.here(), **fit_params)

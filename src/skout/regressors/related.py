@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
+from .._numerics.namespace import numpy_of
 from .._numerics.threads import map_blocks
 from .._numerics.validation import check_choice, check_rng, check_task_matrix
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel
-from ..rows import to_host
 from ..solvers.coupled import Coupled, MomentSystem, coupled, coupled_path
 from ..solvers.design import Design
 from ..solvers.masked import MaskedSystem
@@ -145,7 +145,7 @@ def _fit_system(
     design, gram = rows
     system = MaskedSystem.of(design, T - origin, sample.weights, model.fit_intercept)
     system = replace(system, K=gram)
-    check_outputs_seen(to_host(system.n))
+    check_outputs_seen(system.n)
     tasks = checked_tasks(model.task_matrix, T.shape[1])
     model.alpha_ = alphas[0]
     if splits:
@@ -171,5 +171,5 @@ def _path(
     """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
     part, rows = system.take(train).balanced().on_host(), system.design.take(held)
     fits = coupled_path(part, alphas, tasks)
-    F = [to_host(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
+    F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
     return np.stack(F) + origin

@@ -25,6 +25,7 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
+    Finished,
     Memory,
     RowMap,
     Source,
@@ -32,14 +33,13 @@ from ..rows import (
     encoded,
     encoded_targets,
     encoded_weights,
-    on_device,
     reads_once,
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .adding import AddsRows
-from .base import Finished, first_column
+from .base import first_column
 from .checkpoint import Bar, open_checkpoint
 from .choice import Choice, check_solver, fit_without_moments
 from .doubt import Doubts, WithStd, check_variance, fitc_moments
@@ -351,7 +351,7 @@ class KernelRidge(
         check_is_fitted(self)
         if return_std:
             return self._with_std(encoded(self, self.kernel_, X, reset=False))
-        rows = on_device(encoded(self, self.kernel_, X, reset=False), self.device)
+        rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
         prediction: RowMap = self._projection
         if self._is_vector:
             prediction = Finished(prediction, first_column)
@@ -416,13 +416,13 @@ class KernelRidge(
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
         """Check and encode what was given to fit."""
-        rows = encoded(self, as_kernel(self.kernel), X, reset=reset)
+        rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        rows, targets = on_device(rows, self.device), columns(targets)
+        targets = columns(targets)
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")

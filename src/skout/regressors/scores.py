@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from .._numerics.namespace import numpy_of
 from ..metrics import r2
-from ..rows import to_host
+from ..rows import beside
 
 __all__ = ["ScoresHoles"]
 
@@ -31,7 +32,7 @@ class ScoresHoles(RegressorMixin):
         r2 : float
             1 is perfect, 0 as good as the mean; that of each output, averaged.
         """
-        targets = np.asarray(to_host(y))
+        targets = np.asarray(beside(y).here())
         if targets.dtype.kind == "f" and np.isnan(targets).any():
-            return r2(targets, to_host(self.predict(X)), sample_weight)
+            return r2(targets, numpy_of(self.predict(X)), sample_weight)
         return super().score(X, y, sample_weight)

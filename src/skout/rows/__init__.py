@@ -5,9 +5,10 @@
 
 from .blocks import Blocks, reads_once, reread, unpacked
 from .dask import Dask
-from .device import Device, Place, on_device, to_host
+from .device import Device, Place, on_device
 from .disk import Disk
 from .encode import (
+    beside,
     check_pair,
     columns,
     encoded,
@@ -19,13 +20,14 @@ from .encode import (
 )
 from .limits import Limits, block_rows, limits, memory_limits
 from .local import Local, Memory
-from .source import Progress, Reduction, RowMap, Source, Survey
+from .source import Finished, Progress, Reduction, RowMap, Source, Survey
 
 __all__ = [
     "Blocks",
     "Dask",
     "Device",
     "Disk",
+    "Finished",
     "Limits",
     "Local",
     "Memory",
@@ -35,6 +37,7 @@ __all__ = [
     "RowMap",
     "Source",
     "Survey",
+    "beside",
     "block_rows",
     "check_pair",
     "columns",
@@ -49,6 +52,5 @@ __all__ = [
     "reread",
     "rows_in_memory",
     "source",
-    "to_host",
     "unpacked",
 ]

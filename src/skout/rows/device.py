@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import moved, n_rows, row_slices, take, to_device
-from .._numerics.namespace import is_on_card, is_tensor, positions, torch_dtype
+from .._numerics.namespace import is_on_card, is_tensor, numpy_of, positions, torch_dtype
 from .limits import limits
 from .local import Local, Memory, in_file
 from .source import Progress, Reduction, RowMap, Source
 
-__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card", "to_host"]
+__all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card"]
 
 # Most rows of a block.
 _BLOCK_ROWS = 2**17
@@ -31,11 +31,6 @@ _AHEAD = 2
 _HELD_SHARE, _HELD_BLOCKS = 0.8, 3
 # Cards of these generations multiply float64 at half the rate of float32 or more.
 _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
-
-
-def to_host(X: Any) -> Any:
-    """Return a tensor of any device as an array; other things as they are."""
-    return X.detach().cpu().numpy() if is_tensor(X) else X
 
 
 def on_device(rows: Source, device: str | None) -> Source:
@@ -114,7 +109,7 @@ class Device(Source):
         self.is_tensor = is_tensor(base)
         self.device = base.device if device is None else device
         self.name = name if self.is_tensor else base.name
-        self.like = to_host(base[:1]) if self.is_tensor else base.like
+        self.like = numpy_of(base[:1]) if self.is_tensor else base.like
 
     def __len__(self) -> int:
         return n_rows(self.base)
@@ -128,7 +123,7 @@ class Device(Source):
             return self.base.take(index)
         if not isinstance(index, slice):
             index = positions(index, self.base)
-        return to_host(self.base[index])
+        return numpy_of(self.base[index])
 
     def in_memory(self) -> Source:
         return Device(Memory(self.here(), self.name), self.device)
@@ -151,7 +146,7 @@ class Device(Source):
     def collect(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> np.ndarray:
-        return to_host(self.map(function, tail, dtype))
+        return numpy_of(self.map(function, tail, dtype))
 
     def beside(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
@@ -215,8 +210,8 @@ class Device(Source):
         for some, (rows,) in self._blocks(function.width):
             found = there(rows)
             is_array = isinstance(results, np.ndarray)
-            results[some] = to_host(found) if is_array else to_device(found, results.device)
-        return results if out is not None or self.is_tensor else to_host(results)
+            results[some] = numpy_of(found) if is_array else to_device(found, results.device)
+        return results if out is not None or self.is_tensor else numpy_of(results)
 
     def _room(self, shape: tuple[int, ...], dtype: Any, where: Any) -> Any:
         """Return a tensor for results: on the device, or in the memory of the host."""
@@ -305,7 +300,7 @@ class _Made(Device):
         self.like = self.take(slice(0, 1))
 
     def take(self, index: Any) -> Any:
-        return to_host(self.there(to_device(self.rows.take(index), self.device)))
+        return numpy_of(self.there(to_device(self.rows.take(index), self.device)))
 
     def subset(self, index: Any) -> Device:
         return _Made(self.rows.subset(index), self.function, self.there)

@@ -16,14 +16,16 @@ from sklearn.utils.validation import (
 
 from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
 from .._numerics.inputs import check_squares, named, numbers_in
+from .._numerics.namespace import numpy_of
 from .._numerics.validation import check_matrix, check_total_weight, check_weights
 from .dask import Dask, is_dask
-from .device import Device, is_on_card, to_host
+from .device import Device, is_on_card, on_device
 from .disk import Disk, is_array_like
 from .local import Memory
 from .source import Source
 
 __all__ = [
+    "beside",
     "check_pair",
     "columns",
     "encoded",
@@ -48,16 +50,28 @@ def source(X: Any, name: str = "X") -> Source:
     return Memory(X, name)
 
 
+def beside(y: Any, name: str = "y") -> Source:
+    """Return what a user gave beside the rows as a source; a tensor is copied to an array."""
+    return source(numpy_of(y), name)
+
+
 def is_lazy(X: Any) -> bool:
     """Whether a method of X gives what dask will compute later."""
     return is_dask(X)
 
 
-def encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
+def encoded(
+    estimator: Any, kernel: Any, X: Any, *, reset: bool, device: str | None = None
+) -> Source:
     """Return the rows that a kernel makes of X; vectors also get scikit-learn's checks.
 
-    Rows in memory are checked and encoded now, others block by block when they are read.
+    Rows in memory are checked and encoded now, others block by block when they are read. Passes
+    over them run on the device; None is where they are.
     """
+    return on_device(_encoded(estimator, kernel, X, reset=reset), device)
+
+
+def _encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
     rows = source(X)
     if isinstance(rows, Memory):
         return Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
@@ -142,7 +156,7 @@ def encoded_targets(y: Any, rows: Source, *, holes: bool = False) -> Source:
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
-    targets = source(to_host(y), "y")
+    targets = beside(y)
     _check_together(targets, rows)
     check = targets_with_holes if holes else finite_targets
     if isinstance(targets, Memory):
@@ -186,7 +200,7 @@ def encoded_weights(sample_weight: Any, rows: Source, *, here: bool = False) -> 
     """
     if sample_weight is None:
         return None
-    weights = source(to_host(sample_weight), "sample_weight")
+    weights = beside(sample_weight, "sample_weight")
     _check_together(weights, rows)
     if isinstance(weights, Dask):
         weights = weights.then(_finite_weights, np.empty(0))
@@ -218,7 +232,7 @@ def check_pair(X: Any, Y: Any) -> tuple[Source, Source]:
     for values, name in ((X, "X"), (Y, "Y")):
         if not is_dask(values) and not has_rows(values):
             raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
-    inputs, outputs = source(X), source(to_host(Y), "Y")
+    inputs, outputs = source(X), beside(Y, "Y")
     _check_together(outputs, inputs)
     if n_rows(inputs) != n_rows(outputs):
         raise ValueError(

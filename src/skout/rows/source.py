@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype, row_slices, unique
+from .._numerics.namespace import numpy_of
 from .limits import limits
 
-__all__ = ["Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
+__all__ = ["Finished", "Progress", "Reduction", "RowMap", "Source", "Survey", "part_of"]
 
 
 class RowMap(ABC):
@@ -40,6 +41,23 @@ class RowMap(ABC):
     def on(self, place: Any) -> RowMap | None:
         """Return what does the same with tensors on a device; None if it runs on the host only."""
         return None
+
+
+class Finished(RowMap):
+    """What a function makes of the results of another map, as arrays; it must be picklable."""
+
+    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
+        self.base, self.function, self.width = base, function, base.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.base.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
+        return self.function(numpy_of(self.base(rows)))
+
+    def on(self, place: Any) -> RowMap | None:
+        there = self.base.on(place)
+        return None if there is None else Finished(there, self.function)
 
 
 class Reduction(ABC):

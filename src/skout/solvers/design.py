@@ -16,6 +16,7 @@ from .._numerics.namespace import (
     gram,
     is_tensor,
     namespace,
+    numpy_of,
     sqrt,
     tall_product,
     zeros,
@@ -45,7 +46,7 @@ class Design:
     rows : Source, optional
         What Z is made of again in each pass; None where Z is held.
     through : callable, with `rows`
-        Returns for B the map of rows to Z B, which is cheaper than by Z itself.
+        Returns for an array B the map of rows to Z B, which is cheaper than by Z itself.
     n_jobs : int, optional
     """
 
@@ -79,7 +80,7 @@ class Design:
     def product(self, B: Any) -> Any:
         """Return Z B, in float64."""
         if self.rows is not None and self.through is not None:
-            source, product = self.rows, self.through(B)
+            source, product = self.rows, self.through(numpy_of(B))
         else:
             source, product = self.Z, _Product(B)
         return source.beside(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)

@@ -10,8 +10,17 @@ from scipy import sparse
 
 from .._numerics.arrays import unique_columns
 from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
-from .._numerics.namespace import cast, gram, is_tensor, namespace, ones, sqrt, tall_product
-from ..rows import limits, to_host
+from .._numerics.namespace import (
+    cast,
+    gram,
+    is_tensor,
+    namespace,
+    numpy_of,
+    ones,
+    sqrt,
+    tall_product,
+)
+from ..rows import limits
 from .moments import Moments
 
 __all__ = ["HoledMoments", "block_moments", "check_masks"]
@@ -87,7 +96,7 @@ class HoledMoments:
         right = cast(xp.concatenate([T, there], 1), Z.dtype)
         cross = cast(tall_product(right, Z).T, np.float64)
         d = T.shape[1]
-        hidden = to_host(missing)
+        hidden = numpy_of(missing)
         first, codes = unique_columns(hidden)
         zz = _masked_grams(Z, hidden[:, first].T)
         return cls(
@@ -172,9 +181,9 @@ class HoledMoments:
         """Return the moments in arrays; those of tensors on a card are copied."""
         if not is_tensor(self.zt):
             return self
-        zz = [None if A is None else to_host(A) for A in self.zz]
+        zz = [None if A is None else numpy_of(A) for A in self.zz]
         names = ("weight", "zt", "tt", "z_sum", "t_sum")
-        return replace(self, zz=zz, **{name: to_host(getattr(self, name)) for name in names})
+        return replace(self, zz=zz, **{name: numpy_of(getattr(self, name)) for name in names})
 
     def map(self, M: np.ndarray) -> HoledMoments:
         """Return the moments of Z M', for a lower triangular M."""

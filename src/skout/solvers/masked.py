@@ -18,8 +18,7 @@ from .._numerics.linalg import (
     ridge_solve,
     symmetric_eigen,
 )
-from .._numerics.namespace import constant, is_tensor, positions
-from ..rows import to_host
+from .._numerics.namespace import constant, is_tensor, numpy_of, positions
 from .design import Design
 
 __all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
@@ -144,7 +143,7 @@ class MaskedSystem:
 
     def _square(self, weights: Any) -> np.ndarray:
         """Return sum_i w_i z_i z_i', of centred rows if there is an intercept."""
-        G = to_host(self.design.gram(weights))
+        G = numpy_of(self.design.gram(weights))
         p = len(G) - 1
         A = G[:p, :p]
         return A - np.outer(G[p, :p], G[p, :p]) / G[p, p] if self.fit_intercept else A
@@ -167,7 +166,7 @@ class MaskedSystem:
         """
         if len(rows) < self.design.shape[1]:
             return self._by_rows_alone(alpha, columns, rows)
-        A, b = self._square(self.W[:, int(columns[0])]), to_host(self.right[:, columns])
+        A, b = self._square(self.W[:, int(columns[0])]), numpy_of(self.right[:, columns])
         shift = alpha * float(self.n[int(columns[0])])
         if self.partly is None:
             return ridge_solve(A, b, shift)
@@ -178,8 +177,8 @@ class MaskedSystem:
             return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
 
     def _by_rows_alone(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        Z, at = to_host(self.design.Z.take(rows)).astype(np.float64), positions(rows, self.T)
-        T, w = to_host(self.T[at])[:, columns], to_host(self.W[at])[:, columns[0]]
+        Z, at = numpy_of(self.design.Z.take(rows)).astype(np.float64), positions(rows, self.T)
+        T, w = numpy_of(self.T[at])[:, columns], numpy_of(self.W[at])[:, columns[0]]
         n, root = w.sum(), np.sqrt(w)[:, None]
         M = None if self.partly is None else self.partly.finish()
         Z = Z if M is None else Z @ M.T
@@ -224,7 +223,7 @@ class MaskedSystem:
         The first come with the numbers of their rows; outputs without rows are left out. All that
         have rows are among the others where Z is not held.
         """
-        there = to_host(self.W) > 0.0
+        there = numpy_of(self.W) > 0.0
         if not self.design.is_held:
             return [], np.flatnonzero(there.any(axis=0))
         first, codes = unique_columns(there)
@@ -241,8 +240,8 @@ class MaskedSystem:
         """Return the mean over its rows of what is left of each output, zeros without intercept."""
         if not self.fit_intercept:
             return np.zeros(self.T.shape[1])
-        left = to_host(self.t_sum) - (to_host(self.z_sum) * coef).sum(axis=0)
-        return left / to_host(self._safe)
+        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
+        return numpy_of(left / self._safe)
 
 
 def balance(n: np.ndarray) -> np.ndarray:
@@ -294,10 +293,10 @@ class _OnHost:
 
     def __init__(self, system: MaskedSystem) -> None:
         self.system, self.shape = system, system.shape
-        self.n, self.right = to_host(system.n), to_host(system.right)
-        self.spectrum = tuple(to_host(part) for part in system.spectrum)
+        self.n, self.right = numpy_of(system.n), numpy_of(system.right)
+        self.spectrum = tuple(numpy_of(part) for part in system.spectrum)
         self.intercept = system.intercept
 
     def gram_product(self, C: np.ndarray) -> np.ndarray:
         """Return the products of `MaskedSystem`."""
-        return to_host(self.system.gram_product(self.system.near(C)))
+        return numpy_of(self.system.gram_product(self.system.near(C)))

@@ -15,11 +15,11 @@ from .._numerics.namespace import (
     gram,
     is_tensor,
     namespace,
+    numpy_of,
     ones,
     sqrt,
     tall_product,
 )
-from ..rows import to_host
 
 __all__ = ["Moments", "sum_moments"]
 
@@ -114,7 +114,7 @@ class Moments:
         if not is_tensor(self.zz):
             return self
         names = ("zz", "zt", "tt", "z_sum", "t_sum")
-        arrays = {name: to_host(contiguous(getattr(self, name))) for name in names}
+        arrays = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
         return replace(self, weight=float(self.weight), **arrays)
 
     def column_sets(self) -> list[Any]:

@@ -16,12 +16,12 @@ from .._numerics.namespace import (
     contiguous,
     is_spread,
     namespace,
+    numpy_of,
     positions,
     row_dots,
     zeros,
 )
 from ..losses import Curvature
-from ..rows import to_host
 from .problem import Problem
 
 __all__ = ["newton_direction"]
@@ -174,7 +174,7 @@ def _mean_curvature_solver(problem: Problem, bend: Curvature) -> Callable[[Pair]
             return y[:p], y[p] if on else zeros((d,), y)
 
         return invert
-    root = to_host(problem.root)
+    root = numpy_of(problem.root)
     scales = np.sqrt(row_dots(root, root))  # sqrt of L
     V = constant((root / scales[:, None]).T, S)  # (d, r)
     solvers = []

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import is_tensor, namespace, positions
+from .._numerics.namespace import is_tensor, namespace, numpy_of, positions
 from ..losses import Loss
-from ..rows import to_host
 from .design import Design
 
 __all__ = ["Problem", "balanced", "check_runs"]
@@ -98,8 +97,8 @@ def check_runs(loss: Loss, Y: Any) -> None:
         return
     problem: Exception | None = None
     try:
-        pairs = zip(_tried(loss, Y), _tried(loss, to_host(Y)), strict=True)
-        same = all(is_tensor(a) and np.allclose(to_host(a), b, rtol=1e-6) for a, b in pairs)
+        pairs = zip(_tried(loss, Y), _tried(loss, numpy_of(Y)), strict=True)
+        same = all(is_tensor(a) and np.allclose(numpy_of(a), b, rtol=1e-6) for a, b in pairs)
     except Exception as error:
         problem, same = error, False
     if not same:

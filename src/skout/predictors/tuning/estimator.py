@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
 from ..._numerics.estimators import all_at_once
 from ..._numerics.frames import FramesOut
 from ..._numerics.inputs import named
+from ..._numerics.pages import OnPages
 from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
@@ -39,7 +40,7 @@ _TREES = 300
 _MOST_CANDIDATES = 100_000
 
 
-class Tuned(FramesOut, BaseEstimator):
+class Tuned(FramesOut, OnPages):
     """Choose a model by the metric of its outputs, within a budget, and fit it on all rows.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
