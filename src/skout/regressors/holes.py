@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
-_TOL, _MOST_STEPS = 1e-10, 2000
+_TOL, _MOST_STEPS = 1e-9, 2000
 # Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
 _SUM_COST = 60.0
 

@@ -29,7 +29,7 @@ __all__ = ["Design"]
 _BLOCK_ROWS = 8192
 _GRAM_ROWS = 2048
 # Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
-_CACHE_BYTES = 2**22
+_CACHE_BYTES = 2**19
 # Columns of such a copy on a card are a multiple of this: products of others are slower there.
 _ALIGNED = 16
 
