@@ -22,10 +22,8 @@ from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
 from ..rows import Reduction
 from ..sketches import SubSample
 from ..solvers import dual_ridge, ridge_errors, ridge_paths
-from .path import Judge
-from .splits import Splits, least_loss
 
-__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel", "wanted_solver"]
+__all__ = ["GradientProducts", "learnt_kernel"]
 
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
@@ -83,35 +81,6 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     with large_matrices_on(sample.rows.device):
         kernel, model.metric_results_ = learning.chosen()
     return kernel
-
-
-def alphas_and_splits(
-    model: Any, sample: Sample, known: Any, alphas: list[float], judge: Judge | None, groups: Any
-) -> tuple[list[float], Splits]:
-    """Return the alphas that are left to choose from, and the splits to choose them on.
-
-    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
-    `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
-    """
-    if judge is not None:
-        return alphas, judge.splits
-    found = getattr(model, "metric_results_", None)
-    if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
-        tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
-        table = found["fold_loss"][:, tried]
-        _, model.cv_results_ = least_loss([alphas[k] for k in tried], table)
-        return [found["best_alpha"]], []
-    return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
-
-
-def wanted_solver(model: Any) -> str:
-    """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
-
-    Its kernel is wide and alpha may be tiny: conjugate gradients would stop far from the solution.
-    """
-    learnt = hasattr(model, "metric_results_")
-    return "direct" if learnt and model.solver == "auto" else model.solver
 
 
 def _some(sample: Sample, most: int, seed: int) -> Sample:
