@@ -19,16 +19,17 @@ def tracing():
 
 
 @pytest.mark.parametrize(
-    ("way", "rooms", "bounces", "asked"),
+    ("way", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit, NumPy", 11, 4, 3),
-        ("sisokr.predict, NumPy", 7, 1, 4),
-        ("KernelRidge.fit, memmap", 8, 4, 2),
-        ("KernelMachine.fit, NumPy", 9, 4, 2),
+        ("sisokr.fit, NumPy", 43, 9, 2, 3),
+        ("sisokr.predict, NumPy", 24, 7, 1, 4),
+        ("KernelRidge.fit, memmap", 37, 7, 1, 2),
+        ("KernelMachine.fit, NumPy", 34, 8, 3, 2),
     ],
 )
-def test_the_way_is_short(tracing, way, rooms, bounces, asked):
+def test_the_way_is_short(tracing, way, files, rooms, bounces, asked):
     found = tracing.trace(tracing.ways()[way])
+    assert 1 < len(found.files) <= files, sorted(found.files)
     assert 1 < len(found.rooms) <= rooms, sorted(found.rooms)
     assert len(found.bounces) <= bounces, sorted(found.bounces)
     assert 0 < found.asked <= asked

@@ -130,7 +130,8 @@ class StructuredPredictor(DecodingPredictor):
         """
         if _routing_enabled():
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
-        check_scoring(self.scoring)
+        if self.scoring is not None:
+            check_scoring(self.scoring)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)

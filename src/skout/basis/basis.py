@@ -352,7 +352,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return project(self._features, rows, self.components_.T, n_jobs=self.n_jobs, out=out)
 
     def _there(self, rows: Source) -> Source:
-        return on_device(rows, self.device)
+        return rows if self.device is None else on_device(rows, self.device)
 
     @functools.cached_property
     def _features(self) -> LandmarkFeatures:

@@ -131,7 +131,8 @@ class CandidateDecoder(Decoder):
         -------
         self : CandidateDecoder
         """
-        as_index(self.index)
+        if self.index is not None:
+            as_index(self.index)
         self._forget_pool()
         self.basis_ = basis
         self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
@@ -287,8 +288,8 @@ class CandidateDecoder(Decoder):
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""
-        index = as_index(self.index)
-        return pool if index is None else replace(pool, index=index.build(pool.embedding))
+        index = None if self.index is None else as_index(self.index).build(pool.embedding)
+        return replace(pool, index=index)
 
     def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
         """Return the k best candidates of each predicted row.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_alphas, check_choice, check_number
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..rows import reads_once
@@ -17,15 +17,35 @@ from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 from .memory import room_for
 from .path import Judge, chosen_by_paths
-from .splits import Splits
+from .splits import Splits, least_loss
 
-__all__ = ["Choice", "check_has_moments", "check_solver", "fit_without_moments"]
+__all__ = [
+    "Choice",
+    "alphas_and_splits",
+    "check_has_moments",
+    "check_settings",
+    "fit_without_moments",
+    "wanted_solver",
+]
 
 _SOLVERS = ("auto", "direct", "cg")
+# In a metric that was learnt the last fit tries so many alphas below and above the best one of the
+# rounds: it has more landmarks than they had.
+_BELOW, _ABOVE = 2, 1
 
 
-def check_solver(model: Any, X: Any, landmarks: Any) -> None:
-    """Check the parameters of the solver, and that the rows can be read as often as it needs."""
+def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
+    """Check the parameters of a ridge, and that the rows can be read as often as it needs.
+
+    Returns the alphas.
+    """
+    alphas = check_alphas(model.alpha)
+    check_choice(model.fit_intercept, "fit_intercept", (True, False))
+    check_choice(model.variance, "variance", ("dtc", "fitc"))
+    if model.variance_rank is not None:
+        check_number(model.variance_rank, "variance_rank", low=1, integer=True)
+        if model.variance == "fitc":
+            raise ValueError('variance_rank is for variance="dtc". Got "fitc": leave one out.')
     if landmarks is not None and model.sketch is None:
         raise ValueError(
             "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
@@ -39,6 +59,7 @@ def check_solver(model: Any, X: Any, landmarks: Any) -> None:
             'solver="cg" passes over the rows many times, and these blocks can be read only once: '
             'give a function that makes them anew, leave out landmarks, or use solver="direct".'
         )
+    return alphas
 
 
 def check_has_moments(model: Any) -> None:
@@ -50,6 +71,42 @@ def check_has_moments(model: Any) -> None:
             f"make, nor a fit with {oncard.LEAST} landmarks or more on a card: give "
             'solver="direct", and begin with partial_fit.'
         )
+
+
+def alphas_and_splits(
+    model: Any, sample: Sample, known: Any, alphas: list[float], judge: Judge | None, groups: Any
+) -> tuple[list[float], Splits]:
+    """Return the alphas that are left to choose from, and the splits to choose them on.
+
+    Where a metric was learnt, the rows held out from that choose: folds of the whole sample, which
+    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
+    judge the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
+    the choice of the rounds is final, and the model gets their `cv_results_`. A judge, a splitter
+    or groups, which somebody gave for a reason, decide themselves.
+    """
+    if judge is not None:
+        return alphas, judge.splits
+    found = getattr(model, "metric_results_", None)
+    if found is None or len(alphas) == 1 or groups is not None or not isinstance(model.cv, int):
+        return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+    if found["held"] is not None and sample.rows.device is None:
+        held = np.zeros(len(sample.rows), dtype=bool)
+        held[found["held"]] = True
+        ladder = sorted(alphas)
+        best = ladder.index(found["best_alpha"])
+        return ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]
+    tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
+    _, model.cv_results_ = least_loss([alphas[k] for k in tried], found["fold_loss"][:, tried])
+    return [found["best_alpha"]], []
+
+
+def wanted_solver(model: Any) -> str:
+    """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
+
+    Its kernel is wide and alpha may be tiny: conjugate gradients would stop far from the solution.
+    """
+    learnt = hasattr(model, "metric_results_")
+    return "direct" if learnt and model.solver == "auto" else model.solver
 
 
 class Choice:

@@ -24,14 +24,13 @@ import numpy as np
 from .._numerics.arrays import astype, take
 from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, symmetric_eigenvalues, triangular_inverse
-from .._numerics.validation import check_choice, check_number
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..rows import Reduction, RowMap
 from ..solvers import ridge_errors
 from ..solvers.moments import Moments
 
-__all__ = ["Doubts", "check_variance", "fitc_moments"]
+__all__ = ["Doubts", "fitc_moments"]
 
 # Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
 _NEGLIGIBLE = 1e-10
@@ -88,15 +87,6 @@ class WithStd(RowMap):
                 v -= 2.0 * (own @ part.linear)
             std[:, part.columns] = np.sqrt(np.maximum(v, 0.0))[:, None] * part.scale
         return np.hstack([F, std])
-
-
-def check_variance(model: Any) -> None:
-    """Check the parameters of variances."""
-    check_choice(model.variance, "variance", ("dtc", "fitc"))
-    if model.variance_rank is not None:
-        check_number(model.variance_rank, "variance_rank", low=1, integer=True)
-        if model.variance == "fitc":
-            raise ValueError('variance_rank is for variance="dtc". Got "fitc": leave one out.')
 
 
 class Doubts:

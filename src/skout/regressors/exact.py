@@ -19,10 +19,10 @@ from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.moments import Moments
+from .choice import wanted_solver
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
-from .learning import wanted_solver
 from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits

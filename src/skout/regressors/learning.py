@@ -22,11 +22,11 @@ from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
 from ..rows import Reduction
 from ..sketches import SubSample
 from ..solvers import dual_ridge, ridge_errors, ridge_paths
-from .path import Judge
-from .splits import Splits, least_loss
 
-__all__ = ["GradientProducts", "alphas_and_splits", "learnt_kernel", "wanted_solver"]
+__all__ = ["GradientProducts", "learnt_kernel"]
 
+# Rounds try alphas that are so many steps from the best one of the round before.
+_NEAR = 1
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
 _GROUPS, _ENOUGH = 5, 3000
@@ -37,10 +37,6 @@ _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
 _MATRIX = 1000
 # Learning ends after so many rounds that did not help.
 _PATIENCE = 2
-# Rounds try alphas that are so many steps from the best one of the round before.
-_NEAR = 1
-# The last fit also tries so many smaller ones: it has more landmarks than the rounds.
-_BELOW = 2
 # So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
 _EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
@@ -89,42 +85,6 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     if index is not None and held is not None:
         model.metric_results_["held"] = index[held]
     return kernel
-
-
-def alphas_and_splits(
-    model: Any, sample: Sample, known: Any, alphas: list[float], judge: Judge | None, groups: Any
-) -> tuple[list[float], Splits]:
-    """Return the alphas that are left to choose from, and the splits to choose them on.
-
-    Where a metric was learnt, the rows held out from that choose: folds of the whole sample, which
-    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
-    judge the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
-    the choice of the rounds is final, and the model gets their `cv_results_`. A judge, a splitter
-    or groups, which somebody gave for a reason, decide themselves.
-    """
-    if judge is not None:
-        return alphas, judge.splits
-    found = getattr(model, "metric_results_", None)
-    if found is None or len(alphas) == 1 or groups is not None or not isinstance(model.cv, int):
-        return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
-    if found["held"] is not None and sample.rows.device is None:
-        held = np.zeros(len(sample.rows), dtype=bool)
-        held[found["held"]] = True
-        ladder = sorted(alphas)
-        best = ladder.index(found["best_alpha"])
-        return ladder[max(0, best - _BELOW) : best + _NEAR + 1], [(~held, held)]
-    tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
-    _, model.cv_results_ = least_loss([alphas[k] for k in tried], found["fold_loss"][:, tried])
-    return [found["best_alpha"]], []
-
-
-def wanted_solver(model: Any) -> str:
-    """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
-
-    Its kernel is wide and alpha may be tiny: conjugate gradients would stop far from the solution.
-    """
-    learnt = hasattr(model, "metric_results_")
-    return "direct" if learnt and model.solver == "auto" else model.solver
 
 
 def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:

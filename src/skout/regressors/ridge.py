@@ -15,8 +15,6 @@ from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
-    check_alphas,
-    check_choice,
     check_rng,
     check_total_weight,
 )
@@ -41,8 +39,14 @@ from ..solvers.moments import Moments
 from .adding import AddsRows
 from .base import first_column
 from .checkpoint import Bar, open_checkpoint
-from .choice import Choice, check_solver, fit_without_moments
-from .doubt import Doubts, WithStd, check_variance, fitc_moments
+from .choice import (
+    Choice,
+    alphas_and_splits,
+    check_settings,
+    fit_without_moments,
+    wanted_solver,
+)
+from .doubt import Doubts, WithStd, fitc_moments
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at, on_features
@@ -54,7 +58,7 @@ from .holes import (
     mean_of_known,
 )
 from .intervals import PredictsIntervals
-from .learning import alphas_and_splits, learnt_kernel, wanted_solver
+from .learning import learnt_kernel
 from .path import Chooses, Judge
 from .related import RelatedFolds, checked_tasks, fit_related, solve_related
 from .scores import ScoresHoles
@@ -63,7 +67,10 @@ from .splits import groups_of_splits
 __all__ = ["KernelRidge"]
 
 # What an earlier fit may have left.
-_FITTED = ("basis_", "coef_", "cv_results_", "_projection", "solver_report_", "task_matrix_")
+_FITTED = (
+    *("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_"),
+    "task_matrix_",
+)
 # Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
 _ORIGIN_ROWS = 8192
 
@@ -273,11 +280,8 @@ class KernelRidge(
         judge: Judge | None = None,
     ) -> KernelRidge:
         """Fit on all rows, with the best alpha if there are several."""
-        alphas = check_alphas(self.alpha)
-        check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        check_solver(self, X, landmarks)
-        check_variance(self)
-        checkpoint = open_checkpoint(self, X)
+        alphas = check_settings(self, X, landmarks)
+        checkpoint = None if self.checkpoint is None else open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
         X, y, sample_weight = unpacked(
@@ -291,8 +295,11 @@ class KernelRidge(
         holed = has_holes(known)
         if holed and checkpoint is not None:
             raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
-        related = checked_tasks(self.task_matrix, sample.targets.shape[1]) is not None
-        kernel = learnt_kernel(self, sample)
+        related = self.task_matrix is not None
+        if related:
+            checked_tasks(self.task_matrix, sample.targets.shape[1])
+        kernel = as_kernel(self.kernel)
+        kernel = learnt_kernel(self, sample) if kernel.learns else kernel
         alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
@@ -314,7 +321,8 @@ class KernelRidge(
                 checkpoint.add_fit(self, sample, cg=choice.cg, later=choice.later)
             if fit_without_moments(self, sample, alphas, choice, judge, checkpoint):
                 return self
-            whiten, bar = bool(splits) or related, Bar(self.verbose, checkpoint)
+            whiten, told = bool(splits) or related, self.verbose or checkpoint is not None
+            bar = Bar(self.verbose, checkpoint) if told else None
             moments = self.basis_._moments(sample, min(alphas), whiten=whiten, progress=bar)
             held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
             self._base = self._solve(moments, parts, alphas, judge, held)
@@ -402,14 +410,7 @@ class KernelRidge(
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in (
-            "basis_",
-            "coef_",
-            "cv_results_",
-            "_projection",
-            "solver_report_",
-            "task_matrix_",
-        ):
+        for name in _FITTED:
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
@@ -462,8 +463,11 @@ class KernelRidge(
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         options = moments, parts, self.fit_intercept, self.verbose
-        tasks = checked_tasks(self.task_matrix, self._n_outputs)
-        folds = Folds(*options) if tasks is None else RelatedFolds(*options, tasks)
+        tasks = self.task_matrix
+        if tasks is None:
+            folds = Folds(*options)
+        else:
+            folds = RelatedFolds(*options, checked_tasks(tasks, self._n_outputs))
         total = folds.total
         check_total_weight(np.max(total.weight))
         check_outputs_seen(total.weight)

@@ -41,6 +41,8 @@ def source(X: Any, name: str = "X") -> Source:
     """Return what a user gave as a source: the only place that tells arrays from each other."""
     if isinstance(X, Source):
         return X
+    if type(X) is np.ndarray:  # a memory map is of another type
+        return Memory(X, name)
     if is_dask(X):
         return Dask.of(X, name)
     if is_on_card(X):
@@ -68,7 +70,8 @@ def encoded(
     Rows in memory are checked and encoded now, others block by block when they are read. Passes
     over them run on the device; None is where they are.
     """
-    return on_device(_encoded(estimator, kernel, X, reset=reset), device)
+    rows = _encoded(estimator, kernel, X, reset=reset)
+    return rows if device is None else on_device(rows, device)
 
 
 def _encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
@@ -230,7 +233,7 @@ def _check_together(values: Source, rows: Source) -> None:
 def check_pair(X: Any, Y: Any) -> tuple[Source, Source]:
     """Return inputs and outputs, of as many rows, neither of them encoded."""
     for values, name in ((X, "X"), (Y, "Y")):
-        if not is_dask(values) and not has_rows(values):
+        if not has_rows(values) and not is_dask(values):
             raise TypeError(f"{name} must be a list or array, one row an object. Got {values!r}.")
     inputs, outputs = source(X), beside(Y, "Y")
     _check_together(outputs, inputs)
