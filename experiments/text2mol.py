@@ -153,7 +153,7 @@ def _write(
         print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
     about["top_test"] = np.argpartition(-S[1, n_val:], 10, axis=1)[:, :10].astype(np.int32)
     about["first_test"] = S[1, n_val:].argmax(axis=1)
-    runs = o.out / "runs"
+    runs = CACHE / f"runs{o.mark}"  # one file comes back from a machine more easily than ten
     runs.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(runs / f"text2mol_{method}{o.mark}_{seed}.npz", **about)
     make_archive(str(o.out / f"text2mol_runs{o.mark}"), "zip", runs)

@@ -146,10 +146,13 @@ def _of_equilibrator(wheel: Path) -> Iterator[tuple[list[str], str]]:
         "WHERE r.namespace = 'synonyms' AND c.smiles IS NOT NULL ORDER BY c.id, i.id"
     )
     part = "equilibrator_cache_data/mini_compounds.sqlite"
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as file:
-        with closing(sqlite3.connect(file.extract(part, folder))) as table:
-            for (_, smiles), rows in groupby(table.execute(query), key=lambda row: row[:2]):
-                yield [row[2] for row in rows], smiles
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        zipfile.ZipFile(wheel) as file,
+        closing(sqlite3.connect(file.extract(part, folder))) as table,
+    ):
+        for (_, smiles), rows in groupby(table.execute(query), key=lambda row: row[:2]):
+            yield [row[2] for row in rows], smiles
 
 
 def is_name(text: str) -> bool:
