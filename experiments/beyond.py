@@ -32,7 +32,7 @@ from typing import Any
 import any_loss
 import numpy as np
 import short_lists
-from common import Scaler, load_labels, load_rf1, mean_sd, read_record, write_record
+from common import Scaler, load_labels, load_targets, mean_sd, read_record, write_record
 from massbank import draws_table
 from tqdm import tqdm
 
@@ -176,7 +176,7 @@ def label_sets(data: str, n_draws: int) -> list[dict[str, Any]]:
 
 def river_flow(split: str, n_draws: int) -> list[dict[str, Any]]:
     """Return the aRRMSE of three sketches of three sizes."""
-    X, Y, n, _ = load_rf1()
+    X, Y, n, _ = load_targets("rf1")
     kernel, alpha, sizes = RIVER[split]
     if split == "random":
         order = np.random.default_rng(SEED).permutation(len(X))

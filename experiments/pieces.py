@@ -145,20 +145,29 @@ def _ignoring(function: Callable[..., Any], arguments: tuple[Any, ...], _: Resul
     return function(*arguments)
 
 
+def of_data(record: str, data: str, default: str) -> str:
+    """Return the name of the record of a data set."""
+    return record if data == default else f"{record}_{data}"
+
+
 def joined(results: Results) -> list[dict[str, Any]]:
     """Return the rows of all pieces, one after the other."""
     return [row for rows in results.values() for row in rows]
 
 
-def run_script(about: str, plan: Callable[[bool], Plan], columns: list[str]) -> None:
-    """Do what every script does when it is called by itself."""
+def run_script(
+    about: str, plan: Callable[..., Plan], columns: list[str], data: str | None = None
+) -> None:
+    """Do what every script does when it is called by itself; `data` is the data set of the page."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small, no record")
     parser.add_argument("--again", action="store_true", help="also what is finished")
     parser.add_argument("--draw", action="store_true", help="only draw the record again")
     parser.add_argument("--only", nargs="+", default=(), help="pieces whose names begin so")
+    if data is not None:
+        parser.add_argument("--data", default=data, help="another set, at hand or in SKOUT_DATA")
     options = parser.parse_args()
-    chosen = plan(options.quick)
+    chosen = plan(options.quick) if data is None else plan(options.quick, options.data)
     if options.draw and chosen.draw is not None:
         chosen.draw(read_record(chosen.record))
         return
