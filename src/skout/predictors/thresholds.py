@@ -12,7 +12,15 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 
-__all__ = ["check_level", "checked_labels", "checked_weights", "cut", "masses", "size_edges", "warn_of"]
+__all__ = [
+    "check_level",
+    "checked_labels",
+    "checked_weights",
+    "cut",
+    "masses",
+    "size_edges",
+    "warn_of",
+]
 
 # Rounding of sums of weights, relative to them.
 _ROUNDING = 1e-12

@@ -6,6 +6,8 @@ seen, which `validation` has at hand; candidates come by the block, so that none
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..evidence import in_spreads
@@ -58,7 +60,7 @@ def learnt(
     """
     indptr = np.cumsum([0, *(table.shape[1] for table in tables)])
     features = features_of(np.concatenate(tables, axis=1), indptr)
-    own = [features[a:b] for a, b in zip(indptr[:-1], indptr[1:], strict=True)]
+    own = [features[a:b] for a, b in itertools.pairwise(indptr)]
     lists = _lists(own, right, folds)
     scale = lists.spreads()
     lists = lists.scaled(scale)
