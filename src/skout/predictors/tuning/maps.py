@@ -277,7 +277,7 @@ def _kernel_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any
 
 def _found_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
     kind, own = (LearntRidge, "landmarks") if "landmarks" in settings else (AlignedRidge, "groups")
-    used = {name: settings.get(name) for name in ("kernel", "sketch", "alpha", own)}
+    used: dict[str, Any] = {name: settings.get(name) for name in ("kernel", "sketch", "alpha", own)}
     model = kind(**used, random_state=seed, n_jobs=n_jobs)
     return Centred(model) if settings["centre"] else model
 
