@@ -44,8 +44,8 @@ FAMILIES = {
     "ghrelin receptor": ("4616_EC50",),
     "PI3K": ("4005_Ki",),
 }
-ALPHAS = [3e-5, 1e-4, 3e-4, 1e-3]
-MUS = [0.0, 0.25, 0.5, 0.75]
+ALPHAS = [3e-5, 1e-4, 3e-4]
+MUS = [0.0, 0.3, 0.6]
 WIDE = [1e-4, 1e-3, 1e-2, 1e-1]
 
 

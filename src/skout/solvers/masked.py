@@ -93,7 +93,7 @@ class MaskedSystem:
 
     def balanced(self) -> MaskedSystem:
         """Return the systems with weights by which every output counts alike."""
-        return replace(self, W=self.W * self.near(balance(to_host(self.n))))
+        return replace(self, W=self.W * self.near(balance(numpy_of(self.n))))
 
     @functools.cached_property
     def n(self) -> Any:
