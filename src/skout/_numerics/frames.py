@@ -246,8 +246,8 @@ def _candidates(model: Any, objects: Any) -> dict[str, np.ndarray]:
     if values.ndim == 1:
         return {"candidate": values}
     inside = getattr(model, "model", None)  # of prediction sets
-    names = next((m.target_names_ for m in (model, inside) if hasattr(m, "target_names_")), [])
-    names = names if len(names) == values.shape[1] else range(values.shape[1])
+    known = getattr(model, "target_names_", None) or getattr(inside, "target_names_", None) or []
+    names = known if len(known) == values.shape[1] else range(values.shape[1])
     return {f"candidate: {name}": values[:, j] for j, name in enumerate(names)}
 
 

@@ -233,12 +233,4 @@ def _plain(value: Any) -> str:
     """Return text of a file on one line, without what Markdown or HTML would take for theirs."""
     text = " ".join(str(value).split())
     text = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
-    for mark, instead in (
-        ("&", "&amp;"),
-        ("<", "&lt;"),
-        ("|", "&#124;"),
-        ("`", "'"),
-        ("[", "&#91;"),
-    ):
-        text = text.replace(mark, instead)
-    return text
+    return text.translate(_MARKS)

@@ -1,7 +1,8 @@
 """What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices, tuning."""
 
+from .answers import Answers
 from .conformal import ConformalSets
-from .discoveries import Answers, ConformalSelection
+from .discoveries import ConformalSelection
 from .ensemble import Ensemble
 from .hubs import without_hubs
 from .twoway import TwoWay
