@@ -41,8 +41,8 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
-from ..solvers.design import Design
 from ..solvers.problem import check_runs
+from .holes import coordinates_of
 from .learning import learnt_kernel
 from .parts import Part, parts_of
 from .path import Chooses, Judge, greatest_score
@@ -153,13 +153,16 @@ class KernelMachineBase(Chooses, PartsByName):
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
         targets = self._held(rows, Y, loss)
-        kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
+        self.__dict__.pop("metric_results_", None)
+        kernel = as_kernel(self.kernel)
+        if kernel.learns:
+            kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
         self._fit_basis(kernel, rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else rows.near(square_root(task_matrix))
         problem = Problem(
-            self._design(rows),
+            coordinates_of(self, rows, dtype=None),
             targets,
             rows.near(shares),
             loss,
@@ -223,19 +226,6 @@ class KernelMachineBase(Chooses, PartsByName):
         targets = rows.near(np.nan_to_num(Y.astype(np.float64)))  # holes have no weight
         check_runs(loss, targets)
         return targets
-
-    def _design(self, rows: Source) -> Design:
-        """Return the coordinates of the rows: held, or made again in each pass."""
-        basis = self.basis_
-        coordinates = Projection(basis._features, basis.components_.T)
-        Z = rows.kept(coordinates, (basis.rank_,), n_jobs=self.n_jobs)
-        if Z is not None:
-            return Design(Z, n_jobs=self.n_jobs)
-
-        def through(B: Any) -> Projection:
-            return Projection(basis._features, basis._on_features(B))
-
-        return Design(rows.then(coordinates), rows, through, self.n_jobs)
 
     def _choose(
         self,

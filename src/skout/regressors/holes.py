@@ -21,7 +21,7 @@ from .._numerics.linalg import ridge_solve
 from .._numerics.namespace import numpy_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
-from ..rows import limits
+from ..rows import Source, limits
 from ..solvers.cg import refined
 from ..solvers.design import Design
 from ..solvers.masked import MaskedSystem
@@ -96,18 +96,21 @@ def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False
     return fits and _MARGIN * by_steps < by_masks
 
 
-def coordinates_of(model: Any, sample: Sample) -> Design:
-    """Return the coordinates of all rows: held, in one pass, or made again in each."""
+def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
+    """Return the coordinates of all rows: held, in one pass, or made again in each.
+
+    They are of a precision, or of that of the rows, if it is None.
+    """
     basis = model.basis_
-    function = Projection(basis._features, basis.components_.T, dtype=np.float64)
-    Z = sample.rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
+    function = Projection(basis._features, basis.components_.T, dtype=dtype)
+    Z = rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
     if Z is not None:
         return Design(Z, n_jobs=model.n_jobs)
 
     def through(B: Any) -> Projection:
-        return Projection(basis._features, basis._on_features(B), dtype=np.float64)
+        return Projection(basis._features, basis._on_features(B), dtype=dtype)
 
-    return Design(sample.rows.then(function), sample.rows, through, model.n_jobs)
+    return Design(rows.then(function), rows, through, model.n_jobs)
 
 
 def fit_by_coordinates(
@@ -120,7 +123,7 @@ def fit_by_coordinates(
     """Choose alpha, if there are several, and give a `KernelRidge` its coefficients."""
     targets = sample.targets.here()
     origin = 0.0 if sample.origin is None else sample.origin
-    design = coordinates_of(model, sample)
+    design = coordinates_of(model, sample.rows)
     system = MaskedSystem.of(design, targets - origin, sample.weights, model.fit_intercept)
     check_outputs_seen(system.n)
     model.alpha_ = alphas[0]
