@@ -18,7 +18,6 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 import skout.solvers.newton as newton
 from skout import KernelBasis, KernelMachine, memory_limits
 from skout.losses import LOSSES, Curvature, MarginLoss
-from skout.regressors.holes import coordinates_of
 from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
@@ -406,9 +405,9 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
     case = Instance(basis.transform(X), Y, kind[0], 1e-3, fit_intercept=fit_intercept)
     machine = KernelMachine()
     machine.basis_ = basis
-    stored = solve_convex(problem(case, coordinates_of(machine, Memory(X), dtype=None)), tol=1e-7)
+    stored = solve_convex(problem(case, machine._design(Memory(X))), tol=1e-7)
     with memory_limits(block_rows=7, coordinates_mb=0):
-        Z = coordinates_of(machine, Memory(X), dtype=None)
+        Z = machine._design(Memory(X))
         assert not Z.is_held
         streamed = solve_convex(problem(case, Z), tol=1e-7)
     assert streamed.gap <= 1e-7

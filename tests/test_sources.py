@@ -27,7 +27,6 @@ from skout import (
 from skout.decoding import outputs as outputs_module
 from skout.decoding.outputs import Distinct
 from skout.kernels import Gaussian, NGram
-from skout.regressors.holes import coordinates_of
 from skout.rows import blocks, encoded, source
 from skout.rows.stream import Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
@@ -221,7 +220,7 @@ def test_coordinates_of_blocks_go_to_a_file():
     basis = model.basis_
     rows = encoded(basis, basis.kernel_, cut(X, Y).open(0)[0], reset=False)
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
-        filed = coordinates_of(model, rows, dtype=None)
+        filed = model._design(rows)
         assert isinstance(filed.Z.here(), np.memmap)
         some = filed.take(np.arange(0, N, 3))
     Z = basis.transform(X)

@@ -41,6 +41,7 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
+from ..solvers.design import Design
 from ..solvers.problem import check_runs
 from .holes import coordinates_of
 from .learning import learnt_kernel
@@ -162,7 +163,7 @@ class KernelMachineBase(Chooses, PartsByName):
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         root = None if task_matrix is None else rows.near(square_root(task_matrix))
         problem = Problem(
-            coordinates_of(self, rows, dtype=None),
+            self._design(rows),
             targets,
             rows.near(shares),
             loss,
@@ -226,6 +227,9 @@ class KernelMachineBase(Chooses, PartsByName):
         targets = rows.near(np.nan_to_num(Y.astype(np.float64)))  # holes have no weight
         check_runs(loss, targets)
         return targets
+
+    def _design(self, rows: Source) -> Design:
+        return coordinates_of(self, rows, dtype=None)
 
     def _choose(
         self,
