@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
+.PHONY: help demo test test-core test-wheel test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench reproduce docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
-RANGE := test,ann,chem,cli,dask,disk,excel,fast,plot,save,serve
+RANGE := test,ann,chem,cli,dask,disk,excel,fast,onnx,plot,save,serve
 NETWORKS := src/skout/predictor.py::skout.predictor.dsokr
 RANGE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) tests src
 FLAWS := tests/test_dependencies.py::test_installed_versions_have_no_known_flaw
@@ -60,8 +60,8 @@ $(VENV)-newest/.ready:
 # skout alone, as `pip install skout` gives it: tests that need an extra are skipped.
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 # They look at files of the repository, or at figures on real data: the same with every extra.
-STATIC := $(foreach name,architecture dependencies docs real_data scripts,--ignore tests/test_$(name).py)
-CORE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) --ignore src/skout/molecules --ignore src/skout/predictors/spectra $(STATIC) tests src
+STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/test_$(name).py)
+CORE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) --ignore src/skout/molecules --ignore src/skout/persistence/onnx.py --ignore src/skout/predictors/spectra $(STATIC) tests src
 
 test-core: $(VENV)-core/.ready ## run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)
@@ -70,6 +70,14 @@ $(VENV)-core/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-core
 	$(VENV)-core/bin/python -m pip install --quiet -c constraints.txt -e . $(CORE_TOOLS)
 	touch $@
+
+# The wheel as users get it, in a new environment each time; bytecode is made of what is used.
+test-wheel: ## build the wheel, install it where nothing else is, and use it
+	rm -rf $(VENV)-wheel dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --no-compile -c constraints.txt "$$(ls dist/*.whl)[cli]"
+	$(VENV)-wheel/bin/python packaging/smoke.py
 
 lint: $(READY) ## style, format and spelling
 	$(BIN)/ruff check .
@@ -104,7 +112,7 @@ clean: ## remove the environment, caches and outputs
 
 $(LIGHT): EXTRAS = cli,plot
 $(SITE): EXTRAS = docs
-$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,excel,fast,plot,save,serve,text
+$(READY): EXTRAS = test,ann,chem,cli,dask,deep,disk,excel,fast,onnx,plot,save,serve,text
 
 $(LIGHT) $(READY) $(SITE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

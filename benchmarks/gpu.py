@@ -5,7 +5,7 @@
 fit     n = 10,000,000 x 50 on the card, m = 5,000: share of the rate of float64 products
 stream  the same rows on the host, with less memory on the card than they take
 agree   predictions of a fit here and of one on the CPU
-curves  seconds against n, m and d, with slopes
+curves  seconds against n, m, d and the number of outputs q, with slopes
 rank    SISOKR on 1,000,000 rows, 10,000 queries among 160,000 candidates
 peers   a plain PyTorch program on the same card; scikit-learn on all cores, smaller
 
@@ -125,16 +125,18 @@ def agree(quick: bool, n: int, m: int) -> list[dict[str, Any]]:
 
 def curves(quick: bool, n: int, m: int) -> list[dict[str, Any]]:
     rows = []
-    base = {"n": n // 5, "m": m // 2, "d": D}
+    base = {"n": n // 5, "m": m // 2, "d": D, "q": 1}
     grids = {
         "n": [n // 40, n // 20, n // 10, n // 5],
         "m": [m // 8, m // 4, m // 2, m],
         "d": [10, 50, 250, 1000],
+        "q": [1, 10, 100, 1000],
     }
     for axis, values in grids.items():
         for value in values:
             size = base | {axis: value}
             X, y = make_data(size["n"], size["d"])
+            y = y[:, None].repeat(1, size["q"]) if size["q"] > 1 else y
             spent = seconds(lambda size=size, X=X, y=y: model(size["m"]).fit(X, y))
             rows.append({"what": "curve", "axis": axis, **size, "seconds": spent})
             del X, y

@@ -9,6 +9,8 @@ m5000 m20000 m40000 m100000
 ten        10,000,000 x 50, m = 5,000, float64: share of the rate of products
 exact200k exact1m
            sketch=None, to a relative residual of 1e-4
+precision  F'F of 5,000 features in float64, float32, TF32 and TF32 of two parts: seconds, error,
+           and the test error of the ridge that is solved with it
 
 Each section is added to benchmarks/records/large_m.json as soon as it is done; one that fails says
 why there. `--scale 0.001 --device cpu` tries it all on a machine without a card.
@@ -216,6 +218,53 @@ def exact(bench: Bench, n: int, max_iter: int) -> list[dict[str, Any]]:
     return [row]
 
 
+def in_two_parts(F: Any) -> Any:
+    """Return F'F by TF32 products of F = high + low, high having the bits that TF32 keeps."""
+    high = (F.view(torch.int32) & -8192).view(torch.float32)
+    mixed = high.T @ (F - high)
+    return (high.T @ high).add_(mixed).add_(mixed.T)
+
+
+def precision(bench: Bench) -> list[dict[str, Any]]:
+    """Compare the precisions in which F'F may be summed, and the solutions they lead to."""
+    n, m = bench.size(200_000), bench.size(5000)
+    X, y, Z, t = bench.data(n, dtype=torch.float64)
+    L, y, rows, truth = X[:m], y[:, None], [], None
+
+    def features(A: Any) -> Any:
+        return torch.exp(-GAMMA * torch.cdist(A, L).square_())
+
+    K, test = features(L), features(Z)
+    right = sum(features(A).T @ b for A, b in zip(X.split(20000), y.split(20000), strict=True))
+    ways = {
+        "float64": (torch.float64, False, lambda F: F.T @ F),
+        "float32": (torch.float32, False, lambda F: F.T @ F),
+        "TF32": (torch.float32, True, lambda F: F.T @ F),
+        "TF32 of two parts": (torch.float32, True, in_two_parts),
+    }
+    for name, (dtype, tf32, product) in ways.items():
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        F = features(X[: 4 * m]).to(dtype)
+        product(F)
+        spent, _ = bench.seconds(lambda F=F, product=product: product(F), 3)
+        gram = torch.zeros_like(K)
+        for A in X.split(20000):
+            gram += product(features(A).to(dtype))
+        torch.backends.cuda.matmul.allow_tf32 = False
+        truth = gram if truth is None else truth
+        row = {"what": name, "n": n, "m": m, "seconds of 4 m rows": spent,
+               "error of F'F": float((gram - truth).norm() / truth.norm())}  # fmt: skip
+        for alpha in (1e-3, 1e-5, ALPHA):
+            factor, info = torch.linalg.cholesky_ex(gram + n * alpha * K)
+            coef = torch.cholesky_solve(right, factor)
+            row[f"test_mse, alpha {alpha:g}"] = (
+                None if int(info) else bench.error((test @ coef)[:, 0], t)
+            )
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
 SECTIONS: dict[str, Callable[[Bench], list[dict[str, Any]]]] = {
     "gemm": gemm,
     "m5000": lambda bench: landmarks(bench, 5000, True, 2),
@@ -224,6 +273,7 @@ SECTIONS: dict[str, Callable[[Bench], list[dict[str, Any]]]] = {
     "ten": ten,
     "exact200k": lambda bench: exact(bench, 200_000, 300),
     "m100000": lambda bench: landmarks(bench, 100_000, False, 1),
+    "precision": precision,
     "exact1m": lambda bench: exact(bench, 1_000_000, bench.options.exact_steps),
 }
 

@@ -74,6 +74,15 @@ STEPS: list[Step] = [
         ["skout report tours.skout test.csv --train train.csv -o report.html"],
     ),
     (
+        "Card",
+        "A README.md as model hubs show it: what the model is, what it was trained on, its score "
+        "with standard error, how to load it. `--evaluation` adds what `report --json` printed.",
+        [
+            'skout card tours.skout --data "tours, made up" --license mit -o README.md',
+            "grep '| example_f1' README.md",
+        ],
+    ),
+    (
         "Predict",
         "Predictions go to the terminal, or with `-o` to a CSV, JSON lines or parquet file.",
         [

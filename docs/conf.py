@@ -2,7 +2,7 @@
 
 The link to the repository is that of pyproject.toml (`[project.urls]`, `repository`). Where it has
 none, the environment variable SKOUT_REPOSITORY may name an address; without either, there is no
-link.
+link. With SKOUT_ONLINE set, names of NumPy, SciPy and others link to their pages.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
@@ -40,6 +42,22 @@ suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+# others link to these pages by the file objects.inv, which Sphinx writes beside them
+intersphinx_mapping = (
+    {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+        "torch": ("https://docs.pytorch.org/docs/stable", None),
+    }
+    if os.environ.get("SKOUT_ONLINE")
+    else {}
+)
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # is not copied, nor is what a command prints
+copybutton_prompt_is_regexp = True
 
 mathjax_path = "mathjax/tex-svg.js"  # in _static, with its licence: pages need no network
 mathjax3_config = {"options": {"enableMenu": False}}

@@ -27,9 +27,9 @@ __all__ = [
     "as_json",
     "clock",
     "fastest",
-    "load_boston",
     "load_labels",
-    "load_rf1",
+    "load_numbers",
+    "load_targets",
     "mean_sd",
     "print_table",
     "read_record",
@@ -41,15 +41,16 @@ __all__ = [
 # Data ------------------------------------------------------------------------------------------
 
 
-def load_boston() -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs (506, 13) and median house values (506,)."""
-    data = datasets.load_boston()
-    return data.X, data.Y
+def load_numbers(name: str) -> tuple[np.ndarray, np.ndarray, int | None]:
+    """Return inputs, one target, and the rows of the official training part, if there is one."""
+    data = datasets.load_regression(name)
+    official = set(data.split or ()) == {"train", "test"} and name != "boston"
+    return np.asarray(data.X), np.ravel(data.Y), len(data.train[0]) if official else None
 
 
-def load_rf1() -> tuple[np.ndarray, np.ndarray, int, list[str]]:
-    """Return inputs (9125, 64) with NaN where missing, targets (9125, 8), n_train, names."""
-    data = datasets.load_rf1()
+def load_targets(name: str) -> tuple[np.ndarray, np.ndarray, int, list[str]]:
+    """Return inputs with NaN where missing, targets, n_train, names of targets."""
+    data = datasets.load_multioutput(name)
     names = [str(name).split("_")[0].lower() for name in data.names["outputs"]]
     return data.X, data.Y, len(data.train[0]), names
 

@@ -43,6 +43,10 @@ SKETCHES: dict[str, Callable[[int, int], Any]] = {  # of the size m and the numb
     "p-SR 10/n": lambda m, n: PSparsified(m, 10 / n),
     "p-SR 30/n": lambda m, n: PSparsified(m, 30 / n),
     "p-SR 50/n": lambda m, n: PSparsified(m, 50 / n),
+    "p-SG 5/n": lambda m, n: PSparsified(m, 5 / n, "gaussian"),
+    "p-SG 10/n": lambda m, n: PSparsified(m, 10 / n, "gaussian"),
+    "p-SG 30/n": lambda m, n: PSparsified(m, 30 / n, "gaussian"),
+    "p-SG 50/n": lambda m, n: PSparsified(m, 50 / n, "gaussian"),
     "Gaussian": lambda m, n: GaussianSketch(m),
     "accumulation 30": lambda m, n: Accumulation(m, n_terms=30),
     "CountSketch": lambda m, n: CountSketch(m),
@@ -142,6 +146,7 @@ def plan(quick: bool, again: bool = False) -> Plan:
         piece = alone(one_adam, settings[loss, "sketch"], n, (loss, name, ADAM_SIZE), batches)
         pieces[f"adam {loss} {name.replace('/', ' ')}"] = piece
     about: dict[str, Any] = {"n": n, "sizes": sizes, "replicates": replicates, "selected": again}
+    about["methods"] = [*SKETCHES, "RFF"]
     about["settings"] = {" ".join(key): vars(value) for key, value in settings.items()}
     about |= {"adam_rates": RATES, "adam_epochs": 25, "adam_batches": batches, "data_seed": 42}
     return Plan("figure_3_1", about, pieces, rows, draw)

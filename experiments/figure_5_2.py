@@ -11,8 +11,9 @@ leverage   the 400 highest approximate leverage scores of the outputs, lambda 1e
 perfect    validation MSE of the perfect coefficients in a basis of m_y (5.20)
 mse        test MSE of DSOKR for each m_y, and of NN
 
-"DSOKR" has a sketch of m_y rows, as the thesis; "truncated" the m_y largest coordinates of a sketch
-of 1,000 rows, so that the network is of the same size.
+"DSOKR" has a sketch of m_y rows, as the thesis; "Gaussian" a dense sketch of m_y combinations;
+"truncated" the m_y largest coordinates of a sketch of 1,000 rows, so that the network is of the
+same size.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ from skout import KernelBasis
 from skout.datasets import make_subspace_regression
 from skout.deep import MLP, NeuralRegressor, Training
 from skout.selection import leverage_scores
-from skout.sketches import SubSample
+from skout.sketches import GaussianSketch, SubSample
 
 SIZES = (25, 50, 75, 100, 200, 400)
 LARGE = 1000
 EPOCHS, LR = 25, 1e-2
+METHODS = {
+    "DSOKR": SubSample,
+    "Gaussian": GaussianSketch,
+    "truncated": lambda m: SubSample(LARGE),
+}
 
 
 def problem(n: int, n_val: int, n_test: int) -> list[Any]:
@@ -90,15 +96,15 @@ def run(quick: bool, device: str) -> list[dict[str, Any]]:
     )
     print(rows[-1], flush=True)
     for m in SIZES[::4] if quick else SIZES:
-        for large in (None, LARGE):
-            rows.append(dsokr_row(m, large, train_part, val, test, epochs, replicates, device))
+        for method in METHODS:
+            rows.append(dsokr_row(m, method, train_part, val, test, epochs, replicates, device))
             print(rows[-1], flush=True)
     return rows
 
 
 def dsokr_row(
     m: int,
-    large: int | None,
+    method: str,
     train_part: Any,
     val: Any,
     test: Any,
@@ -108,9 +114,7 @@ def dsokr_row(
 ) -> dict[str, Any]:
     perfect, found, spent_all, weights = [], [], 0.0, 0
     for seed in range(replicates):
-        basis = KernelBasis(
-            "linear", SubSample(large or m), whiten="eigh", rank=m, random_state=seed
-        )
+        basis = KernelBasis("linear", METHODS[method](m), whiten="eigh", rank=m, random_state=seed)
         T = basis.fit_transform(train_part[1])
         back = basis.combine(basis.landmarks_)  # coordinates to outputs
         held = basis.transform(val[1])
@@ -121,7 +125,7 @@ def dsokr_row(
         found.append(mse(model.predict(test[0]) @ back, test[1]))
         weights = n_weights(model)
     return {
-        "method": "DSOKR" if large is None else "truncated",
+        "method": method,
         "m_y": m,
         "perfect": mean_sd(perfect),
         "mse": mean_sd(found),
@@ -141,15 +145,14 @@ def perfect(m: int, replicates: int, quick: bool) -> list[dict[str, Any]]:
     """Return the validation MSE of perfect coefficients, over draws; no network is asked."""
     known, held = outputs(quick)
     rows = []
-    for large in (None, LARGE):
+    for method in ("DSOKR", "truncated"):
         found = []
         for seed in range(replicates):
             basis = KernelBasis(
-                "linear", SubSample(large or m), whiten="eigh", rank=m, random_state=seed
+                "linear", METHODS[method](m), whiten="eigh", rank=m, random_state=seed
             ).fit(known)
             back = basis.combine(basis.landmarks_)
             found.append(mse(basis.transform(held) @ back, held))
-        method = "DSOKR" if large is None else "truncated"
         rows.append({"method": method, "m_y": m, "perfect": mean_sd(found)})
     return rows
 
@@ -171,7 +174,13 @@ def plan(quick: bool) -> Plan:
     sizes = SIZES[::4] if quick else SIZES
     pieces = {"leverage": alone(leverage, quick)}
     pieces |= {f"m_y {m}": alone(perfect, m, draws, quick) for m in sizes}
-    settings = {"sizes": sizes, "draws": draws, "large": LARGE, "quick": quick}
+    settings = {
+        "sizes": sizes,
+        "draws": draws,
+        "large": LARGE,
+        "methods": list(METHODS),
+        "quick": quick,
+    }
     return Plan("figure_5_2_perfect", settings, pieces, joined)
 
 
@@ -183,7 +192,7 @@ def draw(record: dict[str, Any]) -> None:
     fig, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     axes[0].plot(rows[0]["scores"])
     axes[0].set(xlabel="rank", ylabel="leverage score", title="leverage scores", yscale="log")
-    for method, marker in (("DSOKR", "o"), ("truncated", "s")):
+    for method, marker in (("DSOKR", "o"), ("Gaussian", "^"), ("truncated", "s")):
         ours = [row for row in rows if row["method"] == method]
         sizes = [row["m_y"] for row in ours]
         perfect, errors = (np.array([row[name] for row in ours]).T for name in ("perfect", "mse"))

@@ -8,9 +8,11 @@
     python experiments/identify.py coverage --pool POOL    how often prediction sets hold the truth
 
 The split is that of `massbank.py`: a tenth of the molecules, by InChIKey skeleton, is in the test
-part, and the library is all others. `sets` judges the model as `two_way.py` judges its own: with
-the candidates of the formula that `massbank.py prepare` found, means over test molecules. `search`
-asks the pool for the molecules within 10 ppm, as a user would; at most six spectra a molecule.
+part, and the library is all others. Here the test part also has molecules that are alone in their
+formula: they are in the library, too, which prediction sets are calibrated on. `sets` judges the
+model as `two_way.py` judges its own: with the candidates of the formula that `massbank.py prepare`
+found, means over test molecules. `search` asks the pool for the molecules within 10 ppm, as a user
+would; at most six spectra a molecule.
 Scores are of spectra whose molecule is among the candidates; some precursors of MassBank are
 rounded, or those of another ion, and lead nowhere. Each part has its own entry in the record, with
 CPU and wall seconds, the largest memory of the command, and how busy the machine was (load).
@@ -48,19 +50,14 @@ N_SEARCHED, MOST, TOP, PPM = 1000, 6, 25, 10.0
 def files() -> None:
     """Write all spectra but those of the test molecules, and spectra of these without names."""
     problem, data = Problem(), load_massbank()
-    test = few(problem, problem.test, MOST)
+    test = few(problem, problem.unseen, MOST)
     asked = np.sort(np.random.default_rng(0).permutation(test)[:N_SEARCHED])
-    known = np.setdiff1d(np.arange(len(problem.keys)), all_of(problem, problem.test))
+    known = np.setdiff1d(np.arange(len(problem.keys)), problem.unseen)
     with open(LIBRARY, "w", encoding="utf-8") as file:
         file.writelines(as_msp(problem, data, i) for i in known)
     with open(UNKNOWN, "w", encoding="utf-8") as file:
         file.writelines(as_mgf(problem, data, i) for i in asked)
     print(f"{len(known)} spectra to learn from, {len(asked)} to identify")
-
-
-def all_of(problem: Problem, rows: np.ndarray) -> np.ndarray:
-    """Return all spectra of the molecules of some."""
-    return np.flatnonzero(np.isin(problem.keys, problem.keys[rows]))
 
 
 def peaks_of(problem: Problem, i: int) -> tuple[float, str]:
@@ -178,11 +175,13 @@ def search(pool: Path, ppm: float, by: str) -> None:
         chosen
     ]
     several = sizes[chosen] > 1
+    among = chosen[with_isomers(found)[chosen]]
     extend(
         f"search {pool.stem}, " + (f"{ppm:g} ppm" if by == "mass" else by),
         spent
         | by_molecule(ranks[chosen], keys[chosen])
         | {
+            "with isomers": by_molecule(ranks[among], keys[among]),
             "molecules in the pool": len(molecules),
             "spectra": len(found),
             "molecule in the pool": int((place >= 0).sum()),
@@ -212,13 +211,30 @@ def coverage(pool: Path) -> None:
     ]
     several = np.array([len(one.hits) > 1 for one in found])
     chosen = np.flatnonzero(several & np.array([hit is not None for hit in own]))
-    held = np.array([own[i].in_set for i in chosen])
-    sizes = np.array([found[i].n_in_set for i in chosen])
-    spread = by_molecule(np.where(held, 1.0, np.inf), keys[chosen])
-    results = {"wanted": model.coverage, "held": spread["top-1"], "se": spread["top-1 se"]}
-    results |= {"molecules": spread["test molecules"], "median size": float(np.median(sizes))}
-    results |= {"median candidates": float(np.median([found[i].n_candidates for i in chosen]))}
+    isomers = with_isomers([one.as_dict() for one in found])
+    parts = {"all": chosen, "with isomers": chosen[isomers[chosen]]}
+    results = {"wanted": model.coverage} | {
+        name: _coverage(found, own, keys, some) for name, some in parts.items()
+    }
     extend(f"coverage {pool.stem}", results)
+
+
+def _coverage(found: Any, own: Any, keys: np.ndarray, some: np.ndarray) -> dict[str, float]:
+    """Return how often sets hold the molecule, as a mean over molecules, and how large they are."""
+    held = np.array([own[i].in_set for i in some])
+    spread = by_molecule(np.where(held, 1.0, np.inf), keys[some])
+    sizes = np.array([found[i].n_in_set for i in some])
+    return {
+        "held": spread["top-1"], "se": spread["top-1 se"], "molecules": spread["test molecules"],
+        "mean size": mean_of(sizes, keys[some]), "median size": float(np.median(sizes)),
+        "median candidates": float(np.median([found[i].n_candidates for i in some])),
+    }  # fmt: skip
+
+
+def with_isomers(found: list[dict[str, Any]]) -> np.ndarray:
+    """Return which spectra are of molecules that have others of their formula in the data."""
+    numbers = np.array([int(one["query"].split()[0]) for one in found])
+    return np.isin(numbers, Problem().test)
 
 
 def mean_of(values: np.ndarray, keys: np.ndarray) -> float:

@@ -1,16 +1,18 @@
 """A last word over two ways on MassBank (`skout.Reranker`), by three kinds of candidates.
 
     python experiments/massbank.py prepare --moses WHEEL         candidates and fingerprints; once
-    python experiments/massbank_mass.py prepare --moses WHEEL    candidates by mass; once
+    python experiments/massbank_mass.py prepare --pool POOL      candidates by mass; once
     python experiments/last_word.py sides [--quick]              side inputs, by validation; record
-    python experiments/last_word.py run [--seeds]                draws of all sketches; record
+    python experiments/last_word.py run [--seeds] [--protocols]  draws of all sketches; record
+    python experiments/last_word.py collect                      the record of draws that are there
     python experiments/last_word.py table                        the records, as markdown
 
-The data, the split by molecules and the settings of both ways are those of `two_way.py`; the kernel
-on spectra is that of ALIGNF on the training spectra of the draw. Weight, normalisation and last
+The data, the split by molecules and the settings of both ways are those of `two_way.py`, with 3,000
+landmarks among spectra and 1,500 among molecules; the kernel on spectra is that of ALIGNF on the
+training spectra of the draw. Weight, normalisation and last
 word are learnt from what the models, which are fitted on training molecules, say of validation
-molecules. The prior of a candidate, a column of the user, is its likeness to the most similar
-training molecule.
+molecules. The prior of a candidate, a column of the user, says by its fingerprint how plausible it
+is as a molecule of MassBank; it is learnt from training molecules and others of their formulas.
 
 Candidates: of the formula; of the formula with those of MOSES; within 10 ppm of the mass.
 
@@ -30,20 +32,31 @@ from typing import Any
 import numpy as np
 import two_way
 from common import mean_sd, print_table, read_record, write_record
-from massbank import CACHE, M_X, M_Y, Problem, judge, model, spectrum_kernels
+from massbank import CACHE, Problem, judge, spectrum_kernels
 from massbank_mass import ByMass
 from tqdm import tqdm
 
-from skout import KernelBasis, KernelRidge, Reranker, StructuredPredictor, TwoWay, load, save
+from skout import (
+    KernelBasis,
+    KernelRidge,
+    Reranker,
+    StructuredPredictor,
+    TwoWay,
+    iokr,
+    load,
+    save,
+)
 from skout.decoding import CandidateDecoder
-from skout.kernels import Gaussian, GaussianTanimoto, Tanimoto, align
+from skout.kernels import Gaussian, GaussianTanimoto, align
 from skout.predictors.joint import JointBasis, JointRegressor, scaled, scaling
 from skout.predictors.sides import SideInputs, fit_sides
 from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, judged, reciprocal_ranks
 from skout.sketches import SubSample
 
-N_DRAWS = 5
-N_SIDES, M_SIDES = 4, 700
+N_DRAWS, M_X, M_Y = 5, 3000, 1500
+N_SIDES, M_SIDES, M_X_SIDES = 4, 700, 1500
+# Of the prior: rivals of a formula, landmarks, folds.
+N_RIVALS, M_PRIOR, N_FOLDS = 8, 1500, 5
 # Candidates from which on a set counts as large.
 LARGE = 50
 PROTOCOLS = ("formula", "formula and MOSES", "10 ppm")
@@ -60,16 +73,51 @@ class Protocol:
         self.problem = Problem(moses=name != "formula")
         self.train, self.val, self.test = two_way.parts_of(self.problem, quick)
         self.candidates: Any = ByMass(self.problem) if name == "10 ppm" else self.problem
-        self.priors = [self._prior(some) for some in (self.val, self.test)]
+        plausible = Plausibility(self.problem, self.train)
+        self.priors = [self._prior(plausible, some) for some in (self.val, self.test)]
 
-    def _prior(self, some: np.ndarray) -> np.ndarray:
-        """Return the likeness of each candidate of each set to the nearest training molecule."""
+    def _prior(self, plausible: Plausibility, some: np.ndarray) -> np.ndarray:
+        """Return the prior of each candidate of each set."""
         sets = self.candidates.sets(some)
         used, number = np.unique(sets.indices, return_inverse=True)
-        known = self.problem.pool[np.unique(self.problem.place[self.train])]
-        block = Tanimoto().against(known)
-        parts = np.array_split(used, max(1, len(used) // 1000))
-        return np.concatenate([block(sets.pool[part]).max(axis=1) for part in parts])[number]
+        return plausible(sets.pool[used])[number]
+
+
+class Plausibility:
+    """How much a molecule looks like those of the training part, rather than like their rivals.
+
+    By ridge regression on fingerprints, +1 for molecules of training spectra and -1 for others of
+    their formulas. Whoever is judged has no part in the regression that judges him, so that nothing
+    is known of a molecule for being in the training part.
+    """
+
+    def __init__(self, problem: Problem, train: np.ndarray) -> None:
+        rng, true = np.random.default_rng(0), np.unique(problem.place[train])
+        rivals = [
+            rng.permutation(np.setdiff1d(np.arange(*problem.starts[f : f + 2]), true))[:N_RIVALS]
+            for f in np.unique(problem.formula[train])
+        ]
+        rows = problem.pool[np.concatenate([true, *rivals])]
+        sign = np.where(np.arange(len(rows)) < len(true), 1.0, -1.0)
+        fold = self._folds(rows)
+        self.models = [
+            KernelRidge(
+                GaussianTanimoto(0.5), SubSample(M_PRIOR), alpha=1e-4, random_state=k
+            ).fit(rows[fold != k], sign[fold != k])
+            for k in range(N_FOLDS)
+        ]  # fmt: skip
+
+    @staticmethod
+    def _folds(bits: Any) -> np.ndarray:
+        """Return a fold for each molecule, the same for those of one fingerprint."""
+        return (bits.words.sum(axis=1, dtype=np.uint64) % N_FOLDS).astype(int)
+
+    def __call__(self, bits: Any) -> np.ndarray:
+        fold, out = self._folds(bits), np.empty(len(bits))
+        for k in np.unique(fold):
+            own = np.flatnonzero(fold == k)
+            out[own] = np.ravel(self.models[k].predict(bits[own]))
+        return out
 
 
 def aligned(X: Any, Y: Any, gamma: float, seed: int) -> Any:
@@ -84,7 +132,10 @@ def two_ways(problem: Problem, train: np.ndarray, seed: int) -> TwoWay:
     kernel = aligned(X, Y, gamma, seed)
     inputs = KernelBasis(kernel, SubSample(M_X), random_state=seed + 2000)
     forward = StructuredPredictor(two_way.ridge(*chosen[1:]), inputs)
-    backward = model("SISOKR", gamma, alpha, seed, kernel=kernel)
+    backward = iokr(
+        kernel, GaussianTanimoto(gamma), input_sketch=SubSample(M_X),
+        output_sketch=SubSample(M_Y), alpha=alpha, random_state=seed,
+    )  # fmt: skip
     return TwoWay(backward, forward, 1.0).fit(X, Y)
 
 
@@ -199,7 +250,8 @@ def run(quick: bool, seeds: list[int], protocols: list[str]) -> None:
     for seed in [0] if quick else seeds:
         file = CACHE / f"last_word_{seed}.json"
         row = json.loads(file.read_text()) if file.exists() and not quick else {"seed": seed}
-        ways = fitted(next(iter(given.values())), seed, row, quick)
+        first = next(iter(given.values()))
+        ways = fitted(first.problem, first.train, seed, row, quick)
         for name, one in given.items():
             row[name] = protocol_row(ways, one)
             print(name, {way: row[name][way]["top-1 %"] for way in WAYS}, flush=True)
@@ -208,13 +260,15 @@ def run(quick: bool, seeds: list[int], protocols: list[str]) -> None:
                 collect()
 
 
-def fitted(given: Protocol, seed: int, row: dict[str, Any], quick: bool) -> TwoWay:
+def fitted(
+    problem: Problem, train: np.ndarray, seed: int, row: dict[str, Any], quick: bool
+) -> TwoWay:
     """Return the model of a draw, of a file if there is one."""
     file = CACHE / f"last_word_{seed}.skout"
     if file.exists() and not quick:
         return load(file)
     start = time.process_time()
-    ways = two_ways(given.problem, given.train, seed)
+    ways = two_ways(problem, train, seed)
     row["fit, cpu seconds"] = time.process_time() - start
     if not quick:
         save(ways, file, candidates=False)
@@ -274,7 +328,7 @@ def sides(quick: bool) -> None:
     (X, Y), (X_val, Y_val) = (two_way.pair(problem, some) for some in (train, val))
     sets = problem.sets(val)
     _, gamma, alpha = read_record("two_way_forward")["settings"]["chosen (kernel, gamma, alpha)"]
-    inputs = KernelBasis(aligned(X, Y, 0.25, 0), SubSample(M_X), random_state=2000)
+    inputs = KernelBasis(aligned(X, Y, 0.25, 0), SubSample(M_X_SIDES), random_state=2000)
     coordinates = Known(inputs.fit_transform(X), inputs.transform(X_val))
     outputs = KernelBasis(GaussianTanimoto(1.0), SubSample(10), random_state=0).fit(Y)
     rows = []
@@ -305,7 +359,7 @@ def sides(quick: bool) -> None:
         queries = SideInputs(coordinates, side, queries.coef)
         add(f"{M_SIDES} molecules, {name}", regressor, queries)
     if not quick:
-        write_record("two_way_sides", {"m_x": M_X, "m": M_SIDES, "n_sides": N_SIDES}, rows)
+        write_record("two_way_sides", {"m_x": M_X_SIDES, "m": M_SIDES, "n_sides": N_SIDES}, rows)
 
 
 # Tables ----------------------------------------------------------------------------------------
@@ -337,13 +391,15 @@ def table() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("sides", "run", "table"))
+    parser.add_argument("part", choices=("sides", "run", "collect", "table"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(N_DRAWS)))
     parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--quick", action="store_true", help="few rows, no record")
     options = parser.parse_args()
     if options.part == "table":
         table()
+    elif options.part == "collect":
+        collect()
     elif options.part == "run":
         run(options.quick, options.seeds, options.protocols)
     else:

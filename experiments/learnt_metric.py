@@ -11,19 +11,22 @@ five of fewer than 1,000, then three, and one from 3,000 rows on, unless --split
 Both choose among six settings. xRFM does so on a fifth of the training rows, which it also takes
 its rounds by. skout takes what its fits report of held-out training rows, `metric_results_`, and
 chooses penalties within a fit, so xRFM is given several. From 10,000 rows on there is one setting
-each, skout's last fit has `SKETCH` landmarks, and a leaf of xRFM, which is exact, has at most
-`LEAF` rows. Seconds are those of the processor, of all threads.
+each, skout's last fit has the landmarks of `SKETCH`, and a leaf of xRFM, which is exact, has at
+most `LEAF` rows. Seconds are those of the processor, of all threads, and "wall" those of a clock.
+Runs elsewhere write to --out, and --merge takes their records into that of this folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
+import common
 import numpy as np
 from common import print_table, read_record, record_path, write_record
 
@@ -39,7 +42,8 @@ SEED, LARGE, LEAF = 0, 10_000, 12_000
 # Test parts of data sets with fewer rows than that.
 SPLITS = {200: 10, 1000: 5, 3000: 3}
 ALPHAS = np.logspace(-11, 0, 12)
-SKETCH = 3000
+# Landmarks of the last fit, from so many rows on.
+SKETCH = {9000: 3000, 30_000: 4000}
 
 OURS = {
     "matern 3/2": Learnt(Matern(nu=1.5)),
@@ -92,7 +96,8 @@ def rmse(found: np.ndarray, truth: np.ndarray) -> float:
 
 
 def our_model(kernel: Any, n: int) -> KernelRidge:
-    sketch = SubSample(SKETCH) if n >= 0.9 * LARGE else None
+    sizes = [size for least, size in SKETCH.items() if n >= least]
+    sketch = SubSample(sizes[-1]) if sizes else None
     return KernelRidge(kernel, sketch, alpha=ALPHAS, solver="direct", random_state=SEED)
 
 
@@ -142,6 +147,7 @@ def compare(name: str, split: int, theirs: Any = None) -> dict[str, Any]:
     n = len(parts[0])
     large = n >= 0.9 * LARGE
     row: dict[str, Any] = {"data": name, "split": split, "n": n, "d": parts[0].shape[1]}
+    row["on"] = f"{os.environ.get('OMP_NUM_THREADS', 'all')} threads of {os.cpu_count()} cores"
     for who, way, names in (
         ("skout", our_way, LARGE_OURS if large else tuple(OURS)),
         ("xrfm", their_way, LARGE_THEIRS if large else tuple(THEIRS)),
@@ -149,9 +155,11 @@ def compare(name: str, split: int, theirs: Any = None) -> dict[str, Any]:
         if who == "xrfm" and theirs is not None:
             row[who] = theirs
             continue
+        wall = time.perf_counter()
         begin = time.process_time()  # of all threads: other programs do not count
         found = way(parts, names)
-        row[who] = found | {"seconds": time.process_time() - begin}
+        found["seconds"] = time.process_time() - begin
+        row[who] = found | {"wall": time.perf_counter() - wall}
     return row
 
 
@@ -243,12 +251,17 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10, help="the most test parts")
     parser.add_argument("--ours", action="store_true", help="keep what the record has of xRFM")
     parser.add_argument("--table", action="store_true", help="only show the record")
+    parser.add_argument("--out", type=Path, help="folder of the record, if not this one")
+    parser.add_argument("--merge", nargs="+", type=Path, help="records to take into this one")
     arguments = parser.parse_args()
+    common.RECORDS = arguments.out or common.RECORDS
     warnings.filterwarnings("ignore")
     if arguments.targets is not None:
         run_targets(arguments.targets or list(TARGETS), min(arguments.splits, 3))
         return
-    if not arguments.table:
+    if arguments.merge:
+        record([row for path in arguments.merge for row in json.loads(path.read_text())["results"]])
+    elif not arguments.table:
         for name in arguments.data:
             splits = range(min(arguments.splits, splits_of(len(load(name, 0)[0]))))
             known = {s: known_of_theirs(name, s) if arguments.ours else None for s in splits}

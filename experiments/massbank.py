@@ -190,7 +190,8 @@ class Problem:
         order = np.random.default_rng(seed).permutation(np.unique(keys))
         tenth = len(order) // 10
         several = np.diff(self.starts)[self.formula] > 1
-        self.test = np.flatnonzero(np.isin(keys, order[:tenth]) & several)
+        self.unseen = np.flatnonzero(np.isin(keys, order[:tenth]))  # those of one candidate, too
+        self.test = self.unseen[several[self.unseen]]
         self.val = np.flatnonzero(np.isin(keys, order[tenth : 2 * tenth]) & several)
         self.train = np.flatnonzero(np.isin(keys, order[2 * tenth :]))
 

@@ -192,7 +192,7 @@ class Encoded(TransformerMixin, BaseEstimator):
     def _frame(self, X: pd.DataFrame, coded: np.ndarray | None) -> pd.DataFrame:
         out = X[self.numbers_].astype(float).copy()
         for name, levels in self.levels_.items():
-            out[name] = pd.Categorical(X[name], categories=levels)
+            out[name] = pd.Categorical(X[name].where(X[name].isin(levels)), categories=levels)
         if coded is not None:
             out[self.coded_] = coded
         for name, model in self.vectors_.items():

@@ -20,6 +20,7 @@ STYLES = {
     "p-SR 10/n": ("#7FBCE4", "o"),
     "p-SR 30/n": ("#0072B2", "o"),
     "p-SR 50/n": ("#00436B", "o"),
+    "p-SG 30/n": ("#F0E442", "o"),
     "Gaussian": ("#D55E00", "^"),
     "accumulation 30": ("#009E73", "s"),
     "CountSketch": ("#CC79A7", "D"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,20 +59,26 @@ class Plan:
 
 
 def carry_out(
-    plan: Plan, again: bool = False, quick: bool = False, folder: Path = PARTS
+    plan: Plan,
+    again: bool = False,
+    quick: bool = False,
+    folder: Path = PARTS,
+    only: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Compute the pieces that are not there yet; write the record unless it is that already.
 
-    With `quick` pieces are kept apart, and there is no record.
+    With `quick` pieces are kept apart, and there is no record. With `only`, pieces whose names
+    begin so are computed and nothing else: several processes may share a run.
     """
     folder = folder / ("quick" if quick else "full") / plan.record
     found = {} if again else finished(plan, folder)
     missing = [name for name in plan.pieces if name not in found]
+    missing = [name for name in missing if not only or name.startswith(tuple(only))]
     bar = tqdm(_compute(plan, missing, found), desc=plan.record, total=len(missing), leave=False)
     for name, piece in bar:
         write_piece(folder, name, plan, piece)
         found[name] = piece
-    if plan.rows is None:
+    if plan.rows is None or only:
         return []
     rows = as_json(plan.rows({name: found[name]["results"] for name in plan.pieces}))
     seconds = round(sum(found[name]["seconds"] for name in plan.pieces), 1)
@@ -139,20 +145,32 @@ def _ignoring(function: Callable[..., Any], arguments: tuple[Any, ...], _: Resul
     return function(*arguments)
 
 
+def of_data(record: str, data: str, default: str) -> str:
+    """Return the name of the record of a data set."""
+    return record if data == default else f"{record}_{data}"
+
+
 def joined(results: Results) -> list[dict[str, Any]]:
     """Return the rows of all pieces, one after the other."""
     return [row for rows in results.values() for row in rows]
 
 
-def run_script(about: str, plan: Callable[[bool], Plan], columns: list[str]) -> None:
-    """Do what every script does when it is called by itself."""
+def run_script(
+    about: str, plan: Callable[..., Plan], columns: list[str], data: str | None = None
+) -> None:
+    """Do what every script does when it is called by itself; `data` is the data set of the page."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small, no record")
     parser.add_argument("--again", action="store_true", help="also what is finished")
     parser.add_argument("--draw", action="store_true", help="only draw the record again")
+    parser.add_argument("--only", nargs="+", default=(), help="pieces whose names begin so")
+    if data is not None:
+        parser.add_argument("--data", default=data, help="another set, at hand or in SKOUT_DATA")
     options = parser.parse_args()
-    chosen = plan(options.quick)
+    chosen = plan(options.quick) if data is None else plan(options.quick, options.data)
     if options.draw and chosen.draw is not None:
         chosen.draw(read_record(chosen.record))
         return
-    print_table(carry_out(chosen, options.again, options.quick), columns)
+    rows = carry_out(chosen, options.again, options.quick, only=options.only)
+    if rows:
+        print_table(rows, columns)

@@ -1,6 +1,7 @@
 """Short lists with a certificate: sizes and coverage of conformal sets, before and after.
 
     python experiments/short_lists.py labels [--quick]    emotions and yeast, 20 splits; record
+    python experiments/short_lists.py floor [--quick]     what other models could do; record
     python experiments/short_lists.py scores              MassBank: fit once, keep all scores
     python experiments/short_lists.py spectra [--quick]   20 splits by molecule of these; record
     python experiments/short_lists.py table               both records, as markdown
@@ -12,7 +13,13 @@ IOKR with the F1 kernel, "gap". "After" has the kernels, of two on inputs and th
 of the shortest lists on a third of the training rows, and the score "softmax", which is learnt on
 three tenths of the calibration rows; the others set the threshold.
 
-MassBank as in `two_way.py`: both ways are fitted once on its training molecules, and score the
+Floor: how short could lists on emotions be? Candidates are cut by an estimate of P(label set | x),
+which is best if the estimate is right: of trees, support vector machines and logistic regressions,
+one for each label, times the prior of the set; of one class for each label set; and of a softmax
+over all their logarithms, learnt on the calibration rows. The threshold is the one at which 90 % of
+the *test* rows are covered, which no method has: nothing is lost by calibration.
+
+MassBank as in `last_word.py`: both ways, with ALIGNF, are those of its first draw, and score the
 candidates of the formula for at most six spectra of each of the other molecules. These molecules
 are split at random 20 times: two thirds calibrate, a third tests. Molecules count once. Widths and
 penalties of the model were chosen on half of these molecules (`two_way.py choose`), which splits
@@ -26,16 +33,19 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 from common import HERE, Scaler, mean_sd, print_table, read_record, write_record
 from prediction_sets import ALPHAS, load
+from scipy.special import logsumexp
 from tqdm import tqdm
 
 from skout import CandidateSets, ConformalSelection, ConformalSets, iokr
 from skout.decoding import EmbeddedPool
 from skout.kernels import F1, Gaussian, Laplacian, Linear
+from skout.predictors import listwise
 
 SEED, N_SPLITS, COVERAGES, RATES = 0, 20, (0.8, 0.9, 0.95), (0.05, 0.1, 0.2)
 KEPT = HERE / "cache" / "short_lists.npz"
@@ -105,24 +115,89 @@ def short(row: dict[str, Any]) -> dict[str, Any]:
     return row | {key: row[key][0] for key in MEANS}
 
 
+def per_label(make: Any, X: np.ndarray, Y: np.ndarray, new: np.ndarray, pool: Any) -> np.ndarray:
+    """Return log P of each label set of a pool, labels being independent, shape (n, c)."""
+    found = [make().fit(X, y).predict_proba(new)[:, 1] for y in Y.T]
+    P = np.clip(np.transpose(found), 0.01, 0.99)
+    return np.log(P) @ pool.T + np.log1p(-P) @ (1.0 - pool).T
+
+
+def floor_split(name: str, seed: int) -> dict[str, float]:
+    """Return the mean size of lists that hold nine tenths of the test rows, by several models."""
+    from sklearn.ensemble import ExtraTreesClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import SVC
+
+    X, Y, _ = load(name)
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, rest = np.split(order, [len(X) // 2])
+    n_calibration = 3 * len(X) // 4 - len(X) // 2
+    X = Scaler(X[train])(X)
+    pool, number = np.unique(Y, axis=0, return_inverse=True)
+    prior = np.log(0.5 + np.bincount(number[train], minlength=len(pool)))
+    trees = partial(ExtraTreesClassifier, 200, min_samples_leaf=2, random_state=seed)
+    kinds = {
+        "trees": trees, "support vectors": partial(SVC, probability=True, random_state=0),
+        "logistic regressions": partial(LogisticRegression, C=0.05),
+    }  # fmt: skip
+    given = X[train], Y[train], X[rest], pool
+    logs = {kind: per_label(make, *given) for kind, make in kinds.items()}
+    for kind, make in (("a class for each set, trees", trees),):
+        model, P = make().fit(X[train], number[train]), np.zeros((len(rest), len(pool)))
+        P[:, model.classes_] = model.predict_proba(X[rest])
+        logs[kind] = np.log(P + 0.02)
+    parts = [np.broadcast_to(prior, (len(rest), len(pool))), *logs.values()]
+    features = np.stack(parts, axis=2).reshape(-1, len(parts))
+    indptr = len(pool) * np.arange(n_calibration + 1)
+    truth = indptr[:-1] + number[rest[:n_calibration]]
+    known = indptr, truth, np.ones(n_calibration), np.zeros(n_calibration, dtype=int)
+    lists = listwise.Lists(features[: indptr[-1]], *known)
+    coef = listwise.most_likely(lists, 1e-2)
+    logs = {f"{kind}, prior": log + 0.5 * prior for kind, log in logs.items()}
+    logs["all"] = (features @ coef).reshape(len(rest), -1)
+    test = slice(n_calibration, None)
+    return {kind: floor_size(log[test], number[rest][test]) for kind, log in logs.items()}
+
+
+def floor_size(log_p: np.ndarray, truth: np.ndarray) -> float:
+    """Return the mean size of lists at the threshold that nine tenths of these rows call for."""
+    log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
+    own = np.sort(log_p[np.arange(len(truth)), truth])
+    return float(np.mean(np.sum(log_p >= own[int(0.1 * len(own))], axis=1)))
+
+
+def floor(quick: bool) -> None:
+    seeds = range(SEED, SEED + (2 if quick else N_SPLITS // 2))
+    found = [floor_split("emotions", seed) for seed in tqdm(seeds, desc="floor")]
+    rows = [{"model": kind, "mean_size": mean_sd(r[kind] for r in found)} for kind in found[0]]
+    print_table(rows, ["model", "mean_size"])
+    if not quick:
+        settings = {"data": "emotions", "n_splits": len(found), "coverage": 0.9}
+        write_record("short_lists_floor", settings, rows, SEED)
+
+
 # Spectra ---------------------------------------------------------------------------------------
 
 
 def keep_scores() -> None:
-    """Fit both ways once, and keep the scores of all candidates of held-out spectra."""
+    """Keep the scores of all candidates of held-out spectra by both ways, of the first draw."""
+    from last_word import fitted, weighed
     from massbank import Problem
-    from two_way import MOST, few, fitted, parts_of
+    from two_way import MOST, few, pair, parts_of
 
-    problem = Problem()
+    from skout.predictors.weighing import Option
+
+    problem = Problem(moses=False)
     train, val, test = parts_of(problem, False)
     held = np.concatenate([val, few(problem, test, MOST)])
-    regressor, _, decoder = fitted(problem, train, SEED).parts(0.5, True)  # as chosen in seed 0
-    pool = decoder.embed(problem.sets(held)).distinct()
-    queries = decoder.queries(regressor.predict(problem.spectra[held]), pool)
+    chosen = read_record("last_word")["results"][SEED]["formula"]["option"]
+    model, _ = weighed(fitted(problem, train, SEED, {}, False), Option(*chosen))
+    X, Y = pair(problem, held)
+    pool = model.embed(problem.sets(held)).distinct()
+    queries = model.decoder_.queries(model.predict_coordinates(X), pool)
     np.savez_compressed(
         KEPT, held=held, indptr=pool.objects.indptr, members=pool.members,
-        scores=decoder._set_scores(queries, pool),
-        truth=decoder.matched(problem.pool[problem.place[held]], pool),
+        scores=model.decoder_._set_scores(queries, pool), truth=model.decoder_.matched(Y, pool),
     )  # fmt: skip
 
 
@@ -320,11 +395,14 @@ def picture() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("labels", "scores", "spectra", "table", "picture"))
+    parser.add_argument(
+        "part", choices=("labels", "floor", "scores", "spectra", "table", "picture")
+    )
     parser.add_argument("--quick", action="store_true", help="two splits, no record")
     options = parser.parse_args()
-    if options.part in ("labels", "spectra"):
-        {"labels": labels, "spectra": spectra}[options.part](options.quick)
+    jobs = {"labels": labels, "floor": floor, "spectra": spectra}
+    if options.part in jobs:
+        jobs[options.part](options.quick)
     elif options.part == "scores":
         keep_scores()
     elif options.part == "picture":

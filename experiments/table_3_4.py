@@ -1,6 +1,7 @@
 """Table 3.4 and its appendix: river flow rf1, multi-output kernel ridge regression.
 
     python experiments/table_3_4.py [--quick] [--folds]
+    python experiments/table_3_4.py --data scm1d      another set of the table: rf2, scm1d, scm20d
 
 Missing inputs get the training mean; inputs and targets are standardised by training statistics.
 Two protocols:
@@ -24,9 +25,9 @@ import sys
 from typing import Any
 
 import numpy as np
-from common import Scaler, clock, load_rf1, mean_sd
+from common import Scaler, clock, load_targets, mean_sd
 from paths import TargetRidge, fit_path, folds_of
-from pieces import Plan, alone, joined, run_script
+from pieces import Plan, alone, joined, of_data, run_script
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
@@ -86,9 +87,9 @@ def cv_mse(model: KernelRidge) -> float:
     return float(model.cv_results_["mean_loss"].min())
 
 
-def official(name: str, quick: bool) -> list[dict[str, Any]]:
+def official(name: str, quick: bool, data: str) -> list[dict[str, Any]]:
     """Return the row of a sketch with a Gaussian kernel, and that with any kernel."""
-    X, Y, n, names = load_rf1()
+    X, Y, n, names = load_targets(data)
     X, T = Scaler(X[:n])(X), Scaler(Y[:n])(Y)
     split = (X[:n], T[:n], X[n:], T[n:])
     sketch, draws = SKETCHES[name], 3 if quick else N_DRAWS
@@ -131,7 +132,7 @@ def judge(chosen: KernelRidge, draws: int, split: tuple[np.ndarray, ...]) -> dic
 
 def fold(number: int, quick: bool) -> list[dict[str, Any]]:
     """Return the row of one outer fold for each sketch."""
-    X, Y, _, names = load_rf1()
+    X, Y, _, names = load_targets("rf1")
     train, test = list(KFold(10, shuffle=True, random_state=SEED).split(X))[number]
     scale_x, scale_y = Scaler(X[train]), Scaler(Y[train])
     A, T = scale_x(X[train]), scale_y(Y[train])
@@ -159,14 +160,14 @@ def fold(number: int, quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def plan(quick: bool) -> Plan:
+def plan(quick: bool, data: str = "rf1") -> Plan:
     """Return the run of the official split."""
     settings = {"alphas": ALPHAS, "size": SIZE, "gaussian": GAUSSIAN, "others": OTHERS}
     settings |= {"choice": "5 blocks of consecutive training rows", "quick": quick}
     settings["draws"] = N_DRAWS
     names = [name for name, sketch in SKETCHES.items() if not (quick and sketch is None)]
-    pieces = {name: alone(official, name, quick) for name in names}
-    return Plan("table_3_4_official", settings, pieces, joined, seed=SEED)
+    pieces = {name: alone(official, name, quick, data) for name in names}
+    return Plan(of_data("table_3_4_official", data, "rf1"), settings, pieces, joined, seed=SEED)
 
 
 def plan_folds(quick: bool) -> Plan:
@@ -178,6 +179,8 @@ def plan_folds(quick: bool) -> Plan:
 
 if __name__ == "__main__":
     columns = ["sketch", "family", "fold", "kernel", "alpha", "cv_rmse", "arrmse", "seconds"]
-    chosen = plan_folds if "--folds" in sys.argv else plan
-    sys.argv = [word for word in sys.argv if word != "--folds"]
-    run_script(__doc__, chosen, columns)
+    if "--folds" in sys.argv:
+        sys.argv.remove("--folds")
+        run_script(__doc__, plan_folds, columns)
+    else:
+        run_script(__doc__, plan, columns, data="rf1")

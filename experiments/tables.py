@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from common import mean_sd, read_record
+from common import mean_sd, read_record, record_path
 from figure_4_2 import table_of
 from table_3_3 import PAPER as PAPER_3_3
 from table_3_3 import PAPER_BEST
@@ -113,6 +113,21 @@ def smi2mol() -> None:
     ]
     head = ["method", "splits", "without edge labels", "thesis", "with edge labels", "thesis"]
     print(markdown(head, rows))
+
+
+def table_4_4() -> None:
+    """The methods with the sketches of the thesis, each with its own width and alpha."""
+    if not record_path("table_4_4").is_file():
+        return
+    record = read_record("table_4_4")
+    print(f"\nEach method with its own width and alpha, {record['settings']['draws']} draws\n")
+    columns = {"top-1 %": 1, "top-5 %": 1, "top-10 %": 1, "MRR": 3, "kernel loss": 3}
+    rows = [
+        [row["method"], f"{row['gamma']:g}", f"{row['alpha']:.0e}"]
+        + [pair(row[name], digits) for name, digits in columns.items()]
+        for row in record["results"]
+    ]
+    print(markdown(["method", "gamma", "alpha", *columns], rows))
 
 
 def massbank() -> None:

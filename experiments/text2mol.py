@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shutil import make_archive
 from typing import Any
 
 import numpy as np
 from common import clock, print_table, write_record
 from text2mol_data import CACHE, N_VAL, Problem, prepare
+from text2mol_pack import unpack
 
 from skout import sisokr
 from skout.kernels import Cosine
@@ -37,7 +39,7 @@ from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
 from skout.sketches import SubSample
 
 EPOCHS = 12
-METHODS = ("iokr", "dsokr", "regression", "contrastive", "bare")
+METHODS = ("regression", "contrastive", "bare")
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),
     "regression": (16.8, 56.9, 0.298, 344.53),
@@ -62,7 +64,7 @@ def train(runs: list[tuple[str, int]], o: argparse.Namespace) -> None:
             found = run(method, seed, problem, texts, o)
         plain, priced = models.scores(found, texts, problem)
         out: dict[str, Any] = {"seconds": fit.seconds, "epochs": o.epochs, "lr": models.LR[method]}
-        out["encoder"] = "none" if method == "iokr" else o.encoder.name
+        out["encoder"] = o.encoder.name
         truth = np.concatenate([problem.val_truth[: o.rows], problem.test[: o.rows]])
         n_val = len(found.val)
         for name, S in {"plain": plain, "priced": priced}.items():
@@ -71,35 +73,90 @@ def train(runs: list[tuple[str, int]], o: argparse.Namespace) -> None:
             print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
         if o.rows is None:
             np.savez_compressed(CACHE / f"text2mol_{method}_{seed}.npz", **out)
-            if method == "dsokr":
-                np.save(CACHE / f"text2mol_scores_{seed}.npy", np.stack([plain, priced]))
 
 
 def run(method: str, seed: int, problem: Problem, texts: Any, o: argparse.Namespace) -> Any:
     """Fit one network and return what it predicts."""
     import text2mol_models as models
 
-    if method == "iokr":
-        return models.iokr(problem, texts, seed)
     how = (texts, seed, o.encoder, o.epochs)
-    if method == "dsokr":
-        return models.dsokr(problem, *how)
     if method == "regression":
         return models.regression(Problem(0.0), *how)
     return models.contrastive(problem, *how, drafts=method == "contrastive")
 
 
-def ensemble() -> None:
-    """Write the ranks by the mean of the scores (5.19) of all DSOKR there is here."""
-    members = [np.load(path) for path in sorted(CACHE.glob("text2mol_scores_?.npy"))]
-    problem = Problem(0.0)
-    truth = np.concatenate([problem.val_truth, problem.test])
-    out: dict[str, Any] = {"members": len(members)}
-    for name, S in zip(("plain", "priced"), np.mean(members, axis=0), strict=True):
-        r = ranks(S, truth)
-        out[f"{name}_val"], out[f"{name}_test"] = r[:N_VAL], r[N_VAL:]
-        print("ensemble", name, "validation", scores(r[:N_VAL]))
-    np.savez_compressed(CACHE / "text2mol_ensemble_0.npz", **out)
+def deep(o: argparse.Namespace) -> None:
+    """Draw by draw: IOKR on n-grams, DSOKR, its end-to-end variant; at last their ensembles."""
+    import text2mol_deep as lessons
+    import text2mol_models as models
+    import torch
+
+    clock_ = lessons.Clock(o.minutes)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    problem = Problem(models.WHITE, models.DAMP, models.MARKS)
+    print("problem", round(clock_.left()), "s left", flush=True)
+    corpus = lessons.Corpus(problem, o.rows, o.encoder or unpack(), device)
+    print("corpus", len(corpus.texts), round(clock_.left()), "s left", flush=True)
+    encoder = lessons.reading(corpus, 0, o.seconds[0]) if o.seconds[0] > 0 else None
+    sums: dict[str, list[Any]] = {}
+    for seed in o.seed:
+        if clock_.left() < 1.1 * sum(o.seconds[1:]) + 15:
+            print("no time for draw", seed)
+            break
+        with clock() as shallow_fit:
+            lesson = lessons.Lesson(corpus, seed)
+        _note("iokr", seed, lessons.iokr(lesson), shallow_fit.seconds, corpus, problem, o)
+        with clock() as fit:
+            found, module = lessons.dsokr(lesson, encoder, o.seconds[1])
+        both = shallow_fit.seconds + fit.seconds
+        runs = {"dsokr": _note("dsokr", seed, found, both, corpus, problem, o)}
+        if o.seconds[2] > 0:
+            with clock() as fit:
+                found = lessons.end_to_end(lesson, module, o.seconds[2])
+            runs["end-to-end"] = _note("end-to-end", seed, found, fit.seconds, corpus, problem, o)
+        for method, S in runs.items():
+            total = sums.setdefault(method, [0, 0.0])
+            sums[method] = [total[0] + 1, total[1] + S]
+        print("draw", seed, round(clock_.left()), "s left", flush=True)
+    for method, (n, S) in sums.items():
+        name = "ensemble" if method == "dsokr" else f"ensemble-{method}"
+        _write(name, 0, S / n, {"members": n}, problem, o)
+
+
+def _note(
+    method: str, seed: int, found: Any, seconds: float, corpus: Any, problem: Problem,
+    o: argparse.Namespace,
+) -> np.ndarray:  # fmt: skip
+    """Write the ranks of a run; return its scores, as they are and less the prices."""
+    import text2mol_deep as lessons
+    import text2mol_models as models
+
+    S = np.stack(models.scores(found, corpus, problem))
+    about = {"seconds": seconds, "lr": lessons.LR.get(method, 0.0)}
+    about["epochs"] = lessons.EPOCHS.get(method, 0)
+    about["encoder"] = "none" if method == "iokr" else "all-mpnet-base-v2"
+    about["reading"] = o.seconds[0] > 0
+    _write(method, seed, S, about, problem, o)
+    return S
+
+
+def _write(
+    method: str, seed: int, S: np.ndarray, about: dict[str, Any], problem: Problem,
+    o: argparse.Namespace,
+) -> None:  # fmt: skip
+    """Write the ranks by scores, shape (2, n_val + n_test, n_candidates)."""
+    truth = np.concatenate([problem.val_truth[: o.rows], problem.test[: o.rows]])
+    n_val = len(problem.val_truth[: o.rows])
+    for name, some in zip(("plain", "priced"), S, strict=True):
+        r = ranks(some, truth)
+        about[f"{name}_val"], about[f"{name}_test"] = r[:n_val], r[n_val:]
+        print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
+    about["top_test"] = np.argpartition(-S[1, n_val:], 10, axis=1)[:, :10].astype(np.int32)
+    about["first_test"] = S[1, n_val:].argmax(axis=1)
+    runs = CACHE / f"runs{o.mark}"  # one file comes back from a machine more easily than ten
+    runs.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(runs / f"text2mol_{method}{o.mark}_{seed}.npz", **about)
+    make_archive(str(o.out / f"text2mol_runs{o.mark}"), "zip", runs)
 
 
 def shallow() -> None:
@@ -191,9 +248,20 @@ def evaluate(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare", "sisokr", "train", "ensemble", "evaluate"))
-    parser.add_argument("--names", type=Path, help="prepare: the wheel of chemicals 1.5.2")
-    parser.add_argument("--method", choices=METHODS, nargs="+", default=["dsokr"])
+    parser.add_argument("part", choices=("prepare", "sisokr", "train", "deep", "evaluate"))
+    parser.add_argument(
+        "--names", type=Path, nargs="*", default=[],
+        help="prepare: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
+    )  # fmt: skip
+    parser.add_argument("--definitions", type=Path, help="prepare: chebi_definitions.csv.gz")
+    parser.add_argument("--minutes", type=float, default=9.0, help="deep: no draw begins later")
+    parser.add_argument(
+        "--seconds", type=float, nargs=3, default=[130.0, 70.0, 40.0],
+        help="deep: at most so many to read, for DSOKR, and for the end-to-end variant",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, default=CACHE)
+    parser.add_argument("--mark", default="", help="deep: added to the names of methods")
+    parser.add_argument("--method", choices=METHODS, nargs="+", default=["contrastive"])
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one for each method")
     parser.add_argument("--encoder", type=Path)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
@@ -201,11 +269,14 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     o = parser.parse_args()
     if o.part == "prepare":
-        prepare(o.names)
+        prepare(o.names, o.definitions)
     elif o.part == "train":
         train(list(zip(o.method, o.seed, strict=True)), o)
     else:
-        {"sisokr": shallow, "ensemble": ensemble, "evaluate": lambda: evaluate(CACHE)}[o.part]()
+        parts: dict[str, Any] = {
+            "sisokr": shallow, "deep": lambda: deep(o), "evaluate": lambda: evaluate(CACHE)
+        }  # fmt: skip
+        parts[o.part]()
 
 
 if __name__ == "__main__":

@@ -51,12 +51,12 @@ def shortest_path(a, b):
     return common(paths(a), paths(b))
 
 
-def weisfeiler_lehman(n_iter):
+def weisfeiler_lehman(n_iter, base=vertex_histogram):
     def kernel(a, b):
         labels = [a[1], b[1]]
         total = 0.0
         for _ in range(n_iter + 1):
-            total += common(Counter(labels[0].values()), Counter(labels[1].values()))
+            total += base(*((g[0], own, g[2]) for g, own in zip((a, b), labels, strict=True)))
             labels = [
                 {v: (old[v], tuple(sorted(old[w] for w in graph[0][v]))) for v in old}
                 for graph, old in zip((a, b), labels, strict=True)

@@ -64,6 +64,7 @@ OPTIONAL = {
     "faiss",
     *("networkx", "safetensors", "skops", "transformers"),
     *("h5py", "pyarrow", "zarr"),
+    *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
 }
 MAY_PRINT = {"cli", "__main__"}

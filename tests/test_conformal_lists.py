@@ -17,15 +17,13 @@ from skout import (
     sisokr,
 )
 from skout.kernels import Gaussian
-from skout.predictors import thresholds
+from skout.predictors import listwise, thresholds
 from skout.predictors.lists import Lists, Ranker
 from skout.predictors.nonconformity import (
     SCORES,
     cumulated,
     learn,
     levels_of,
-    listwise,
-    log_softmax,
     query_features,
 )
 
@@ -137,7 +135,7 @@ def test_softmax_and_what_is_more_likely_by_loops():
     rng = np.random.default_rng(0)
     indptr = np.array([0, 1, 4, 9])
     values = rng.standard_normal(9)
-    log_p = log_softmax(values, indptr)
+    log_p = listwise.log_softmax(values, indptr)
     before = cumulated(log_p, indptr)
     for a, b in itertools.pairwise(indptr):
         p = np.exp(values[a:b]) / np.exp(values[a:b]).sum()
@@ -149,9 +147,9 @@ def test_the_softmax_learns_what_made_the_data():
     model, Y = world(4000, 0)
     lists = lists_of(model, np.arange(4000))
     prior = np.linspace(0.0, 2.0, 12)[lists.number]
-    coef = listwise(
-        np.column_stack([lists.score, prior]), lists.indptr, lists.entries(Y), np.ones(4000)
-    )
+    features = np.column_stack([lists.score, prior])
+    known = lists.indptr, lists.entries(Y), np.ones(4000), np.zeros(4000, np.intp)
+    coef = listwise.most_likely(listwise.Lists(features, *known), 1e-3)
     assert_allclose(coef, [2.0, 1.0], rtol=0.1)
 
 

@@ -3,10 +3,14 @@
 import functools
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
+
+import skout
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -22,6 +26,9 @@ MODULES = (
     "skout.metrics",
     "skout.molecules",
     "skout.persistence",
+    "skout.persistence.card",
+    "skout.persistence.mlflow",
+    "skout.persistence.onnx",
     "skout.selection",
     "skout.sketches",
     "skout.solvers",
@@ -49,13 +56,19 @@ def load(module: str):
 
 
 @functools.cache
-def reference() -> set[object]:
-    """Return the objects that the API reference lists."""
+def names() -> list[tuple[str, str]]:
+    """Return the modules and names that the API reference lists, a page for each."""
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     blocks = re.findall(r"currentmodule:: (\S+)\n(.*?)```", text, flags=re.DOTALL)
     pairs = [(m, n) for m, block in blocks for n in re.findall(r"^   (\w+)$", block, re.MULTILINE)]
     assert len(set(pairs)) == len(pairs), "no name twice"
-    return {id(getattr(load(module), name)) for module, name in pairs}
+    return pairs
+
+
+@functools.cache
+def reference() -> set[object]:
+    """Return the objects that the API reference lists."""
+    return {id(getattr(load(module), name)) for module, name in names()}
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -175,3 +188,32 @@ def test_the_home_page_begins_with_the_idea():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     assert text.index("images/path.svg") < text.index(">>> from skout import sisokr")
     assert text.index(">>> from skout import sisokr") < text.index("make demo")
+
+
+def test_estimators_link_to_their_pages(monkeypatch):
+    monkeypatch.setenv("SKOUT_DOCUMENTATION", "https://pages.example/skout/")
+    linked = 0
+    for module, name in names():
+        kind = getattr(load(module), name)
+        if not inspect.isclass(kind) or inspect.isabstract(kind):
+            continue
+        if issubclass(kind, BaseEstimator):
+            link = kind.__new__(kind)._get_doc_link()
+            assert link == f"https://pages.example/skout/generated/{module}.{name}.html", name
+            linked += 1
+    assert linked > 50
+    model = skout.KernelRidge("gaussian", skout.sketches.SubSample(5))
+    page = "https://pages.example/skout/generated/skout.KernelRidge.html"
+    assert f'href="{page}"' in model._repr_html_()
+
+
+def test_without_an_address_there_is_no_link(monkeypatch):
+    monkeypatch.delenv("SKOUT_DOCUMENTATION", raising=False)
+    assert skout.KernelRidge()._get_doc_link() == ""
+    assert "href" not in skout.KernelRidge()._repr_html_()
+    monkeypatch.setenv("SKOUT_DOCUMENTATION", "https://pages.example")
+
+    class Own(skout.kernels.Gaussian):
+        """A class of a user, which has no page."""
+
+    assert Own()._get_doc_link() == ""

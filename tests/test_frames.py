@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from extras import extra
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -163,20 +164,25 @@ def test_intervals_probabilities_and_levels():
     assert_allclose(shares.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("name", ["StructuredPredictor", "Ensemble", "TwoWay", "Tuned"])
+@pytest.mark.parametrize("name", ["StructuredPredictor", "Ensemble", "TwoWay", "Reranker", "Tuned"])
 def test_ranks_are_one_row_a_candidate(name):
     make, targets, names = PREDICTORS[name]
     X_frame, Y = frames("pandas", targets, names)
     model = make().fit(X_frame, Y)
     indices, scores = model.rank(X_frame[:4], k=3)
     found = model.set_output(predict="pandas").rank(X_frame[:4], k=3)
-    assert list(found.columns) == ["rank", "candidate", "score"]
+    assert list(found.columns) == ["rank", "position", "candidate: p", "candidate: q", "score"]
     assert list(found.index) == [key for key in X_frame.index[:4] for _ in range(3)]
-    assert_array_equal(found["candidate"].to_numpy().reshape(4, 3), indices)
+    assert_array_equal(found["position"].to_numpy().reshape(4, 3), indices)
+    first = found[found["rank"] == 1][["candidate: p", "candidate: q"]].to_numpy()
+    model.set_output(predict="default")
+    pool = model.candidates_ if name == "Tuned" else model.embed(None)
+    pool = getattr(pool, "parts", [pool])[0]
+    assert_array_equal(first, np.asarray(getattr(pool, "pool", pool))[indices[:, 0]])
     assert_array_equal(found["score"].to_numpy().reshape(4, 3), scores)
     assert_array_equal(found["rank"].to_numpy().reshape(4, 3), np.tile([1, 2, 3], (4, 1)))
     long = model.set_output(predict="polars").rank(pl.DataFrame(X[:4], schema=NAMES), k=3)
-    assert long.columns == ["row", "rank", "candidate", "score"]
+    assert long.columns == ["row", "rank", "position", "candidate: p", "candidate: q", "score"]
     assert_array_equal(long["row"].to_numpy(), np.repeat(np.arange(4), 3))
 
 
@@ -188,6 +194,8 @@ def test_ranks_of_short_sets_have_no_padding():
     assert isinstance(found, kind)
     assert found["row"].to_list() == [0, 1, 1, 1]
     assert found["rank"].to_list() == [1, 1, 2, 3]
+    for row, position, *labels in found.drop("rank", "score").iter_rows():
+        assert labels == sets[row][position]
 
 
 def test_prediction_sets_are_one_row_a_member():
@@ -196,9 +204,11 @@ def test_prediction_sets_are_one_row_a_member():
     sets = ConformalSets(model).calibrate(X_frame[20:], Y[20:])
     expected = sets.predict(X_frame[:5], coverage=0.95)
     found = sets.set_output(predict="pandas").predict(X_frame[:5], coverage=0.95)
-    assert list(found.columns) == ["rank", "candidate"]
+    labels = ["candidate: p", "candidate: q"]
+    assert list(found.columns) == ["rank", "position", *labels]
     for i, key in enumerate(X_frame.index[:5]):
-        assert_array_equal(found.loc[[key], "candidate"], expected.positions(i))
+        assert_array_equal(found.loc[[key], "position"], expected.positions(i))
+        assert_array_equal(found.loc[[key], labels], expected[i])
         assert list(found.loc[[key], "rank"]) == list(range(1, expected.sizes[i] + 1))
     assert np.isfinite(sets.evaluate(X_frame[20:], Y[20:])["coverage"])
 
@@ -210,6 +220,34 @@ def test_strings_are_a_column_of_texts():
     found = model.predict(X[:4])
     assert isinstance(found, kind)
     assert found["y"].tolist() == texts[:4]
+    pool = ["banana", "orange", "plum"]
+    for candidates in (None, pool, [pool, pool[:2], pool, pool], model.embed(pool)):
+        ranked = model.rank(X[:4], candidates, k=2)
+        assert list(ranked.columns) == ["rank", "position", "candidate", "score"]
+        assert ranked.loc[ranked["rank"] == 1, "candidate"].tolist() == texts[:4]
+    long = model.set_output(predict="polars").rank(X[:4], candidates=pool, k=1)
+    assert long["candidate"].to_list() == texts[:4]
+
+
+def test_candidates_that_are_no_table_are_positions():
+    Y = sparse.csr_matrix(LABELS)
+    model = iokr("gaussian", "tanimoto", alpha=1e-3).fit(X, Y).set_output(predict="polars")
+    assert model.rank(X[:2], k=1).columns[2:] == [
+        "position",
+        "candidate: 0",
+        "candidate: 1",
+        "score",
+    ]
+    bits = skout.kernels.PackedBits((LABELS @ [1, 2]).astype(np.uint64)[:, None], 2)
+    model = iokr("gaussian", "tanimoto", alpha=1e-3).fit(X, bits).set_output(predict="polars")
+    assert model.rank(X[:2], k=1).columns == ["row", "rank", "position", "score"]
+
+
+def test_models_that_build_objects_say_so():
+    assert pd.DataFrame
+    model = iokr("gaussian", "linear", decoder="label_sets").fit(X, LABELS)
+    with pytest.raises(TypeError, match="has no method rank"):
+        model.set_output(predict="pandas").rank(X[:2])
 
 
 def test_files_keep_names_and_containers(tmp_path):
@@ -236,12 +274,22 @@ def test_a_part_that_gives_frames_is_of_use_inside():
     assert_array_equal(model.predict(X[:5]), structured().fit(X, LABELS).predict(X[:5]))
 
 
-def test_transformers_have_scikit_learns():
-    X_frame, _ = frames("pandas", NUMBERS, ["u", "v"])
-    basis = KernelBasis("gaussian").fit(X_frame).set_output(transform="pandas")
-    assert basis.transform(X_frame).index.equals(X_frame.index)
-    encoder = TableEncoder().fit(X_frame).set_output(transform="pandas")
-    assert list(encoder.transform(X_frame).columns) == NAMES
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("make", [lambda: KernelBasis("gaussian"), TableEncoder])
+def test_transformers_have_scikit_learns(make, library):
+    X_frame, _ = frames(library, NUMBERS, ["u", "v"])
+    model = make().fit(X_frame).set_output(transform=library)
+    found = model.transform(X_frame)
+    assert type(found) is type(X_frame)
+    assert list(found.columns) == list(model.get_feature_names_out())
+    assert_allclose(found.to_numpy(), make().fit(X_frame).transform(X_frame))
+    if library == "pandas":
+        assert found.index.equals(X_frame.index)
+    assert_array_equal(model.feature_names_in_, NAMES)
+    renamed = {"a": "a", "b": "b", "c": "colour"}
+    other = X_frame.rename(columns=renamed) if library == "pandas" else X_frame.rename(renamed)
+    with pytest.raises(ValueError, match=r"(?s)colour.*c|c.*colour"):
+        model.transform(other)
 
 
 def test_mistakes_of_set_output():

@@ -41,6 +41,14 @@ CASES = {
     "shortest-path": (ShortestPath(), oracles.shortest_path),
     "wl-0": (WeisfeilerLehman(0), oracles.weisfeiler_lehman(0)),
     "wl-3": (WeisfeilerLehman(3), oracles.weisfeiler_lehman(3)),
+    "wl-path": (
+        WeisfeilerLehman(2, ShortestPath()),
+        oracles.weisfeiler_lehman(2, oracles.shortest_path),
+    ),
+    "wl-core": (
+        WeisfeilerLehman(2, Core(VertexHistogram())),
+        oracles.weisfeiler_lehman(2, oracles.core(oracles.vertex_histogram)),
+    ),
     "core-wl": (Core(WeisfeilerLehman(2)), oracles.core(oracles.weisfeiler_lehman(2))),
     "core-path": (Core(ShortestPath()), oracles.core(oracles.shortest_path)),
 }
@@ -48,6 +56,7 @@ KERNELS = {name: kernel for name, (kernel, _) in CASES.items()} | {
     "neighborhood": NeighborhoodSubgraph(2, 3),
     "core-neighborhood": Core(NeighborhoodSubgraph(1, 2)),
     "core-core": Core(Core(VertexHistogram())),
+    "wl-neighborhood": WeisfeilerLehman(1, NeighborhoodSubgraph(1, 2)),
 }
 each_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
 
@@ -518,6 +527,7 @@ def test_graphs_that_are_refused(graphs, error, message):
         (NeighborhoodSubgraph(1, 0.5), TypeError, "distance must be an integer >= 0"),
         (Core(WeisfeilerLehman(-1)), ValueError, "n_iter must be an integer >= 0"),
         (Core("gaussian"), TypeError, r"base must be a kernel on graphs\. Got Gaussian"),
+        (WeisfeilerLehman(2, "linear"), TypeError, r"base must be a kernel on graphs\. Got Linear"),
     ],
 )
 def test_parameters_that_are_refused(kernel, error, message):

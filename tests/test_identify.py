@@ -1,6 +1,7 @@
 """SpectrumIdentifier on the sample of MassBank: what it finds, how sure it is, what it refuses."""
 
 import itertools
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -18,16 +19,19 @@ from skout.kernels import Tanimoto
 from skout.molecules import fingerprints
 from skout.predictors.spectra.calibration import (
     Confidence,
+    Cuts,
     calibration_error,
-    truth_gap,
+    surprise,
     truth_rank,
 )
 from skout.predictors.spectra.design import few_a_group
 from skout.predictors.spectra.inputs import read_library
+from skout.predictors.spectra.last_word import features_of, learnt, ways_of
 from skout.predictors.spectra.peaks import element_counts, explain_peaks, formula_mass
 from skout.predictors.spectra.queries import batches, read_queries
 from skout.predictors.spectra.ranking import ranked
 from skout.predictors.spectra.search import Pairs, pair_scores
+from skout.predictors.spectra.validation import _summary
 from skout.predictors.thresholds import cut
 from skout.readers import spectra_table
 from skout.readers.adducts import ELECTRON, MASSES
@@ -352,8 +356,12 @@ def test_random_molecules_teach_nothing(data, rows):
 
 
 def test_sets_hold_the_truth_as_often_as_they_should(model):
-    gap = cut(model.gaps_, 0.9)
-    assert np.mean(model.gaps_ <= gap) >= 0.9
+    cuts = Cuts.fitted(model.sizes_, model.surprises_, 0.9)
+    own = cuts.surprise[np.searchsorted(cuts.edges, model.sizes_)]
+    assert len(cuts.edges)  # few candidates and many have their own
+    for size in np.unique(np.searchsorted(cuts.edges, model.sizes_)):
+        some = np.searchsorted(cuts.edges, model.sizes_) == size
+        assert np.mean(model.surprises_[some] <= own[some]) >= 0.9
     assert cut(np.zeros(8), 0.9) == np.inf  # which nine would do for
     assert cut(np.zeros(9), 0.9) == 0.0
 
@@ -414,24 +422,99 @@ def test_confidence_is_a_distribution_in_the_order_of_the_scores(scores, t, a, b
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=10), st.data())
-def test_rank_and_gap_of_the_truth(values, draw):
+def test_rank_and_surprise_of_the_truth(values, draw):
     scores = np.array(values, dtype=float)
     i = draw.draw(st.integers(0, len(values) - 1))
     right = np.arange(len(values)) == i
     above = sum(v > values[i] for v in values)
     tied = sum(v == values[i] for v in values) - 1
     assert truth_rank(scores, right) == 1 + above + tied / 2
-    assert truth_gap(scores, right) == max(values) - values[i]
+    p = softmax(scores)
+    assert surprise(p, right) == pytest.approx(-np.log(p[i]))
+    assert surprise(p, np.zeros(len(values), bool)) == np.inf
     assert truth_rank(scores, np.zeros(len(values), bool)) == np.inf
 
 
 def test_ranked_breaks_ties_by_the_place_in_the_pool():
-    best = ranked(
-        np.array([9, 4, 7]), np.array([1.0, 1.0 + 1e-12, 2.0]), 3, 1.0, Confidence(1, 0, 1)
-    )
+    sure, cuts = Confidence(1, 0, 1), Cuts(np.array([2]), np.array([0.0, 2.0]))
+    best = ranked(np.array([9, 4, 7]), np.array([1.0, 1.0 + 1e-12, 2.0]), 3, cuts, sure)
     assert best.rows.tolist() == [7, 4, 9]
-    assert best.in_set.tolist() == [True, True, True]
-    assert ranked(np.array([9, 4]), np.array([1.0, 0.0]), 2, 0.5, Confidence(1, 0, 1)).n_in_set == 1
+    assert best.in_set.tolist() == [True, True, True]  # each with a probability above exp(-2)
+    two = ranked(np.array([9, 4]), np.array([1.0, 0.0]), 2, cuts, sure)
+    assert two.in_set.tolist() == [True, False]  # no set is empty
+
+
+# A last word -------------------------------------------------------------------------------------
+
+
+def ways_that_need_a_sum(n=300, seed=0):
+    """Return scores of candidates: the truth has the largest sum of those that are not first."""
+    rng = np.random.default_rng(seed)
+    tables, right = [], []
+    for _ in range(n):
+        S = rng.normal(size=(3, rng.integers(2, 30)))
+        truth = np.zeros(S.shape[1], dtype=bool)
+        truth[rng.choice(S.shape[1], p=softmax(4.0 * (S[1] + 2.0 * S[2])))] = True
+        tables.append(S)
+        right.append(truth)
+    return tables, right, np.arange(n) % 5
+
+
+def test_a_last_word_learns_which_scores_count():
+    tables, right, folds = ways_that_need_a_sum()
+    coef, said = learnt(tables, right, folds)
+    indptr = np.cumsum([0, *(S.shape[1] for S in tables)])
+    features = features_of(np.concatenate(tables, axis=1), indptr)
+    assert features.shape == (indptr[-1], 6)
+    by_sum = np.mean([truth_rank(S[1] + 2 * S[2], t) for S, t in zip(tables, right, strict=True)])
+    after = np.mean([truth_rank(s, t) for s, t in zip(said, right, strict=True)])
+    before = np.mean([truth_rank(S[0], t) for S, t in zip(tables, right, strict=True)])
+    assert after < by_sum + 0.1 < before
+    # held out: scores of a fold are not those of the coefficients of all
+    assert_allclose(said[0], features[: indptr[1]] @ coef, rtol=0.3, atol=0.3)
+    assert not np.allclose(said[0], features[: indptr[1]] @ coef, rtol=1e-6)
+
+
+def test_it_says_nothing_where_the_scores_know_all():
+    rng, right = np.random.default_rng(1), []
+    tables = [rng.normal(size=(2, 10)) for _ in range(200)]
+    for S in tables:
+        right.append(np.arange(10) == rng.choice(10, p=softmax(2.0 * S[0])))
+    coef, _ = learnt(tables, right, np.arange(200) % 4)
+    assert coef[0] > 0.0
+    assert_array_equal(coef[1:], 0.0)
+
+
+def test_hits_with_a_last_word_are_in_its_order(model, asked, pool, tmp_path):
+    word = copy(model)
+    ways = ways_of(model.predictor_.weight_, model.predictor_.normalisation_)
+    word.last_word_ = np.zeros(2 + 2 * len(ways))
+    word.last_word_[1] = -1.0  # of the first way, upside down
+    skout.save(word, tmp_path / "word.skout")
+    got = skout.load(tmp_path / "word.skout").identify(asked[:5], pool, top=5)
+    basis = model.predictor_.output_basis_
+    for query, one in zip(asked, got, strict=False):
+        X = spectra_table([query]).spectra
+        own = pool.by_mass(one.mass)
+        embedded = model.predictor_.decoder_.embed([pool._bits[own]])
+        given = model.predictor_.predict_coordinates(X), embedded.embedding
+        scores = basis.scores_by_way(*given, embedded.objects.indptr, embedded.members)
+        expected = np.sort(-next(iter(scores.values())))[::-1][:5]
+        assert_allclose([hit.score for hit in one.hits], expected, atol=1e-8)
+
+
+def test_the_last_word_is_taken_where_it_pays():
+    rng, folds, right = np.random.default_rng(0), np.arange(300) % 5, []
+    scores = [rng.normal(size=(3, 12)) for _ in folds]
+    for S in scores:  # no weight of two ways has all three
+        right.append(np.arange(12) == rng.choice(12, p=softmax(4.0 * (S[0] + 1.5 * S[1] + S[2]))))
+    judged = _summary(scores, right, folds)
+    assert judged.report["last_word"]
+    assert judged.report["last_word_gain"] > 0.05
+    assert len(judged.word) == 8
+    alone = _summary([S * np.array([[1.0], [0.0], [0.0]]) for S in scores], right, folds)
+    assert alone.word is None
+    assert not alone.report["last_word"]
 
 
 # Fit ---------------------------------------------------------------------------------------------

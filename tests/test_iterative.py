@@ -466,10 +466,12 @@ def cheapest(*sizes, **options):
 
 
 def test_the_cheapest_preconditioner():
-    assert cheapest(10**6, 5000, 20, 1, True, factors=2, kept=True) == "sampled 4"
-    assert cheapest(10**5, 10000, 20, 1, False, factors=2, kept=True) == "one"
-    assert cheapest(10**6, 10**5, 20, 1, True, factors=1, kept=False) == "one"
-    assert cheapest(10**6, 10**5, 20, 1, True, factors=0, kept=False) == "sketch"
+    assert cheapest(10**6, 5000, 20, 1, True, factors=2, kept=1.0) == "sampled 4"
+    assert cheapest(10**5, 10000, 20, 1, False, factors=2, kept=1.0) == "one"
+    assert cheapest(10**6, 40000, 20, 1, True, factors=2, kept=0.0) == "sampled 4"
+    assert cheapest(10**6, 40000, 20, 1, True, factors=2, kept=0.6) == "sampled 2"
+    assert cheapest(10**6, 10**5, 20, 1, True, factors=1, kept=0.0) == "one"
+    assert cheapest(10**6, 10**5, 20, 1, True, factors=0, kept=0.0) == "sketch"
 
 
 def test_auto_says_what_it_took(monkeypatch):

@@ -307,10 +307,17 @@ OBJECTS = {
     "ngram": ["banana", "ananas", "nab", "", "banana", "zürich"],
     "spectra": [*SPECTRA, SPECTRA[0], ([10.0, 20.0, 30.0], [1, 2, 3])],
     "graphs": GRAPHS,
+    "attributed_paths": [
+        (*graph, np.arange(2.0 * len(graph[1])).reshape(-1, 2)) for graph in GRAPHS
+    ],
 }
 
 
-@pytest.mark.parametrize("name", [n for n in KERNELS if not as_kernel(n).takes_vectors])
+# curves are rows of numbers, too, see test_curves.py
+OF_OBJECTS = [n for n in KERNELS if not as_kernel(n).takes_vectors and n != "curves"]
+
+
+@pytest.mark.parametrize("name", OF_OBJECTS)
 def test_registered_kernels_of_objects_conform(name):
     kernel = as_kernel(name)
     if name == "ngram":
@@ -961,7 +968,10 @@ def test_unknown_name_suggests_the_nearest(wrong, nearest):
 
 
 def test_unknown_name_lists_what_there_is():
-    with pytest.raises(ValueError, match=r"Unknown kernel 'zzz'\. Available: core, cosine, f1, g"):
+    with pytest.raises(
+        ValueError,
+        match=r"Unknown kernel 'zzz'\. Available: attributed_paths, core, cosine, curves, f1, g",
+    ):
         as_kernel("zzz")
 
 

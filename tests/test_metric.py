@@ -246,6 +246,28 @@ def test_rows_held_out_from_learning_choose_alpha(sketch):
         assert other.cv_results_["fold_loss"].shape == (2, 3)  # what was given decides
 
 
+@pytest.mark.parametrize("sketch", [None, SubSample(40)], ids=["exact", "sketched"])
+def test_one_part_that_was_held_out_judges_the_last_fit(monkeypatch, sketch):
+    monkeypatch.setattr("skout.regressors.learning._ENOUGH", 100)  # rows, so that one is enough
+    X, y = steep(300)
+    y = y + np.random.default_rng(1).standard_normal(300)
+    kernel = Learnt(rounds=1, max_rows=200, width=1.0)
+    model = KernelRidge(kernel, sketch, alpha=ALPHAS, random_state=0).fit(X, y)
+    held = np.isin(np.arange(300), model.metric_results_["held"])
+    assert held.sum() == 40  # a fifth of the rows that taught the metric
+    losses = []
+    for alpha in model.cv_results_["alpha"]:
+        Z = X[~held] if sketch is None else model.landmarks_
+        K, penalty = model.kernel_(X, Z), model.kernel_(Z)
+        A = K[~held].T @ K[~held] + (~held).sum() * alpha * penalty
+        coef = np.linalg.solve(A, K[~held].T @ y[~held])
+        losses.append(np.mean((K[held] @ coef - y[held]) ** 2))
+    assert_allclose(model.cv_results_["mean_loss"], losses, rtol=1e-4)
+    assert model.alpha_ == model.cv_results_["alpha"][np.argmin(losses)]
+    single = KernelRidge(model.kernel_, sketch, alpha=model.alpha_, random_state=0).fit(X, y)
+    assert_allclose(model.predict(X), single.predict(X), rtol=1e-6)
+
+
 def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
     X, y = steep(200)
     monkeypatch.setattr("skout.regressors.choice.least_landmarks", lambda: 10)

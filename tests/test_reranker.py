@@ -178,7 +178,7 @@ def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
     score = np.array([1.0, 3.0, 5.0, 2.0, 2.0, 7.0])
     listed = Listed(np.array([0, 3, 5, 6]), np.arange(6), np.arange(6), score)
     root = np.sqrt(8 / 3)
-    assert_allclose(in_spreads(score, listed), [-2 / root, 0, 2 / root, 0, 0, 0])
+    assert_allclose(in_spreads(score, listed.indptr), [-2 / root, 0, 2 / root, 0, 0, 0])
 
 
 def test_copies_are_listed_once():

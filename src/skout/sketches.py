@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from ._numerics.definite import rounding_of
 from ._numerics.inputs import numbers_in
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
+from ._numerics.pages import OnPages
 from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
 
 __all__ = [
@@ -76,7 +76,7 @@ class Draw:
         return R * np.reshape(self.scale, (-1, 1))
 
 
-class Sketch(ABC, BaseEstimator):
+class Sketch(ABC, OnPages):
     """Base of all sketches: a distribution over (m, n) matrices."""
 
     size: int | None

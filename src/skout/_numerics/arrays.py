@@ -409,6 +409,11 @@ def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     return unique_keys(row_keys(rows))
 
 
+def unique_columns(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the distinct columns of a boolean matrix, as `unique` finds rows."""
+    return unique(np.ascontiguousarray(np.packbits(mask, axis=0).T))
+
+
 def unique_keys(keys: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct keys, as `unique` finds rows."""
     number: dict[Any, int] = {}

@@ -7,9 +7,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from sklearn.base import BaseEstimator
-
 from .frames import FramesOut
+from .pages import OnPages
 
 __all__ = ["PartsByName", "all_at_once"]
 
@@ -49,7 +48,7 @@ def all_at_once(fit: Fit) -> Fit:
     return cast(Fit, fitted)
 
 
-class PartsByName(FramesOut, BaseEstimator):
+class PartsByName(FramesOut, OnPages):
     """An estimator whose parts may be given by name, and have their parameters all the same.
 
     `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.

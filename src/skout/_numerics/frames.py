@@ -18,6 +18,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
+from .arrays import take
+
 __all__ = ["FramesOut", "column_names", "no_frames"]
 
 _CONTAINERS = ("default", "pandas", "polars")
@@ -142,16 +144,19 @@ def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **params: Any) -> Any:
-        with no_frames():
-            found = method(self, X, *args, **params)
         container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
         if container == "default" or _inside.get():
-            return found
+            with no_frames():
+                return method(self, X, *args, **params)
         index = X.index if hasattr(X, "iloc") else None
         if method.__name__ == "rank":
-            return _frame(ranked_columns(*found), container, index, repeated="row")
+            with no_frames():
+                columns = _ranked(self, method, X, *args, **params)
+            return _frame(columns, container, index, repeated="row")
+        with no_frames():
+            found = method(self, X, *args, **params)
         if hasattr(found, "indptr") and hasattr(found, "pool"):
-            return _frame(set_columns(found), container, index, repeated="row")
+            return _frame(_set_columns(self, found), container, index, repeated="row")
         if isinstance(found, tuple):
             return tuple(_frame(_columns(self, one, method), container, index) for one in found)
         return _frame(_columns(self, found, method), container, index)
@@ -195,24 +200,55 @@ def _names(model: Any, width: int, method: Callable[..., Any]) -> list[str]:
     return [f"{base}{j}" for j in range(width)]
 
 
-def ranked_columns(indices: Any, scores: Any) -> dict[str, np.ndarray]:
-    """Return one row for each candidate of each query: its row, rank, position and score."""
-    indices, scores = np.asarray(indices), np.asarray(scores)
+def _ranked(
+    model: Any,
+    method: Callable[..., Any],
+    X: Any,
+    candidates: Any = None,
+    *args: Any,
+    **params: Any,
+) -> dict[str, np.ndarray]:
+    """Return one row for each candidate of each query: its row, rank, position, itself, score."""
+    searcher = model if hasattr(model, "embed") else getattr(model, "searcher_", None)
+    embed = getattr(searcher, "embed", None)
+    if embed is not None and candidates is not None:  # once, and what they are is known then
+        candidates = embed(candidates)
+    found = method(model, X, candidates, *args, **params)
+    indices, scores = (np.asarray(one) for one in found)
     row, rank = np.nonzero(indices >= 0)  # shorter sets are padded with -1
-    return {
-        "row": row,
-        "rank": rank + 1,
-        "candidate": indices[row, rank],
-        "score": scores[row, rank],
-    }
+    place = indices[row, rank]
+    columns = {"row": row, "rank": rank + 1, "position": place}
+    if embed is not None:
+        pools = embed(None) if candidates is None else candidates
+        pool = getattr(pools, "parts", [pools])[0]  # an ensemble embeds for each member
+        at = pool.objects.indices[pool.objects.indptr[row] + place] if pool.is_per_query else place
+        columns |= _candidates(model, take(pool.pool, at))
+    return columns | {"score": scores[row, rank]}
 
 
-def set_columns(sets: Any) -> dict[str, np.ndarray]:
-    """Return one row for each member of each set: its row, rank and position in the pool."""
-    sizes = np.diff(sets.indptr)
-    rank = np.arange(len(sets.indices)) - np.repeat(sets.indptr[:-1], sizes)
+def _set_columns(model: Any, sets: Any) -> dict[str, np.ndarray]:
+    """Return one row for each member of each set: its row, rank, position in the pool, itself."""
+    sizes, place = np.diff(sets.indptr), np.asarray(sets.indices)
+    rank = np.arange(len(place)) - np.repeat(sets.indptr[:-1], sizes)
     row = np.repeat(np.arange(len(sizes)), sizes)
-    return {"row": row, "rank": rank + 1, "candidate": np.asarray(sets.indices)}
+    own = _candidates(model, take(sets.pool, place))
+    return {"row": row, "rank": rank + 1, "position": place, **own}
+
+
+def _candidates(model: Any, objects: Any) -> dict[str, np.ndarray]:
+    """Return candidates as a column, or as one for each column of theirs; {} if neither will do."""
+    if isinstance(objects, list | tuple):
+        return {"candidate": _objects(objects)}
+    values = objects.toarray() if sparse.issparse(objects) else objects
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values
+    if not isinstance(values, np.ndarray) or values.ndim > 2:
+        return {}
+    if values.ndim == 1:
+        return {"candidate": values}
+    inside = getattr(model, "model", None)  # of prediction sets
+    names = next((m.target_names_ for m in (model, inside) if hasattr(m, "target_names_")), [])
+    names = names if len(names) == values.shape[1] else range(values.shape[1])
+    return {f"candidate: {name}": values[:, j] for j, name in enumerate(names)}
 
 
 def _frame(columns: dict[str, Any], container: str, index: Any, repeated: str = "") -> Any:

@@ -471,12 +471,12 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             parts = [part.shifted(self.components_ @ mean) for part in parts]
         return parts
 
-    def _plan(self, rows: Source, alpha: float) -> Plan:
+    def _plan(self, rows: Source, alpha: float, centre: bool = True) -> Plan:
         """Choose what is done to each block; the choice must not depend on the size of blocks."""
         if self._spectrum is not None:
             return Plan(self.rank_, False, np.dtype(np.float64))
         shift, dtype = self._n_effective * alpha, rows.precision
-        may_centre = self.weights_ is None
+        may_centre = centre and self.weights_ is None
         return accuracy_plan(self.components_, shift, dtype, may_centre, len(rows))
 
     def _block_moments(

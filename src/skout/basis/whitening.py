@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.linalg import off_diagonal, partial_whitening, top_centred, top_eigenvalue
+from ..rows import RowMap
+from .features import LandmarkFeatures
 
-__all__ = ["Plan", "Whitening", "accuracy_plan", "allowed_square"]
+__all__ = ["Plan", "WhitenedFeatures", "Whitening", "accuracy_plan", "allowed_square"]
 
 # Below this rank all features are whitened in each row; else the first so many may be.
 _SMALL_RANK = 256
@@ -144,3 +147,16 @@ class Whitening:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_partial"}
+
+
+class WhitenedFeatures(RowMap):
+    """x -> the features of x, of which a plan whitens some, in float64."""
+
+    def __init__(self, features: LandmarkFeatures, whitening: Whitening) -> None:
+        self.features, self.whitening, self.width = features, whitening, features.m
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        found = np.empty((n_rows(rows), self.width)) if out is None else out
+        for some in row_slices(len(found), self.features.cache_rows(rows, found.dtype)):
+            self.whitening.apply(self.features(take(rows, some), found[some]))
+        return found

@@ -1,4 +1,4 @@
-"""Commands that show something: `demo`, `datasets` and `inspect`."""
+"""Commands that show something: `demo`, `datasets`, `inspect` and `card`."""
 
 import json
 from pathlib import Path
@@ -27,6 +27,7 @@ def add_about(app: "typer.Typer") -> None:
     _add_demo(app)
     _add_datasets(app)
     _add_inspect(app)
+    _add_card(app)
 
 
 def _add_demo(app: "typer.Typer") -> None:
@@ -227,6 +228,55 @@ def _add_inspect(app: "typer.Typer") -> None:
             print(json.dumps(found, indent=2))
         else:
             _show_description(found)
+
+
+def _add_card(app: "typer.Typer") -> None:
+    """Add `skout card`."""
+    import typer
+
+    @app.command()
+    def card(
+        file: Annotated[Path, typer.Argument(help="What `skout fit` or `skout.save` wrote.")],
+        out: Annotated[
+            Path, typer.Option("--out", "-o", help="The card, as model hubs show it.")
+        ] = Path("README.md"),
+        name: Annotated[str | None, typer.Option(help="Of the model; default of the file.")] = None,
+        data: Annotated[str | None, typer.Option(help="What it was trained on, in words.")] = None,
+        license: Annotated[str | None, typer.Option(help='Of the model, such as "mit".')] = None,
+        evaluation: Annotated[
+            Path | None, typer.Option(help="What `skout report --json` or `evaluate` printed.")
+        ] = None,
+        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    ) -> None:
+        """Write a model card: what a saved model is, how good, and how to load it.
+
+        Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
+        """
+        from .._numerics.files import replacing
+        from ..persistence.card import model_card
+
+        check_place(out, "--out", [file, evaluation])
+        text = model_card(
+            file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
+        )
+        with replacing(out) as part:
+            part.write_text(text, encoding="utf-8")
+        print(f"wrote {out}")
+
+
+def _evaluation(path: Path | None) -> dict[str, Any] | None:
+    """Return what `skout evaluate --json` printed into a file."""
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"--evaluation: {path} is no JSON: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("metrics"), dict):
+        raise ValueError(
+            f"--evaluation: {path} has no metrics: give what `skout report --json` printed."
+        )
+    return found
 
 
 def _show_description(found: dict[str, Any]) -> None:

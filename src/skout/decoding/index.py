@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.pages import OnPages
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
 from .search import Found, top_k
@@ -25,7 +26,7 @@ class PoolIndex(Protocol):
     def search(self, queries: np.ndarray, k: int) -> Found: ...
 
 
-class FaissIndex(BaseEstimator):
+class FaissIndex(OnPages):
     """Maximum inner product search by faiss (`pip install skout[ann]`).
 
     faiss works in float32. Somewhat more than k candidates are taken from it and scored again in

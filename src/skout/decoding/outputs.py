@@ -59,6 +59,7 @@ def relate_coordinates(regressor: Any, basis: Any) -> None:
     M = np.asarray(M)
     if M.shape == (basis.landmarks_.shape[1],) * 2:
         E = basis.combine(basis.landmarks_)
+        E = kernel.transform(E) if hasattr(kernel, "transform") else E  # of curves
         regressor.set_params(task_matrix=E @ M @ E.T)
 
 

@@ -53,7 +53,7 @@ class ObjectPredictor(PartsByName):
         scoring : None, str or callable (Y, predictions) -> float, default None
             None is, with a candidate set for each query, the mean reciprocal rank of the truth;
             else example F1 of label sets (vectors of 0 and 1 are such), Kendall's tau of rankings,
-            R2 of vectors, the similarity of strings by their n-grams, of graphs by
+            R2 of vectors and of curves, the similarity of strings by their n-grams, of graphs by
             Weisfeiler-Lehman features, of spectra by their peaks, and of other objects the share
             of exact matches. All have names, "mean_reciprocal_rank" and those of
             `skout.metrics.scoring.METRICS`. "kernel" is the mean normalised similarity by the

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
 from .._numerics.files import replacing, warn_unwritten
+from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
 from .criteria import KernelLoss
@@ -42,7 +42,7 @@ _PREDICTED = 4
 _SORTED = 32
 
 
-class Training(BaseEstimator):
+class Training(OnPages):
     """The settings of stochastic gradient descent.
 
     Parameters

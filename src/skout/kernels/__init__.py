@@ -17,7 +17,9 @@ from .base import (
 from .bits import F1, GaussianTanimoto, Tanimoto
 from .columns import OnColumns, align_columns
 from .combine import Mapped, align
+from .curves import Curves
 from .fourier import Fourier
+from .graph_attributes import AttributedPaths
 from .graph_read import read_graphs
 from .graphs import Core, NeighborhoodSubgraph, ShortestPath, VertexHistogram, WeisfeilerLehman
 from .metric import Learnt, Mahalanobis
@@ -30,8 +32,10 @@ from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Ve
 __all__ = [
     "F1",
     "KERNELS",
+    "AttributedPaths",
     "Core",
     "Cosine",
+    "Curves",
     "Fourier",
     "Gaussian",
     "GaussianTanimoto",
@@ -87,11 +91,13 @@ KERNELS.update(
         "ngram": NGram,
         "vertex_histogram": VertexHistogram,
         "shortest_path": ShortestPath,
+        "attributed_paths": AttributedPaths,
         "weisfeiler_lehman": WeisfeilerLehman,
         "core": Core,
         "neighborhood_subgraph": NeighborhoodSubgraph,
         "probability_product": ProbabilityProduct,
         "peak_cosine": PeakCosine,
+        "curves": Curves,
         "kendall": Kendall,
         "rank_hamming": RankHamming,
         "lehmer": Lehmer,

@@ -159,6 +159,9 @@ def _joined(parts: list[Occurrences]) -> Occurrences:
     """Return the occurrences of all parts."""
     rows, features, counts = zip(*parts, strict=True)
     if all(np.ndim(count) == 0 for count in counts):  # then all of them are one
+        if all(np.array_equal(row, rows[0]) for row in rows[1:]):
+            # one of each part in turn, so that features come in the order of the graphs
+            return np.repeat(rows[0], len(rows)), np.stack(features, axis=1).ravel(), counts[0]
         return np.concatenate(rows), np.concatenate(features), counts[0]
     each = [np.broadcast_to(count, len(row)) for row, count in zip(rows, counts, strict=True)]
     return np.concatenate(rows), np.concatenate(features), np.concatenate(each)
@@ -174,43 +177,76 @@ def _pair_features(
     return mix(both)
 
 
-class WeisfeilerLehman(GraphKernel):
-    """Sum of vertex histogram kernels while labels take in their neighbours (definition .34).
+class _OverGraphs(GraphKernel):
+    """A kernel that sums another one, its `base`, over graphs that are made of each graph."""
+
+    parts = ("base",)
+    base: Any
+
+    @property
+    def _of_pairs(self) -> bool:  # type: ignore[override]
+        return self._kernel()._of_pairs
+
+    def _kernel(self) -> GraphKernel:
+        base = self._part("base")
+        if not isinstance(base, GraphKernel):
+            raise TypeError(f"base must be a kernel on graphs. Got {base!r} instead.")
+        return base
+
+    def _check_params(self) -> None:
+        self._kernel()._check_params()
+
+
+class WeisfeilerLehman(_OverGraphs):
+    """Sum of a kernel over graphs whose labels take in their neighbours (definition .34, (402)).
 
     In each iteration, the label of a node becomes the pair of its label and the multiset of the
-    labels of its neighbours. Labels of edges do not count.
+    labels of its neighbours. Labels of edges do not count, unless the base kernel looks at them.
 
     Parameters
     ----------
     n_iter : int, default 5
-        Number of iterations; with the labels as they are given, n_iter + 1 histograms.
+        Number of iterations; with the labels as they are given, n_iter + 1 kernels.
+    base : graph kernel or str, default "vertex_histogram"
+        Vertex histograms give the subtree kernel, "shortest_path" the shortest path kernel of
+        Shervashidze et al. (2011).
 
     Examples
     --------
-    >>> from skout.kernels import WeisfeilerLehman
+    >>> from skout.kernels import ShortestPath, WeisfeilerLehman
     >>> ethanol = ([(0, 1), (1, 2)], ["C", "C", "O"], None)
     >>> methanol = ([(0, 1)], ["C", "O"], None)
     >>> WeisfeilerLehman(n_iter=1)([ethanol, methanol])
     array([[8., 4.],
            [4., 4.]])
+    >>> WeisfeilerLehman(n_iter=1, base=ShortestPath())([ethanol, methanol])
+    array([[14.,  2.],
+           [ 2.,  4.]])
     """
 
-    def __init__(self, n_iter: int = 5) -> None:
+    def __init__(self, n_iter: int = 5, base: Any = "vertex_histogram") -> None:
         self.n_iter = n_iter
+        self.base = base
+
+    def _maker(self) -> str:
+        # files have bags of vertex histograms from before there were other bases
+        own, base = f"[('n_iter', {self.n_iter})]WeisfeilerLehman", self._kernel()._maker()
+        return own if base == VertexHistogram()._maker() else f"{own} of {base}"
 
     def _check_params(self) -> None:
         check_number(self.n_iter, "n_iter", integer=True)
+        super()._check_params()
 
     def _occurrences(self, graphs: Graphs) -> Occurrences:
-        levels = [mix(graphs.labels, salt=100)]
-        for _ in range(self.n_iter):
-            graphs = graphs.relabel(refine(graphs))
-            levels.append(mix(graphs.labels, salt=100 + len(levels)))
-        # node by node, so that features come in the order of the graphs
-        return np.repeat(graphs.graph, len(levels)), np.stack(levels, axis=1).ravel(), 1.0
+        base, found = self._kernel(), []
+        for level in range(self.n_iter + 1):
+            graphs = graphs.relabel(refine(graphs)) if level else graphs
+            row, features, counts = base._occurrences(graphs)
+            found.append((row, mix(features, salt=100 + level), counts))
+        return _joined(found)
 
 
-class Core(GraphKernel):
+class Core(_OverGraphs):
     """Sum of a kernel over the k-cores of the graphs, k = 0, 1, ... (definition .35).
 
     The k-core is the largest subgraph whose nodes all have k neighbours in it; the 0-core is the
@@ -231,27 +267,12 @@ class Core(GraphKernel):
            [18., 18.]])
     """
 
-    parts = ("base",)
-
     def __init__(self, base: Any = "weisfeiler_lehman") -> None:
         self.base = base
-
-    @property
-    def _of_pairs(self) -> bool:  # type: ignore[override]
-        return self._kernel()._of_pairs
-
-    def _kernel(self) -> GraphKernel:
-        base = self._part("base")
-        if not isinstance(base, GraphKernel):
-            raise TypeError(f"base must be a kernel on graphs. Got {base!r} instead.")
-        return base
 
     def _maker(self) -> str:
         # a base that is given by name makes the same bags as the kernel of that name
         return f"Core of {self._kernel()._maker()}"
-
-    def _check_params(self) -> None:
-        self._kernel()._check_params()
 
     def _occurrences(self, graphs: Graphs) -> Occurrences:
         base, cores = self._kernel(), core_numbers(graphs)

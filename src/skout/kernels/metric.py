@@ -170,8 +170,10 @@ class Learnt(_OfVectors):
     with their alpha, of which a sequence is best: down to 1e-11 where targets have little noise.
     Their `kernel_` is then a `Mahalanobis`, and `metric_results_` has "mean_loss" of held-out rows,
     shape (rounds + 1, n_alphas), the "alpha" of its columns, and the "round" that was taken with
-    its "best_alpha" and "fold_loss". `KernelRidge` takes this alpha, unless it is given groups or a
-    splitter as `cv`; the others choose among theirs again.
+    its "best_alpha" and "fold_loss"; "held" are the rows held out, from 3,000 rows on. These also
+    choose the alpha of the last fit of `KernelRidge`, among those near the best one of the rounds;
+    of fewer rows the latter is taken. With groups, or a splitter as `cv`, and in the other
+    estimators, alpha is chosen again.
 
     Parameters
     ----------

@@ -18,9 +18,9 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from .._numerics.namespace import namespace, row_dots
+from .._numerics.pages import OnPages
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]
 
@@ -49,7 +49,7 @@ class Ramp(NamedTuple):
     high: Any
 
 
-class Loss(BaseEstimator, ABC):
+class Loss(OnPages, ABC):
     """A convex loss h(s(F, Y)); all arguments and results hold one row per sample.
 
     Where it has kinks the gradient is a subgradient, and there is no curvature.

@@ -21,6 +21,7 @@ from .rankings import kendall_tau
 __all__ = [
     "METRICS",
     "METRIC_OF_KIND",
+    "curve_r2",
     "exact_matches",
     "metric_of",
     "r_squared",
@@ -37,6 +38,7 @@ METRIC_OF_KIND: dict[str, str] = {
     "strings": "ngram_similarity",
     "graphs": "graph_similarity",
     "spectra": "peak_similarity",
+    "curves": "curve_r2",
     "objects": "exact_matches",
 }
 
@@ -97,6 +99,36 @@ def r_squared(Y_true: Any, Y_pred: Any) -> float:
     return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
 
 
+def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
+    """Return 1 - integrated squared error / that of the mean curve; 1 is perfect.
+
+    Parameters
+    ----------
+    kernel : Curves, or a kernel made of it
+        Which has the grid.
+    Y_true, Y_pred : curves, n of each
+
+    Examples
+    --------
+    >>> from skout.kernels import Curves
+    >>> from skout.metrics.scoring import curve_r2
+    >>> curve_r2(Curves(), [[0.0, 0.0, 0.0], [2.0, 2.0, 2.0]], [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    0.5
+    """
+    curves = _of_curves(as_kernel(kernel))
+    if curves is None:
+        raise TypeError(f"curve_r2 needs a kernel on curves, for its grid. Got {kernel!r}.")
+    return r_squared(*(curves.transform(curves.encode(Y)) for Y in (Y_true, Y_pred)))
+
+
+def _of_curves(kernel: Any) -> Any:
+    """Return the kernel on curves that a kernel is made of, None if there is none."""
+    if hasattr(kernel, "points"):
+        return kernel
+    found = (_of_curves(kernel._part(name)) for name in kernel.parts)
+    return next((one for one in found if one is not None), None)
+
+
 def _sum_of_squares(values: Any) -> float:
     values = values.data if sparse.issparse(values) else np.asarray(values)
     return float(np.vdot(values, values))
@@ -121,6 +153,7 @@ METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
     "ngram_similarity": _by_kernel(NGram((1, 2, 3), short="keep")),
     "graph_similarity": _by_kernel(WeisfeilerLehman()),
     "peak_similarity": _by_kernel(PeakCosine()),
+    "curve_r2": curve_r2,
     "exact_matches": exact_matches,
     "kernel": kernel_similarity,
 }

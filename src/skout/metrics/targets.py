@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.metrics import mean_pinball_loss, r2_score
 
 from .._numerics.validation import check_choice
+from ..kernels import Curves
 from ._checks import (
     check_numbers,
     check_same_shape,
@@ -20,6 +21,7 @@ __all__ = [
     "arrmse",
     "coverage",
     "crossing_loss",
+    "integrated_squared_error",
     "interval_width",
     "mse",
     "pinball_loss",
@@ -351,3 +353,33 @@ def interval_width(lower: Any, upper: Any) -> float:
     """
     low, high = check_vectors(lower, upper, ("lower", "upper"))
     return float(np.mean(np.maximum(high - low, 0.0)))
+
+
+# Curves ----------------------------------------------------------------------------------------
+
+
+def integrated_squared_error(Y_true: Any, Y_pred: Any, points: Any = None) -> float:
+    """Return the mean over curves of the integral of (f(t) - g(t))^2, by the trapezoidal rule.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : arrays of shape (n, q), or lists of (points, values) pairs
+        As `skout.kernels.Curves` takes them.
+    points : array of shape (q,), optional
+        The grid; default equally spaced in [0, 1].
+
+    Returns
+    -------
+    float
+        0 is perfect.
+
+    Examples
+    --------
+    >>> from skout.metrics import integrated_squared_error
+    >>> integrated_squared_error([[0.0, 0.0, 0.0]], [[2.0, 2.0, 2.0]], points=[0.0, 1.0, 3.0])
+    12.0
+    """
+    curves = Curves(points=points)
+    true, pred = curves.encode(Y_true), curves.encode(Y_pred)
+    check_same_shape(true, pred, ("Y_true", "Y_pred"))
+    return float(np.mean(np.sum(curves.transform(true - pred) ** 2, axis=1)))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
 from .._numerics.frames import FramesOut
+from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
@@ -24,6 +24,7 @@ from .thresholds import (
     checked_weights,
     cut,
     masses,
+    size_edges,
     warn_of,
 )
 
@@ -36,7 +37,7 @@ _LEAST = 4
 _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 
 
-class ConformalSets(FramesOut, BaseEstimator):
+class ConformalSets(FramesOut, OnPages):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when its score is at most q. On calibration data, which the model
@@ -461,8 +462,7 @@ def _new_strata(strata: Any, n: int, pool: Any) -> tuple[Any, np.ndarray | None]
     if isinstance(strata, str):
         check_choice(strata, "strata", (_SIZE,))
         sizes = _set_sizes(pool, n)
-        edges = np.unique(np.quantile(sizes, _PARTS, method="lower"))
-        edges = edges[edges < sizes.max()]
+        edges = size_edges(sizes, _PARTS)
         return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
     labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
     return (None, labels.tolist()), codes

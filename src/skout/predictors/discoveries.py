@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
+from .._numerics.pages import OnPages
 from .._numerics.validation import check_rng
 from ..decoding.pools import taken
 from .choosing import drawn
@@ -49,7 +49,7 @@ class Answers:
         return len(self.indices)
 
 
-class ConformalSelection(BaseEstimator):
+class ConformalSelection(OnPages):
     """Accept best answers such that a given share of them is wrong at most, on average.
 
     A logistic regression on part of the calibration data learns how sure the best candidate of a

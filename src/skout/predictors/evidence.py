@@ -318,7 +318,7 @@ def evidence(
         if not own:
             raise ValueError(_missing("price", given.model))
         found |= own
-    found |= {f"{name} in spreads": in_spreads(s, listed) for name, s in found.items()}
+    found |= {f"{name} in spreads": in_spreads(s, listed.indptr) for name, s in found.items()}
     if "rank" in wanted:
         found["log rank"] = -np.log1p(listed.position)
     names, values = [*found], [*found.values()]
@@ -346,10 +346,17 @@ def _names(name: str, d: int) -> list[str]:
     return [name] if d == 1 else [f"{name} {j}" for j in range(d)]
 
 
-def in_spreads(score: np.ndarray, listed: Listed) -> np.ndarray:
-    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal."""
-    sizes, starts, query = np.diff(listed.indptr), listed.indptr[:-1], listed.query_of
-    filled = sizes > 0
+def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal.
+
+    Parameters
+    ----------
+    score : ndarray of shape (m,)
+    indptr : ndarray of int, shape (n + 1,)
+        Where the candidates of each query begin.
+    """
+    sizes, starts = np.diff(indptr), indptr[:-1]
+    query, filled = np.repeat(np.arange(len(sizes)), sizes), sizes > 0
     mean, spread = np.zeros(len(sizes)), np.zeros(len(sizes))
     mean[filled] = np.add.reduceat(score, starts[filled]) / sizes[filled]
     inner = score - mean[query]

@@ -15,7 +15,16 @@ from scipy.optimize import minimize, minimize_scalar
 
 from .boosting import BoostedTrees
 
-__all__ = ["Lists", "boosted", "chosen_alpha", "importances", "linear", "log_likelihoods"]
+__all__ = [
+    "Lists",
+    "boosted",
+    "chosen_alpha",
+    "importances",
+    "linear",
+    "log_likelihoods",
+    "log_softmax",
+    "most_likely",
+]
 
 # Penalties that are tried, from the strongest on; infinity is the predictor's own order.
 _ALPHAS = 10.0 ** np.arange(1.0, -4.5, -1.0)
@@ -81,23 +90,29 @@ class Lists:
     def spreads(self) -> np.ndarray:
         """Return the root mean square of what each feature varies by among candidates of a query.
 
-        1 where it does not vary, shape (d,).
+        Queries count by their weights, however many candidates they have. 1 where it does not vary,
+        shape (d,).
         """
-        means = np.add.reduceat(self.features, self.indptr[:-1], axis=0)
-        means /= np.diff(self.indptr)[:, None]
-        inner = self.features - means[self.query_of]
-        found = np.sqrt(np.mean(inner**2, axis=0))
+        # sqrt(sum_q w_q / n_q sum_c (phi_c - mean of q)^2 / sum_q w_q)
+        sizes, query = np.diff(self.indptr), self.query_of
+        means = np.add.reduceat(self.features, self.indptr[:-1], axis=0) / sizes[:, None]
+        w = self.weights / sizes / self.weights.sum()
+        found = np.sqrt(w[query] @ (self.features - means[query]) ** 2)
         size = np.abs(self.features).max(axis=0, initial=0.0)
         return np.where(found > _CONSTANT * size, found, 1.0)
 
 
-def _probabilities(scores: np.ndarray, lists: Lists) -> tuple[np.ndarray, np.ndarray]:
-    """Return P(c) of each candidate and log P(truth) of each query."""
-    starts, query = lists.indptr[:-1], lists.query_of
-    scores = scores - np.maximum.reduceat(scores, starts)[query]
-    P = np.exp(scores)
-    total = np.add.reduceat(P, starts)
-    return P / total[query], scores[lists.truth] - np.log(total)
+def log_softmax(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Return scores minus log sum exp of their segment, none of which is empty, shape (m,).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m,)
+    indptr : ndarray of int, shape (n + 1,)
+    """
+    sizes, starts = np.diff(indptr), indptr[:-1]
+    scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
+    return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
 
 
 def log_likelihoods(scores: np.ndarray, lists: Lists) -> np.ndarray:
@@ -108,7 +123,7 @@ def log_likelihoods(scores: np.ndarray, lists: Lists) -> np.ndarray:
     scores : ndarray of shape (m,)
     lists : Lists
     """
-    return _probabilities(scores, lists)[1]
+    return log_softmax(scores, lists.indptr)[lists.truth]
 
 
 def loss_and_slope(
@@ -126,10 +141,10 @@ def loss_and_slope(
     # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
     #     + alpha / 2 ||coef - start||^2
     w = lists.weights / lists.weights.sum()
-    P, known = _probabilities(lists.features @ coef, lists)
-    slope = (w[lists.query_of] * P) @ lists.features - w @ lists.features[lists.truth]
+    log_p = log_softmax(lists.features @ coef, lists.indptr)
+    slope = (w[lists.query_of] * np.exp(log_p)) @ lists.features - w @ lists.features[lists.truth]
     away = coef - start
-    return float(-w @ known + 0.5 * alpha * away @ away), slope + alpha * away
+    return float(-w @ log_p[lists.truth] + 0.5 * alpha * away @ away), slope + alpha * away
 
 
 def _minimum(lists: Lists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -178,6 +193,23 @@ def linear(lists: Lists, alpha: float, first: np.ndarray | None = None) -> np.nd
     if np.isinf(alpha):
         return start
     return _minimum(lists, alpha, start, start if first is None else first)
+
+
+def most_likely(lists: Lists, alpha: float) -> np.ndarray:
+    """Return the coefficients of least loss, drawn towards 0: nothing is known beforehand.
+
+    Parameters
+    ----------
+    lists : Lists
+        Their features in any units: the penalty is on coefficients of features of unit spread.
+    alpha : float
+
+    Returns
+    -------
+    coef : ndarray of shape (d,)
+    """
+    scale, zero = lists.spreads(), np.zeros(lists.features.shape[1])
+    return _minimum(lists.scaled(scale), alpha, zero, zero) / scale
 
 
 def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
@@ -273,7 +305,7 @@ def _rounds(lists: Lists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, 
             random_state=seed + number,
         )
         w = lists.weights[lists.query_of]
-        P, _ = _probabilities(scores, lists)
+        P = np.exp(log_softmax(scores, lists.indptr))
         grown = BoostedTrees(trees).fit(lists.features, w * (right - P))
         more = grown.predict(lists.features)
         step = _SHARE * _best_step(scores, more, lists)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
+from . import listwise
 from .lists import Lists
 
 __all__ = ["SCORES", "LearntScore", "Softmax", "learn", "logistic", "query_features"]
@@ -49,52 +49,12 @@ class Softmax:
 
     def log_probabilities(self, lists: Lists) -> np.ndarray:
         """Return log P of each candidate among those of its query."""
-        return log_softmax(_features(lists) @ self.coef, lists.indptr)
+        return listwise.log_softmax(_features(lists) @ self.coef, lists.indptr)
 
 
 def _features(lists: Lists) -> np.ndarray:
     columns = [lists.score, np.log1p(lists.position)]
     return np.column_stack(columns if lists.prior is None else [*columns, lists.prior])
-
-
-def log_softmax(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return values minus log sum exp of their segment, none of which is empty."""
-    sizes, starts = np.diff(indptr), indptr[:-1]
-    values = values - np.repeat(np.maximum.reduceat(values, starts), sizes)
-    return values - np.repeat(np.log(np.add.reduceat(np.exp(values), starts)), sizes)
-
-
-def listwise(
-    features: np.ndarray, indptr: np.ndarray, truth: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return the coefficients that make the true entry of each segment most likely.
-
-    Parameters
-    ----------
-    features : ndarray of shape (m, d)
-    indptr : ndarray of int, shape (n + 1,)
-    truth : ndarray of int, shape (n,)
-        Entries.
-    weights : ndarray of shape (n,)
-
-    Returns
-    -------
-    coef : ndarray of shape (d,)
-    """
-    # min over b of -sum_i w_i log P_b(truth_i) / sum_i w_i + alpha / 2 ||b * spread||^2
-    sizes, w = np.diff(indptr), weights / weights.sum()
-    means = np.add.reduceat(features, indptr[:-1]) / sizes[:, None]
-    inner = features - np.repeat(means, sizes, axis=0)  # a constant of a query plays no part
-    spread = np.maximum(np.sqrt(np.repeat(w / sizes, sizes) @ inner**2), _TINY)
-    inner = np.where(spread > _TINY, inner / spread, 0.0)
-
-    def loss(b: np.ndarray) -> tuple[float, np.ndarray]:
-        log_p = log_softmax(inner @ b, indptr)
-        slope = (np.repeat(w, sizes) * np.exp(log_p)) @ inner - w @ inner[truth]
-        return float(-w @ log_p[truth] + 0.5 * _ALPHA * b @ b), slope + _ALPHA * b
-
-    found = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", tol=1e-10)
-    return np.where(spread > _TINY, found.x / spread, 0.0)
 
 
 def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax:
@@ -104,7 +64,13 @@ def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax
         return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
     some = lists.of(there)
     entries = truth[there] - lists.indptr[there] + some.indptr[:-1]
-    return Softmax(listwise(_features(some), some.indptr, entries, weights[there]))
+    return Softmax(_most_likely(_features(some), some.indptr, entries, weights[there]))
+
+
+def _most_likely(features: np.ndarray, *known: np.ndarray) -> np.ndarray:
+    """Return coefficients by indptr, the true entry of each query, and its weight."""
+    n = len(known[1])
+    return listwise.most_likely(listwise.Lists(features, *known, np.zeros(n, np.intp)), _ALPHA)
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -112,7 +78,7 @@ def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np
     pairs = np.zeros((2 * len(features), features.shape[1]))
     pairs[::2] = features
     starts = 2 * np.arange(len(features) + 1)
-    return listwise(pairs, starts, starts[:-1] + np.where(right, 0, 1), weights)
+    return _most_likely(pairs, starts, starts[:-1] + np.where(right, 0, 1), weights)
 
 
 def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:

@@ -12,7 +12,15 @@ import numpy as np
 
 from .._numerics.arrays import n_rows
 
-__all__ = ["check_level", "checked_labels", "checked_weights", "cut", "masses", "warn_of"]
+__all__ = [
+    "check_level",
+    "checked_labels",
+    "checked_weights",
+    "cut",
+    "masses",
+    "size_edges",
+    "warn_of",
+]
 
 # Rounding of sums of weights, relative to them.
 _ROUNDING = 1e-12
@@ -65,6 +73,19 @@ def masses(groups: np.ndarray | None, weights: np.ndarray | None, n: int) -> np.
     _, number, counts = np.unique(groups, return_inverse=True, return_counts=True)
     share = 1.0 / counts[number]
     return share if weights is None else share * weights
+
+
+def size_edges(sizes: np.ndarray, levels: Any) -> np.ndarray:
+    """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n,)
+    levels : sequence of floats
+        Quantiles, increasing. Strata that would be equal are one.
+    """
+    edges = np.unique(np.quantile(sizes, levels, method="lower")) if len(sizes) else np.empty(0)
+    return edges[edges < np.max(sizes, initial=0)]
 
 
 def warn_of(

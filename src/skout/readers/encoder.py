@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.estimators import all_at_once
+from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .encoders import (
     CategoryColumn,
@@ -39,7 +40,7 @@ class Group(NamedTuple):
     stop: int
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(TransformerMixin, OnPages):
     """Make a matrix of a table with columns of numbers, categories, dates, text and sets.
 
     Numbers are scaled by quartiles and bent beyond three deviations. Categories get a column of 0

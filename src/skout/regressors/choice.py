@@ -29,6 +29,9 @@ __all__ = [
 ]
 
 _SOLVERS = ("auto", "direct", "cg")
+# In a metric that was learnt the last fit tries so many alphas below and above the best one of the
+# rounds: it has more landmarks than they had.
+_BELOW, _ABOVE = 2, 1
 
 
 def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
@@ -38,11 +41,13 @@ def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
     """
     alphas = check_alphas(model.alpha)
     check_choice(model.fit_intercept, "fit_intercept", (True, False))
-    check_choice(model.variance, "variance", ("dtc", "fitc"))
+    check_choice(model.variance, "variance", ("dtc", "fitc", "fast"))
     if model.variance_rank is not None:
         check_number(model.variance_rank, "variance_rank", low=1, integer=True)
-        if model.variance == "fitc":
-            raise ValueError('variance_rank is for variance="dtc". Got "fitc": leave one out.')
+        if model.variance != "dtc":
+            raise ValueError(
+                f'variance_rank is for variance="dtc". Got {model.variance!r}: leave one out.'
+            )
     if landmarks is not None and model.sketch is None:
         raise ValueError(
             "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
@@ -75,19 +80,26 @@ def alphas_and_splits(
 ) -> tuple[list[float], Splits]:
     """Return the alphas that are left to choose from, and the splits to choose them on.
 
-    Where a metric was learnt, the rows held out from that have chosen already, and the model gets
-    `cv_results_`: folds of the whole sample, which has taught the metric, flatter small alphas.
-    A judge, a splitter or groups, which somebody gave for a reason, decide themselves.
+    Where a metric was learnt, the rows held out from that choose: folds of the whole sample, which
+    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
+    judge the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
+    the choice of the rounds is final, and the model gets their `cv_results_`. A judge, a splitter
+    or groups, which somebody gave for a reason, decide themselves.
     """
     if judge is not None:
         return alphas, judge.splits
     found = getattr(model, "metric_results_", None)
-    if found is not None and len(alphas) > 1 and groups is None and isinstance(model.cv, int):
-        tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
-        table = found["fold_loss"][:, tried]
-        _, model.cv_results_ = least_loss([alphas[k] for k in tried], table)
-        return [found["best_alpha"]], []
-    return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+    if found is None or len(alphas) == 1 or groups is not None or not isinstance(model.cv, int):
+        return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+    if found["held"] is not None and sample.rows.device is None:
+        held = np.zeros(len(sample.rows), dtype=bool)
+        held[found["held"]] = True
+        ladder = sorted(alphas)
+        best = ladder.index(found["best_alpha"])
+        return ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]
+    tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
+    _, model.cv_results_ = least_loss([alphas[k] for k in tried], found["fold_loss"][:, tried])
+    return [found["best_alpha"]], []
 
 
 def wanted_solver(model: Any) -> str:

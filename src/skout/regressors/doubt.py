@@ -11,6 +11,9 @@ are the variances of f(x) in units of s^2 (Quinonero-Candela and Rasmussen, 2005
 form k(x, x) + a - |R'phi|^2 - 2 b'phi in the features phi that predictions have anyway. sigma^2 is
 estimated by the held-out error: leave-one-out of an exact fit, generalised cross-validation of a
 sketched one.
+
+That takes m^2 operations a row. "fast" is a ridge regression of log v(x) / k(x, x), v as dtc has
+it, on the same features: one more output of the model. Far from all rows both are 0.
 """
 
 from __future__ import annotations
@@ -26,16 +29,18 @@ from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, symmetric_eigenvalues, triangular_inverse
 from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
-from ..rows import Reduction, RowMap
-from ..solvers import ridge_errors
+from ..rows import Reduction, RowMap, Source
+from ..solvers import ridge, ridge_errors, ridge_paths
 from ..solvers.moments import Moments
 
-__all__ = ["Doubts", "fitc_moments"]
+__all__ = ["Doubts", "WithStd", "add_variance"]
 
 # Directions of Z'Z whose eigenvalue is below this share of n alpha change the variance by less.
 _NEGLIGIBLE = 1e-10
 # The most of the rows that the degrees of freedom may be: beyond, held-out errors say nothing.
 _MOST_FREE = 0.999
+# "fast": rows for each landmark, penalties to choose from on a quarter of them, least v / k.
+_ROWS_EACH, _PENALTIES, _LEAST = 4, (1e-6, 1e-5, 1e-4, 1e-3), 1e-10
 
 
 @dataclass
@@ -61,12 +66,26 @@ class Quadratic:
     noise: Any = None
     scale: Any = None
 
+    def variance(self, phi: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+        """Return v of some rows from their features and k(x, x)."""
+        own = phi[:, : len(self.root)]
+        G = own @ self.root
+        v = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
+        if self.linear.any():
+            v -= 2.0 * (own @ self.linear)
+        return np.maximum(v, 0.0)
+
 
 class WithStd(RowMap):
-    """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations."""
+    """x -> (f(x), s sqrt(v(x))), of which the second d numbers are standard deviations.
 
-    def __init__(self, features: LandmarkFeatures, matrix: Any, offset: Any, parts: Any) -> None:
-        self.features, self.parts = features, parts
+    `logs` are the coefficients of log v / k for each part, where they are not to be exact.
+    """
+
+    def __init__(
+        self, features: LandmarkFeatures, matrix: Any, offset: Any, parts: Any, logs: Any = None
+    ) -> None:
+        self.features, self.parts, self.logs = features, parts, logs
         self.mean = Projection(features, matrix, offset, np.float64)
         self.width = 2 * self.mean.width
 
@@ -79,13 +98,12 @@ class WithStd(RowMap):
         F = phi @ self.mean.matrix + self.mean.offset
         diagonal = self.features.kernel.diag(rows)
         std = np.empty(F.shape)
-        for part in self.parts:
-            own = phi[:, : len(part.root)]
-            G = own @ part.root
-            v = diagonal + part.constant - np.einsum("ij,ij->i", G, G)
-            if part.linear.any():
-                v -= 2.0 * (own @ part.linear)
-            std[:, part.columns] = np.sqrt(np.maximum(v, 0.0))[:, None] * part.scale
+        for k, part in enumerate(self.parts):
+            if self.logs is None:
+                v = part.variance(phi, diagonal)
+            else:
+                v = diagonal * np.exp(np.minimum(phi @ self.logs[:, k], 0.0))
+            std[:, part.columns] = np.sqrt(v)[:, None] * part.scale
         return np.hstack([F, std])
 
 
@@ -246,7 +264,33 @@ def _on_features(basis: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
 
 
-def fitc_moments(model: Any, sample: Sample) -> Moments:
+def add_variance(model: Any, sample: Sample) -> None:
+    """Make what the variance of a sketched model needs of the rows, beside their moments."""
+    if model.variance == "fitc":
+        model._fitc = _fitc_moments(model, sample)
+    elif model.variance == "fast":
+        model._logs = _log_variances(model, sample.rows)
+
+
+def _log_variances(model: Any, rows: Source) -> np.ndarray:
+    """Return what features are multiplied with to give log v(x) / k(x, x), a column for each part.
+
+    By ridge regression on a few of the rows, whose variances are computed.
+    """
+    basis, count = model.basis_, min(len(rows), _ROWS_EACH * model.basis_.rank_)
+    index = np.sort(np.random.default_rng(0).choice(len(rows), count, replace=False))
+    some = rows.subset(index).gathered(count) if rows.pool is None else rows.pool[0]
+    X = astype(some.here(), np.float64)
+    phi, k = basis._features(X), np.maximum(basis.kernel_.diag(X), np.finfo(float).tiny)
+    logs = [np.log(np.maximum(part.variance(phi, k) / k, _LEAST)) for part in model._of_moments()]
+    Z, T = phi @ basis.components_.T, np.column_stack(logs)
+    held = np.arange(len(Z)) % 4 == 0
+    train, test = (Moments.of_block(Z[own], T[own], None) for own in (~held, held))
+    errors = [ridge_errors(test, *fit).mean() for fit in ridge_paths(train, _PENALTIES)]
+    return basis._on_features(ridge(train + test, _PENALTIES[int(np.argmin(errors))])[0])
+
+
+def _fitc_moments(model: Any, sample: Sample) -> Moments:
     """Return the moments of rows with FITC's weights, in one more pass."""
     basis = model.basis_
     total = model._total_moments()

@@ -32,6 +32,9 @@ __all__ = ["begin_exact", "fit_exact", "fit_some", "path_of_some", "pooled"]
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
 
+# So many alphas and splits, together, are fitted one by one while alpha is chosen.
+_FEW_FITS = 4
+
 # Most rows whose kernel matrix is factorised in any case where a metric was learnt.
 _LEARNT_ROWS = 20_000
 
@@ -61,7 +64,12 @@ def fit_exact(
         return model
     K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
     exact = Exact(K, number, sample, model.fit_intercept)
-    if splits:
+    if splits and len(splits) * len(alphas) <= _FEW_FITS:
+        path = partial(exact.path, alphas)
+        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
+        model.alpha_, model.cv_results_ = chosen
+        model.cv_results_["exact"] = True
+    elif splits:
         folds, Z = exact.folds(splits, rng, model.verbose)
         held = [] if judge is None else [Z[number[some]] for some in judge.held]
         model._choose(alphas, folds, judge, held)
@@ -205,6 +213,13 @@ class Exact:
         coef = np.zeros((len(self.K), means.shape[1]))
         coef[used] = solution
         return coef, intercept
+
+    def path(self, alphas: list[float], train: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
+        used, total, means = pooled(self.number, self.sample, train)
+        own, others = self.K[np.ix_(used, used)], self.K[np.ix_(self.number[held], used)]
+        fits = [dual_ridge(own, means, total, alpha, self.fit_intercept) for alpha in alphas]
+        return np.stack([others @ coef + intercept for coef, intercept in fits])
 
     def folds(
         self, splits: Splits, rng: np.random.Generator, verbose: bool = False

@@ -6,8 +6,8 @@ Output j has its own system, of the rows that have it and of their weights w_ij:
 
 One pass makes a matrix Z'Z for each set of outputs with equal rows, see `solvers.holed`. Where
 these would take too much memory, or operations, the coordinates Z of all rows are kept instead:
-outputs with few rows are solved directly, one after another, and the others together by conjugate
-gradients, whose products Z'(W * (Z C)) serve all of them.
+some outputs are solved directly, one after another, and the others together by conjugate gradients,
+whose products Z'(W * (Z C)) serve all of them, each the way that takes fewer operations.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.linalg import ridge_solve
+from .._numerics.arrays import unique_columns
+from .._numerics.linalg import PartlyWhitened
 from .._numerics.namespace import numpy_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
-from ..rows import Source, limits
+from ..basis.whitening import WhitenedFeatures, Whitening
+from ..rows import Source, block_rows, limits
 from ..solvers.cg import refined
 from ..solvers.design import Design
-from ..solvers.masked import MaskedSystem
+from ..solvers.masked import MaskedSystem, cheaper_by_steps
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits
@@ -40,11 +42,9 @@ __all__ = [
 ]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
-_TOL, _MOST_STEPS = 1e-11, 2000
-# Steps that they are expected to take.
-_STEPS = 15
-# Operations of a step by matrix products are so many times quicker than those of Z'Z by parts.
-_MARGIN = 1.2
+_TOL, _MOST_STEPS = 1e-9, 2000
+# Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
+_SUM_COST = 60.0
 
 
 def has_holes(known: Any) -> bool:
@@ -71,9 +71,12 @@ def check_outputs_seen(weight: Any) -> None:
 
 def outputs_by_rows(T: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return outputs that have the same rows, and the numbers of these rows, for each mask."""
-    masks, codes = np.unique(np.isnan(T).T, axis=0, return_inverse=True)
-    codes = codes.reshape(-1)
-    return [(np.flatnonzero(codes == k), np.flatnonzero(~mask)) for k, mask in enumerate(masks)]
+    there = ~np.isnan(T)
+    first, codes = unique_columns(there)
+    return [
+        (np.flatnonzero(codes == k), np.flatnonzero(there[:, column]))
+        for k, column in enumerate(first)
+    ]
 
 
 def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False) -> bool:
@@ -82,18 +85,18 @@ def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False
     Outputs that are `related` are solved by many products, which are cheap with a Z'Z each.
     """
     missing = np.isnan(targets)
-    masks = np.unique(missing.T, axis=0)
-    n, d = missing.shape
-    if 8.0 * max(1, n_groups) * len(masks) * m * m > limits().coordinates_bytes:
+    first, codes = unique_columns(missing)
+    n, count = len(missing), len(first)
+    if 8.0 * max(1, n_groups) * count * m * m > limits().coordinates_bytes:
         return True
-    if related:
+    if related or 8.0 * n * m > limits().coordinates_bytes:
         return False
-    hidden = masks.sum(axis=1)
-    fewer = np.minimum(hidden, n - hidden).sum() + n * bool((2 * hidden <= n).any())
-    by_masks = float(m) * m * (fewer + len(masks) * m / 3.0)
-    by_steps = float(n) * m * (m + 4.0 * _STEPS * d) + 9.0 * float(m) ** 3
-    fits = 8.0 * n * m <= limits().coordinates_bytes
-    return fits and _MARGIN * by_steps < by_masks
+    hidden = missing[:, first].sum(axis=0)
+    summed = np.minimum(hidden, n - hidden).sum() + n * bool((2 * hidden <= n).any())
+    sums = n / block_rows(n, 8 * m) * count
+    by_masks = float(m) * m * (summed + _SUM_COST * sums + count * m / 3.0)
+    kept = cheaper_by_steps(n - hidden, np.bincount(codes), n, m)[1] + _SUM_COST * n * m
+    return kept < by_masks
 
 
 def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
@@ -113,6 +116,24 @@ def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
     return Design(rows.then(function), rows, through, model.n_jobs)
 
 
+def _partly_whitened(
+    model: Any, sample: Sample, alpha: float
+) -> tuple[Design, PartlyWhitened | None]:
+    """Return what to solve with: features whitened as far as alpha needs, where they can be held.
+
+    To whiten them all takes as many operations as Z'Z.
+    """
+    basis, rows = model.basis_, sample.rows
+    plan = basis._plan(rows, alpha, centre=False)
+    if rows.device is None and rows.precision == np.float64 and plan.size < basis.rank_:
+        features = WhitenedFeatures(basis._features, Whitening(basis.components_, plan))
+        held = rows.kept(features, (basis.rank_,), n_jobs=model.n_jobs)
+        if held is not None:
+            partly = PartlyWhitened(basis.components_, plan.size)
+            return Design(held, n_jobs=model.n_jobs), partly
+    return coordinates_of(model, sample.rows), None
+
+
 def fit_by_coordinates(
     model: Any,
     sample: Sample,
@@ -123,8 +144,9 @@ def fit_by_coordinates(
     """Choose alpha, if there are several, and give a `KernelRidge` its coefficients."""
     targets = sample.targets.here()
     origin = 0.0 if sample.origin is None else sample.origin
-    design = coordinates_of(model, sample.rows)
-    system = MaskedSystem.of(design, targets - origin, sample.weights, model.fit_intercept)
+    design, partly = _partly_whitened(model, sample, min(alphas))
+    given = targets - origin, sample.weights, model.fit_intercept
+    system = MaskedSystem.of(design, *given, partly=partly)
     check_outputs_seen(system.n)
     model.alpha_ = alphas[0]
     if splits:
@@ -133,7 +155,8 @@ def fit_by_coordinates(
         model.alpha_, model.cv_results_ = chosen
     coef, intercept, report = solved(system, model.alpha_, **_settings(model))
     warn_unless_converged(report, model.max_iter)
-    model._matrix, model.intercept_ = model.basis_._on_features(coef), intercept + origin
+    on_features = model.basis_._on_features if partly is None else partly.on_features
+    model._matrix, model.intercept_ = on_features(coef), intercept + origin
     model.solver_report_ = report
     model._base = None
     model._prepare()
@@ -169,7 +192,7 @@ def solved(
     coef = np.full((p, d), np.nan)
     few, many = system.by_rows()
     for columns, rows in few:
-        coef[:, columns] = _direct(system, alpha, columns, rows)
+        coef[:, columns] = system.directly(alpha, columns, rows)
     report: dict[str, Any] = {
         "solver": "direct", "converged": True, "iterations": 0, "relative_residual": 0.0,
         "tolerance": tol, "outputs_by_cg": len(many), "coordinates_held": system.design.is_held,
@@ -184,21 +207,3 @@ def solved(
         report |= {"solver": "cg", "iterations": run.steps, "relative_residual": run.residual}
         report["converged"] = bool(run.residual <= tol or run.stuck)
     return coef, system.intercept(coef), report
-
-
-def _direct(
-    system: MaskedSystem, alpha: float, columns: np.ndarray, rows: np.ndarray
-) -> np.ndarray:
-    """Solve for outputs that have the same few rows, in coordinates or in the rows.
-
-    c = Z'(Z Z' + n alpha I)^-1 T = (Z'Z + n alpha I)^-1 Z'T, of centred and weighted rows.
-    """
-    Z, T, w = system.rows_of(rows, columns)
-    n = w.sum()
-    if system.fit_intercept:
-        Z, T = Z - w @ Z / n, T - w @ T / n
-    root = np.sqrt(w)[:, None]
-    Z, T = Z * root, T * root
-    if len(Z) < Z.shape[1]:
-        return Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
-    return ridge_solve(Z.T @ Z, Z.T @ T, n * alpha, overwrite=True)

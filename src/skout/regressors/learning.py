@@ -25,6 +25,8 @@ from ..solvers import dual_ridge, ridge_errors, ridge_paths
 
 __all__ = ["GradientProducts", "learnt_kernel"]
 
+# Rounds try alphas that are so many steps from the best one of the round before.
+_NEAR = 1
 # Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
 _GROUPS, _ENOUGH = 5, 3000
@@ -35,8 +37,6 @@ _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
 _MATRIX = 1000
 # Learning ends after so many rounds that did not help.
 _PATIENCE = 2
-# Rounds try alphas that are so many steps from the best one of the round before.
-_NEAR = 1
 # So many rows are all landmarks, if nobody says how many; of more, or of rows elsewhere, some.
 _EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
@@ -72,7 +72,8 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
         raise ValueError(_HOLES)
     seed = int(check_rng(model.random_state).integers(2**32))
-    sample = _some(sample, kernel.max_rows, seed)
+    index = _drawn(sample, kernel.max_rows, seed)
+    sample = sample if index is None else _gathered(sample, index)
     if model.fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
@@ -80,17 +81,25 @@ def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     learning = _Learning(kernel, sample, alphas, intercept, seed, model.n_jobs, model.verbose)
     with large_matrices_on(sample.rows.device):
         kernel, model.metric_results_ = learning.chosen()
+    held = model.metric_results_["held"]
+    if index is not None and held is not None:
+        model.metric_results_["held"] = index[held]
     return kernel
 
 
-def _some(sample: Sample, most: int, seed: int) -> Sample:
-    """Return no more than so many of the rows, in memory, unless they come in order only."""
+def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:
+    """Return which rows are learnt from; None for all, as of rows that come in order only."""
     n = len(sample.rows)
     if n <= most or sample.rows.pool is not None:
-        return sample
-    index = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+        return None
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _gathered(sample: Sample, index: np.ndarray) -> Sample:
+    """Return some rows, in memory."""
     rows, targets = (
-        part.subset(index).gathered(most).in_memory() for part in (sample.rows, sample.targets)
+        part.subset(index).gathered(len(index)).in_memory()
+        for part in (sample.rows, sample.targets)
     )
     weights = None if sample.weights is None else np.asarray(sample.weights[index])
     return Sample(rows, targets, weights)
@@ -131,7 +140,7 @@ class _Learning:
         best, which = np.unravel_index(mean.argmin(), mean.shape)
         results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": mean}
         results |= {"round": int(best), "best_alpha": self.alphas[int(which)]}
-        results |= {"fold_loss": losses[best]}
+        results |= {"fold_loss": losses[best], "held": self._one_part(groups == 0, n_splits)}
         if n_splits == 1 or best == 0:
             return self.kernel.in_metric(tries[best][0].scale), results
         # few rows: learn again from all of them, with the alphas that served best
@@ -139,6 +148,14 @@ class _Learning:
         for k in mean[:best].argmin(axis=1):
             scale = self._metric(self._round(scale, None, [int(k)]), None)
         return self.kernel.in_metric(scale), results
+
+    def _one_part(self, held: np.ndarray, n_splits: int) -> np.ndarray | None:
+        """Return the rows held out, if these are one part of rows that can be read again."""
+        sample = self.sample
+        if n_splits > 1 or sample.rows.pool is not None:
+            return None
+        has_weight = sample.weights is None or np.any(sample.weights[held])
+        return np.flatnonzero(held) if has_weight else None
 
     def _tries(self, splits: list[np.ndarray]) -> list[list[_Round]]:
         """Return the rounds, each with its splits, until they are many or do not help any more."""

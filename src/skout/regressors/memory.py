@@ -70,7 +70,7 @@ class Room:
     def costs(self, rows: Source, q: int, function: Callable[..., Any]) -> Any:
         """Return what a function of `solvers.cost` says of a fit here."""
         n, d = len(rows), int(np.prod(rows.tail) or 1)
-        kept = 4.0 * n * self.m <= self.kept()
+        kept = min(1.0, self.kept() / max(4.0 * n * self.m, 1.0))
         return function(n, self.m, d, q, self.on_card, factors=self.factors, kept=kept)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -153,7 +153,7 @@ def _fit_system(
         path = partial(_path, system, tasks, alphas, origin)
         chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
         model.alpha_, model.cv_results_ = chosen
-    fit = coupled(system.on_host(), model.alpha_, tasks)
+    fit = coupled(system.balanced().on_host(), model.alpha_, tasks)
     warn_unless_converged(fit.report, model.max_iter)
     model.intercept_, model.task_matrix_ = fit.intercept + origin, fit.task_matrix
     model.solver_report_ = fit.report
@@ -170,7 +170,7 @@ def _path(
     held: np.ndarray,
 ) -> np.ndarray:
     """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
-    part, rows = system.take(train).on_host(), system.design.take(held)
+    part, rows = system.take(train).balanced().on_host(), system.design.take(held)
     fits = coupled_path(part, alphas, tasks)
     F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
     return np.stack(F) + origin

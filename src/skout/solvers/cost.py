@@ -33,16 +33,16 @@ _LEAST_SKETCH = 500
 
 
 def sketched_costs(
-    n: int, m: int, d: int, q: int, on_card: bool = False, *, factors: int = 2, kept: bool = True
+    n: int, m: int, d: int, q: int, on_card: bool = False, *, factors: int = 2, kept: float = 1.0
 ) -> dict[str, float]:
     """Return the operations of a fit of n rows, m landmarks, d columns and q outputs.
 
     direct  n m (2 d + v + m + 2 q) + 4 m^3        values, Z'Z, Z'T; factors and the solution
     cg      3 n m (2 d + 1.5 v + 4 q) + setup + steps n m (k + 4 q)
 
-    v and k are what a value costs that is computed, and one that is kept; where values are not
-    kept, k is 2 d + v. Setup and steps depend on the preconditioner, see `preconditioner_costs`,
-    and are those of the cheapest.
+    v and k are what a value costs that is computed, and one that is kept; a share of the values is
+    kept, and k is 2 d + v for the others. Setup and steps depend on the preconditioner, see
+    `preconditioner_costs`, and are those of the cheapest.
     """
     value, double = _VALUE[on_card], 1.0 if on_card else 2.0
     direct = n * m * (2.0 * d + value + m + 2.0 * q) + 2.0 * double * m**3
@@ -52,7 +52,7 @@ def sketched_costs(
 
 
 def preconditioner_costs(
-    n: int, m: int, d: int, q: int, on_card: bool, *, factors: int, kept: bool
+    n: int, m: int, d: int, q: int, on_card: bool, *, factors: int, kept: float
 ) -> dict[str, float]:
     """Return setup and steps by kind of preconditioner, of those that there is room for.
 
@@ -61,7 +61,8 @@ def preconditioner_costs(
     or 0, where a second sketch must do. Double precision takes twice as long on a CPU.
     """
     double, cube = 1.0 if on_card else 2.0, float(m) ** 3
-    a_pass = n * m * ((_KEPT[on_card] if kept else 2.0 * d + _VALUE[on_card]) + 4.0 * q)
+    value = kept * _KEPT[on_card] + (1.0 - kept) * (2.0 * d + _VALUE[on_card])
+    a_pass = n * m * (value + 4.0 * q)
     setup = {
         "sampled 4": double * (4 + 1 / 3) * cube,
         "sampled 2": double * (2 + 1 / 3) * cube,

@@ -2,9 +2,11 @@
 
 With the kernel k M the coefficients C of the coordinates have the penalty tr(C M^+ C'), so that
 
-    min_C  1/(2 n) sum_ij w_ij (y_ij - z_i'c_j - b_j)^2 + alpha/2 tr(C M^+ C'),      n = sum w / d.
+    min_C  sum_j 1/(2 n_j) sum_i w_ij (y_ij - z_i'c_j - b_j)^2 + alpha/2 tr(C M^+ C'),
 
-With M = A'A, A = D^(1/2) U' from its eigendecomposition, and C = Theta A, this is
+n_j = sum_i w_ij: each output counts by the mean over its own rows, and M = I leaves them apart.
+Systems are `balanced` to that end: the weights of output j are w_ij n / n_j, with the mean n of all
+n_j. With M = A'A, A = D^(1/2) U' from its eigendecomposition, and C = Theta A, this is
 
     sum_j Z'W_j Z (Theta A)_j a_j' + n alpha Theta = (Z'W T) A'.
 
@@ -24,6 +26,7 @@ import numpy as np
 
 from .._numerics.linalg import square_root, symmetric_eigen
 from .cg import Run, refined
+from .masked import balance
 
 __all__ = ["Coupled", "MomentSystem", "coupled", "coupled_path", "learnt_task_matrix"]
 
@@ -52,8 +55,16 @@ class MomentSystem:
 
     @functools.cached_property
     def n(self) -> np.ndarray:
-        """Weight of the rows of each output, shape (d,)."""
+        """Weight of the rows of each output, balanced, shape (d,)."""
+        return self._factor * self._weight
+
+    @functools.cached_property
+    def _weight(self) -> np.ndarray:
         return np.broadcast_to(self.moments.weight, self.shape[1:]).astype(np.float64)
+
+    @functools.cached_property
+    def _factor(self) -> np.ndarray:
+        return balance(self._weight)
 
     @functools.cached_property
     def _safe(self) -> np.ndarray:
@@ -64,20 +75,24 @@ class MomentSystem:
         out = np.empty(self.shape)
         for columns, own in self._parts:
             out[:, columns] = own.z_sum[:, None]
-        return out
+        return out * self._factor
+
+    @functools.cached_property
+    def _t_sum(self) -> np.ndarray:
+        return self.moments.t_sum * self._factor
 
     @functools.cached_property
     def right(self) -> np.ndarray:
         """Z'W T, of centred rows if there is an intercept; shape (p, d)."""
-        if not self.fit_intercept:
-            return self.moments.zt
-        return self.moments.zt - self._z_sum * (self.moments.t_sum / self._safe)
+        zt = self.moments.zt * self._factor
+        return zt - self._z_sum * (self._t_sum / self._safe) if self.fit_intercept else zt
 
     def gram_product(self, C: np.ndarray) -> np.ndarray:
         """Return Z'W_j Z c_j for each output, of centred rows if there is an intercept."""
         out = np.empty(self.shape)
         for columns, own in self._parts:
             out[:, columns] = own.zz @ C[:, columns]
+        out *= self._factor
         if self.fit_intercept:
             out -= self._z_sum * ((self._z_sum * C).sum(axis=0) / self._safe)
         return out
@@ -88,7 +103,7 @@ class MomentSystem:
         p, total = self.shape[0], self.n.sum()
         A, mean = np.zeros((p, p)), self._z_sum.sum(axis=1) / total
         for columns, own in self._parts:
-            A += len(np.arange(self.shape[1])[columns]) * own.zz
+            A += self._factor[columns].sum() * own.zz
         A /= total
         values, vectors = symmetric_eigen(A - np.outer(mean, mean) if self.fit_intercept else A)
         return np.maximum(values, 0.0), vectors
@@ -97,7 +112,7 @@ class MomentSystem:
         """Return the mean over its rows of what is left of each output, zeros without intercept."""
         if not self.fit_intercept:
             return np.zeros(self.shape[1])
-        return (self.moments.t_sum - (self._z_sum * coef).sum(axis=0)) / self._safe
+        return (self._t_sum - (self._z_sum * coef).sum(axis=0)) / self._safe
 
 
 @dataclass
@@ -140,7 +155,7 @@ def coupled(
 
     Parameters
     ----------
-    system : MomentSystem or MaskedSystem
+    system : MomentSystem, or a balanced MaskedSystem
         On the host.
     alpha : float
     task_matrix : ndarray of shape (d, d), or "learnt"

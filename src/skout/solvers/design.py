@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.arrays import row_slices
 from .._numerics.namespace import (
     cast,
     contiguous,
@@ -27,6 +28,8 @@ __all__ = ["Design"]
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
 _BLOCK_ROWS = 8192
 _GRAM_ROWS = 2048
+# Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
+_CACHE_BYTES = 2**19
 # Columns of such a copy on a card are a multiple of this: products of others are slower there.
 _ALIGNED = 16
 
@@ -87,6 +90,12 @@ class Design:
         total = self.Z.reduce(_Adjoint(self.shape[1], G.shape[1]), G, n_jobs=self.n_jobs)
         return total.T
 
+    def masked(self, W: Any, B: Any) -> Any:
+        """Return Z'(W * (Z B)), in float64: in one pass over Z where that is held here."""
+        if is_tensor(W) or not self.is_held:
+            return self.adjoint(W * self.product(B))
+        return self.Z.reduce(_Masked(B), W, n_jobs=self.n_jobs).T
+
     def gram(self, weights: Any) -> Any:
         """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
         Z, index = self.Z, flatnonzero(weights)
@@ -141,6 +150,24 @@ class _Adjoint(Reduction):
 
     def on(self, place: Any) -> Reduction:
         return self
+
+
+class _Masked(Reduction):
+    """Z, W -> (W * (Z B))'Z: long rows, since products with few columns are slower."""
+
+    def __init__(self, B: np.ndarray) -> None:
+        self.width, self.right = len(B), np.ascontiguousarray(B.T)
+
+    def most_rows(self, n: int) -> int:
+        return _BLOCK_ROWS
+
+    def __call__(self, Z: np.ndarray, W: np.ndarray) -> np.ndarray:
+        right, total = cast(self.right, Z.dtype), np.zeros(self.right.shape)
+        for some in row_slices(len(Z), max(64, _CACHE_BYTES // (8 * self.width))):
+            F = right @ Z[some].T  # (d, b)
+            F *= W[some].T
+            total += F @ Z[some]
+        return total
 
 
 class _Gram(Reduction):

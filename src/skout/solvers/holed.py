@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.arrays import unique_columns
 from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
 from .._numerics.namespace import (
     cast,
@@ -95,10 +96,11 @@ class HoledMoments:
         right = cast(xp.concatenate([T, there], 1), Z.dtype)
         cross = cast(tall_product(right, Z).T, np.float64)
         d = T.shape[1]
-        masks, codes = np.unique(numpy_of(missing).T, axis=0, return_inverse=True)
-        zz = _masked_grams(Z, masks)
+        hidden = numpy_of(missing)
+        first, codes = unique_columns(hidden)
+        zz = _masked_grams(Z, hidden[:, first].T)
         return cls(
-            (there * there).sum(0), zz, codes.reshape(-1), cross[:, :d], (T * T).sum(0),
+            (there * there).sum(0), zz, codes, cross[:, :d], (T * T).sum(0),
             cross[:, d:], (T * root[:, None]).sum(0),
         )  # fmt: skip
 

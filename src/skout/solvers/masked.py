@@ -8,15 +8,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
-from .._numerics.linalg import positive_solve, symmetric_eigen
+from .._numerics.arrays import unique_columns
+from .._numerics.linalg import (
+    PartlyWhitened,
+    positive_solve,
+    positive_solver,
+    ridge_solve,
+    symmetric_eigen,
+)
 from .._numerics.namespace import constant, is_tensor, numpy_of, positions
 from .design import Design
 
-__all__ = ["MaskedSystem"]
+__all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
 
-# Outputs with up to so many rows for each coordinate are solved one after another.
-_FEW = 1.0
+# Digits that conjugate gradients gain, and steps they take for each that they should take.
+_DIGITS, _MORE_STEPS = 9.0, 1.3
+# Operations of products with few columns take so many times longer than those of Z'Z.
+_SLOWER = 1.3
 # Most entries of the targets whose system is solved at once, where outputs are related.
 _MOST_ENTRIES = 6000
 
@@ -36,6 +46,9 @@ class MaskedSystem:
     fit_intercept : bool
     K : ndarray of shape (n, n), optional
         Z Z', where it is at hand.
+    partly : PartlyWhitened, optional
+        Of what the design has in place of Z, features of which only some are whitened: then
+        coefficients c are of these, and their penalty is c'Pc.
     """
 
     design: Design
@@ -43,9 +56,12 @@ class MaskedSystem:
     W: Any
     fit_intercept: bool = False
     K: np.ndarray | None = None
+    partly: PartlyWhitened | None = None
 
     @classmethod
-    def of(cls, design: Design, targets: np.ndarray, weights: Any, intercept: bool) -> MaskedSystem:
+    def of(
+        cls, design: Design, targets: np.ndarray, weights: Any, intercept: bool, **more: Any
+    ) -> MaskedSystem:
         """Return the system of targets with NaN and of weights of the rows, or None."""
         missing = np.isnan(targets)
         W = (~missing).astype(np.float64)
@@ -53,7 +69,7 @@ class MaskedSystem:
             W *= weights[:, None]
         T = np.where(missing, 0.0, targets).astype(np.float64)
         near = design.Z.near if design.rows is None else design.rows.near
-        return cls(design, near(T), near(W), intercept)
+        return cls(design, near(T), near(W), intercept, **more)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,6 +90,10 @@ class MaskedSystem:
         """Return the systems of some of the outputs."""
         at = positions(index, self.T)
         return replace(self, T=self.T[:, at], W=self.W[:, at])
+
+    def balanced(self) -> MaskedSystem:
+        """Return the systems with weights by which every output counts alike."""
+        return replace(self, W=self.W * self.near(balance(numpy_of(self.n))))
 
     @functools.cached_property
     def n(self) -> Any:
@@ -101,32 +121,72 @@ class MaskedSystem:
 
     def gram_product(self, C: Any) -> Any:
         """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
-        out = self.design.adjoint(self.W * self.design.product(C))
+        out = self.design.masked(self.W, C)
         if self.fit_intercept:
             out = out - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
         return out
 
+    @functools.cached_property
+    def _penalty(self) -> np.ndarray | None:
+        """P, None for the identity."""
+        return None if self.partly is None else self.partly.penalty()
+
     def product(self, alpha: float) -> Callable[[Any], Any]:
-        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha I) c_j."""
-        return lambda C: self.gram_product(C) + (alpha * self.n) * C
+        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j."""
+        P, shift = self._penalty, alpha * self.n
+        return lambda C: self.gram_product(C) + shift * (C if P is None else P @ C)
+
+    @functools.cached_property
+    def _mean_square(self) -> np.ndarray:
+        """The mean of z z' over all entries of T that are there, of centred rows or not."""
+        return self._square(self.W.sum(1) / self.W.sum())
+
+    def _square(self, weights: Any) -> np.ndarray:
+        """Return sum_i w_i z_i z_i', of centred rows if there is an intercept."""
+        G = numpy_of(self.design.gram(weights))
+        p = len(G) - 1
+        A = G[:p, :p]
+        return A - np.outer(G[p, :p], G[p, :p]) / G[p, p] if self.fit_intercept else A
 
     @functools.cached_property
     def spectrum(self) -> tuple[Any, Any]:
-        """Eigenvalues and vectors of the mean of z z' over all entries of T that are there."""
-        share = self.W.sum(1) / self.W.sum()
-        G = numpy_of(self.design.gram(share))
-        p = len(G) - 1
-        A = G[:p, :p]
-        if self.fit_intercept:
-            A = A - np.outer(G[p, :p], G[p, :p])
-        values, vectors = symmetric_eigen(A)
+        """Eigenvalues and vectors of the mean of z z' over all entries that are there."""
+        values, vectors = symmetric_eigen(self._mean_square)
         return self.near(np.maximum(values, 0.0)), self.near(np.ascontiguousarray(vectors))
 
     def preconditioner(self, alpha: float) -> Callable[[Any], Any]:
         """Return R -> M^-1 R, where the rows of each output count as those of all."""
-        values, V = self.spectrum
-        scale = 1.0 / (values[:, None] + alpha + 1e-15 * values[0]) / self._safe
-        return lambda R: V @ (scale * (V.T @ R))
+        inverse = positive_solver(self.near(_penalised(self._mean_square, alpha, self._penalty)))
+        return lambda R: inverse(R / self._safe)
+
+    def directly(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Solve for outputs that have the same rows, in coordinates or in the rows.
+
+        c = Z'(Z Z' + n alpha I)^-1 T = (Z'Z + n alpha I)^-1 Z'T, of centred and weighted rows.
+        """
+        if len(rows) < self.design.shape[1]:
+            return self._by_rows_alone(alpha, columns, rows)
+        A, b = self._square(self.W[:, int(columns[0])]), numpy_of(self.right[:, columns])
+        shift = alpha * float(self.n[int(columns[0])])
+        if self.partly is None:
+            return ridge_solve(A, b, shift)
+        try:
+            return positive_solve(_penalised(A, shift, self._penalty), b)
+        except LinAlgError:  # in coordinates, rounding can be told from the rest
+            M = self.partly.finish()
+            return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
+
+    def _by_rows_alone(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        Z, at = numpy_of(self.design.Z.take(rows)).astype(np.float64), positions(rows, self.T)
+        T, w = numpy_of(self.T[at])[:, columns], numpy_of(self.W[at])[:, columns[0]]
+        n, root = w.sum(), np.sqrt(w)[:, None]
+        M = None if self.partly is None else self.partly.finish()
+        Z = Z if M is None else Z @ M.T
+        if self.fit_intercept:
+            Z, T = Z - w @ Z / n, T - w @ T / n
+        Z, T = Z * root, T * root
+        coef = Z.T @ ridge_solve(Z @ Z.T, T, n * alpha, overwrite=True)
+        return coef if M is None else M.T @ coef
 
     @property
     def has_few_entries(self) -> bool:
@@ -158,27 +218,23 @@ class MaskedSystem:
         return _OnHost(self) if is_tensor(self.T) else self
 
     def by_rows(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Return the outputs with few rows, those with equal ones together, and the others.
+        """Return the outputs to solve directly, those with equal rows together, and the others.
 
         The first come with the numbers of their rows; outputs without rows are left out. All that
         have rows are among the others where Z is not held.
         """
-        W = numpy_of(self.W)
-        counts = (W > 0.0).sum(axis=0)
-        is_few = counts <= _FEW * self.design.shape[1]
-        few, many = np.flatnonzero(is_few & (counts > 0)), np.flatnonzero(~is_few)
+        there = numpy_of(self.W) > 0.0
         if not self.design.is_held:
-            return [], np.flatnonzero(counts)
-        masks, codes = np.unique(W[:, few].T > 0.0, axis=0, return_inverse=True)
-        codes = codes.reshape(-1)
-        sets = [(few[codes == k], np.flatnonzero(mask)) for k, mask in enumerate(masks)]
-        return sets, many
-
-    def rows_of(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Any, Any]:
-        """Return Z, T and weights of some rows and outputs, here; W is the same for these."""
-        at = positions(rows, self.T)
-        Z, T, W = (numpy_of(part) for part in (self.design.Z.take(rows), self.T[at], self.W[at]))
-        return Z.astype(np.float64), T[:, columns], W[:, columns[0]]
+            return [], np.flatnonzero(there.any(axis=0))
+        first, codes = unique_columns(there)
+        counts = there[:, first].sum(axis=0)
+        by_steps, _ = cheaper_by_steps(counts, np.bincount(codes), *self.design.shape)
+        direct = [
+            (np.flatnonzero(codes == k), np.flatnonzero(there[:, column]))
+            for k, column in enumerate(first)
+            if counts[k] and not by_steps[k]
+        ]
+        return direct, np.flatnonzero(by_steps[codes])
 
     def intercept(self, coef: np.ndarray) -> np.ndarray:
         """Return the mean over its rows of what is left of each output, zeros without intercept."""
@@ -186,6 +242,50 @@ class MaskedSystem:
             return np.zeros(self.T.shape[1])
         left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
         return numpy_of(left / self._safe)
+
+
+def balance(n: np.ndarray) -> np.ndarray:
+    """Return mean(n) / n_j, with which outputs of n_j rows count alike; 1 where there is none."""
+    there = n > 0.0
+    return np.where(there, n[there].mean() / np.where(there, n, 1.0), 1.0)
+
+
+def cheaper_by_steps(
+    counts: np.ndarray, sizes: np.ndarray, n: int, p: int
+) -> tuple[np.ndarray, float]:
+    """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
+
+    Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
+    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2.
+
+    Parameters
+    ----------
+    counts, sizes : ndarrays of shape (k,)
+        Rows that the outputs of a set have, and how many outputs there are.
+    n, p : int
+        Shape of Z.
+
+    Returns
+    -------
+    by_steps : ndarray of bool, shape (k,)
+    operations : float
+        Of all sets, each by the cheaper way.
+    """
+    few = np.minimum(counts, p)
+    directly = counts * float(p) * p + few**2 * (p / 3.0)
+    rate = np.sqrt(p / n * (n - counts) / np.maximum(counts, 1))
+    steps = 1.0 + _MORE_STEPS * _DIGITS / -np.log10(np.clip(rate, 1e-6, 0.95))
+    by_steps = _SLOWER * 4.0 * steps * sizes * n * p
+    shared = n * float(p) * p + p**3
+    chosen = (by_steps < directly) & (counts > p)
+    if np.where(chosen, directly - by_steps, 0.0).sum() <= shared:
+        return np.zeros(len(counts), dtype=bool), float(directly.sum())
+    return chosen, float(np.where(chosen, by_steps, directly).sum() + shared)
+
+
+def _penalised(A: np.ndarray, shift: float, P: np.ndarray | None) -> np.ndarray:
+    """Return A + shift P, of which None is the identity."""
+    return A + shift * (np.eye(len(A)) if P is None else P)
 
 
 class _OnHost:

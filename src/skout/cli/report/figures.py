@@ -1,4 +1,4 @@
-"""Small drawings for a page: bars, and plots as SVG."""
+"""Plots for a page, as SVG."""
 
 from collections.abc import Sequence
 from html import escape
@@ -6,16 +6,10 @@ from html import escape
 from .doubt import Level
 from .sources import Point
 
-__all__ = ["bar", "calibration_svg", "curve_svg"]
+__all__ = ["calibration_svg", "curve_svg"]
 
 _WIDTH, _HEIGHT = 560, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 540, 16, 204
-
-
-def bar(value: float | None, most: float) -> str:
-    """Return a bar whose length is the share of a value in the largest one."""
-    share = 0.0 if value is None or most == 0.0 else 100.0 * min(1.0, abs(value) / most)
-    return f'<div class="bar"><i style="width:{share:.0f}%"></i></div>'
 
 
 def calibration_svg(levels: Sequence[Level]) -> str:

@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterable
 from html import escape
-from importlib.resources import files
 from itertools import groupby
-from string import Template
 
+from ..pages import bar, page_in_one_file
 from .doubt import Calibration
-from .figures import bar, calibration_svg, curve_svg
+from .figures import calibration_svg, curve_svg
 from .measure import Example, Group, Report
 from .outputs import drawn
 
@@ -30,7 +29,6 @@ _NAMES = {
 
 def page_of(report: Report) -> str:
     """Return the HTML of a report."""
-    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     sections = [
         _section("How good it is", _scores(report)),
         _section("What it is", _facts(report.facts)),
@@ -41,11 +39,12 @@ def page_of(report: Report) -> str:
         _section("What matters", _importance(report)),
         _section("What it costs", _facts(report.costs)),
     ]
-    return template.substitute(
-        title=escape(report.title),
-        lead=f"{report.evaluation['rows']:,} test rows, which the model should not have seen.",
-        sections="\n".join(one for one in sections if one),
+    header = (
+        f'<p class="dim">skout report</p>\n<h1>{escape(report.title)}</h1>\n<p class="dim">'
+        f"{report.evaluation['rows']:,} test rows, which the model should not have seen.</p>"
     )
+    body = "\n".join(one for one in sections if one)
+    return page_in_one_file(__package__, report.title, header, body)
 
 
 def _section(title: str, body: str) -> str:
@@ -124,12 +123,17 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
             _cell(escape(_short(one.value))),
             _cell(f"{one.rows:,}"),
             _cell(f"{number(one.score)} <small>{_error(one.error)}</small>"),
-            f'<td class="wide">{bar(one.score, most)}</td>',
+            f'<td class="wide">{bar(_part(one.score, most))}</td>',
         ]
         for one in groups
     ]
     head = ["group", "rows", _name(metric), ""]
     return f"<h3>By {escape(column)}</h3>\n{_rows(head, rows)}"
+
+
+def _part(value: float | None, most: float) -> float:
+    """Return the share of a value in the largest one."""
+    return 0.0 if value is None or most == 0.0 else min(1.0, abs(value) / most)
 
 
 def _examples(report: Report) -> str:
@@ -185,7 +189,7 @@ def _importance(report: Report) -> str:
         [
             _cell(escape(_short(one.column))),
             _cell(f"{number(one.loss)} <small>± {one.deviation:.2g}</small>"),
-            f'<td class="wide">{bar(max(one.loss, 0.0), most)}</td>',
+            f'<td class="wide">{bar(_part(max(one.loss, 0.0), most))}</td>',
         ]
         for one in found.losses
     ]

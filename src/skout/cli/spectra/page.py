@@ -2,14 +2,13 @@
 
 import math
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, TextIO
 
 from ..._numerics.files import replacing
 from ...kernels.spectrum_rows import Spectra
 from ...predictors.spectra import Hit, Identification
+from ..pages import bar, page_in_one_file
 from .drawings import molecule_svg, spectrum_svg
 from .work import Found
 
@@ -18,6 +17,11 @@ __all__ = ["write_page"]
 # Candidates of a spectrum that are drawn; the others are listed.
 _DRAWN = 5
 _MARK = "<!-- here -->"
+_HEADER = """<h1>{title}</h1>
+<p class="dim">{about}</p>
+<p class="dim">A blue frame: in the prediction set, which holds the molecule with a probability of
+{coverage} where the pool has it. The bar is the confidence. Blue peaks weigh as a part of the first
+candidate; point at a peak for its formula.</p>"""
 
 
 def write_page(found: Found, path: Path) -> None:
@@ -28,18 +32,16 @@ def write_page(found: Found, path: Path) -> None:
     found : Found
     path : path
     """
-    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     about = found.about
     shown = (
         f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "
         f"{about['seconds']:g} s"
     )
-    page = template.substitute(
-        title=escape(f"{len(found.results)} spectra of {', '.join(about['spectra'])}"),
-        about=escape(shown),
-        coverage=f"{about['coverage']:g}",
-        sections=_MARK,
+    title = f"{len(found.results)} spectra of {', '.join(about['spectra'])}"
+    said = _HEADER.format(
+        title=escape(title), about=escape(shown), coverage=f"{about['coverage']:g}"
     )
+    page = page_in_one_file(__package__, title, said, _MARK)
     before, _, after = page.partition(_MARK)
     with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(before)
@@ -86,8 +88,7 @@ def _drawn(hit: Hit) -> str:
     return (
         f'<li class="{"in" if hit.in_set else "out"}">{molecule_svg(hit.smiles)}'
         f'<div class="name">{escape(said)}</div>'
-        f'<div class="bar" role="img" aria-label="confidence {width} %">'
-        f'<i style="width:{width}%"></i></div>'
+        f"{bar(hit.confidence, f'confidence {width} %')}"
         f'<div class="dim">{escape(hit.formula)} · {width} % · score {hit.score:.3f}</div>'
         f'<div class="smiles">{escape(hit.smiles)}</div></li>'
     )

@@ -10,7 +10,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["Confidence", "calibration_error", "truth_gap", "truth_rank"]
+from ..thresholds import cut, size_edges
+
+__all__ = ["Confidence", "Cuts", "calibration_error", "surprise", "truth_rank"]
 
 # Differences of scores, relative to the largest, that are rounding.
 _TIE = 1e-10
@@ -18,6 +20,8 @@ _TIE = 1e-10
 _COLDEST, _WARMEST = 1e-3, 1e2
 # Molecules that a curve is fitted on, at least; the smallest probability.
 _FEWEST, _TINY = 20, 1e-12
+# Strata of prediction sets, and molecules of each, at least; rounding of log probabilities.
+_STRATA, _STRATUM, _ROUNDING = 4, 50, 1e-7
 # Bins of confidence that are compared with how often it is right.
 _BINS = 10
 
@@ -122,15 +126,57 @@ def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
     return float(1.0 + above + 0.5 * (np.sum(others >= own - slack) - above))
 
 
-def truth_gap(scores: np.ndarray, right: np.ndarray) -> float:
-    """Return by how much the best candidate outscores the truth; infinite without a truth.
+def surprise(p: np.ndarray, right: np.ndarray) -> float:
+    """Return -log of the probability of the truth; infinite where it is no candidate.
 
     Parameters
     ----------
-    scores : ndarray of shape (c,)
+    p : ndarray of shape (c,)
     right : ndarray of bool, shape (c,)
+        Copies of the truth have one probability each.
     """
-    return float(scores.max() - scores[right].max()) if right.any() else np.inf
+    return float(-np.log(max(float(p[right].max()), _TINY))) if right.any() else np.inf
+
+
+class Cuts(NamedTuple):
+    """The smallest probability of candidates in prediction sets, by how many candidates there are.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Numbers of candidates at which a stratum ends.
+    surprise : ndarray
+        -log of the probability in each stratum.
+    """
+
+    edges: np.ndarray
+    surprise: np.ndarray
+
+    def of(self, p: np.ndarray) -> np.ndarray:
+        """Return which candidates are in the set; the most probable always is.
+
+        Parameters
+        ----------
+        p : ndarray of shape (c,)
+        """
+        most = self.surprise[np.searchsorted(self.edges, len(p))] + _ROUNDING
+        return (-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max())
+
+    @classmethod
+    def fitted(cls, sizes: np.ndarray, surprises: np.ndarray, coverage: float) -> Cuts:
+        """Return what held-out molecules call for, in each quarter of them by their candidates.
+
+        Parameters
+        ----------
+        sizes, surprises : ndarrays of shape (n,)
+            Number of candidates, and -log of the probability of the truth.
+        coverage : float
+        """
+        parts = int(np.clip(len(sizes) // _STRATUM, 1, _STRATA))
+        edges = size_edges(sizes, np.arange(1, parts) / parts)
+        stratum = np.searchsorted(edges, sizes)
+        found = [cut(np.sort(surprises[stratum == k]), coverage) for k in range(len(edges) + 1)]
+        return cls(edges, np.array(found))
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:

@@ -8,19 +8,19 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
+from ..._numerics.pages import OnPages
 from ..._numerics.validation import check_choice, check_number, check_rng
 from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
 from ...molecules import fingerprints, parse_smiles
 from ...readers import spectra_table
-from ..thresholds import cut
-from .calibration import Confidence
+from .calibration import Confidence, Cuts
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
+from .last_word import features_of
 from .peaks import explain_peaks
 from .queries import batches, read_queries
 from .ranking import Ranked, described, ranked
@@ -34,14 +34,15 @@ __all__ = ["SpectrumIdentifier"]
 _FINGERPRINT = {"kind": "morgan", "n_bits": 4096, "radius": 2}
 
 
-class SpectrumIdentifier(BaseEstimator):
+class SpectrumIdentifier(OnPages):
     """Identify molecules by their spectra: a kernel model, with candidates from a pool.
 
     `fit` learns both ways between spectra and molecules (`TwoWay`): a kernel on spectra that
     ALIGNF combines of six, Tanimoto kernels on fingerprints, landmarks that are drawn by molecule.
-    In folds of molecules it chooses how much the forward way counts, and measures how good the
-    model is on molecules that it has not seen, how sure it may be, and how large prediction sets
-    must be. `identify` takes the molecules of the right mass from a pool, and ranks them.
+    In folds of molecules it chooses how much the forward way counts, learns a last word on the
+    scores by both ways where this pays (see `Reranker`), and measures how good the model is on
+    molecules that it has not seen, how sure it may be, and how large prediction sets must be.
+    `identify` takes the molecules of the right mass from a pool, and ranks them.
 
     Needs RDKit: `pip install skout[chem]`.
 
@@ -57,7 +58,7 @@ class SpectrumIdentifier(BaseEstimator):
         Folds of molecules.
     coverage : float, default 0.9
         Probability that a prediction set holds the molecule, where this is one of several
-        candidates.
+        candidates: for few candidates and for many alike.
     fingerprint : dict, optional
         Arguments of `skout.molecules.fingerprints`. Default those of the pool that `fit` is given,
         else Morgan fingerprints of 4096 bits.
@@ -73,14 +74,18 @@ class SpectrumIdentifier(BaseEstimator):
         The model behind it, from spectra to fingerprints.
     validation_ : dict
         "top_1", "top_10" and "mrr_25" on molecules that were held out, each with its standard
-        error "..._se", "calibration_error" of the confidence, "n_molecules", sizes of the candidate
+        error "..._se", "calibration_error" of the confidence, whether there is a "last_word" and
+        what it adds to "mrr_25" ("last_word_gain"), "n_molecules", sizes of the candidate
         sets and where these are from, and "in_reach", the share of spectra of the library whose
         mass is within ppm of their molecule's; others are not judged.
     confidence_ : tuple of three floats
         Temperature, intercept and slope that make probabilities of scores.
-    gaps_ : ndarray
-        By how much the best candidate outscored the truth, for held-out molecules of several
-        candidates, increasing: prediction sets are made with these.
+    last_word_ : ndarray or None
+        Coefficients of scores by both ways, where a last word is better than their sum by a
+        standard error of "mrr_25".
+    sizes_, surprises_ : ndarrays of shape (n,)
+        Of held-out molecules with several candidates: how many, and -log of the probability of the
+        truth. Prediction sets are made with these.
     polarities_ : tuple of str
         Those of the library.
 
@@ -181,8 +186,9 @@ class SpectrumIdentifier(BaseEstimator):
             bar.update()
         # candidates come from pools: those of the library need not travel with the model
         predictor.decoder_ = predictor.decoder_.without_pool()
-        self.predictor_, self.gaps_ = predictor, judged.gaps
+        self.predictor_, self.last_word_ = predictor, judged.word
         self.confidence_ = tuple(judged.confidence)
+        self.sizes_, self.surprises_ = judged.sizes, judged.surprises
         self.fingerprint_ = dict(settings)
         self.polarities_ = library.polarities
         self.validation_ = judged.report | {
@@ -277,21 +283,25 @@ class SpectrumIdentifier(BaseEstimator):
 
     def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[Ranked]:
         """Return the best candidates of some spectra."""
-        model, gap = self.predictor_, cut(self.gaps_, self.coverage)
-        sure = Confidence(*self.confidence_)
+        model, sure = self.predictor_, Confidence(*self.confidence_)
+        cuts = Cuts.fitted(self.sizes_, self.surprises_, self.coverage)
         decoder, F = model.decoder_, model.predict_coordinates(spectra)
 
         def score(numbers: np.ndarray, sets: CandidateSets) -> np.ndarray:
             embedded = decoder.embed(sets)
-            queries = decoder.queries(F[numbers], embedded)
-            scores = set_scores(
-                queries, embedded.embedding, sets.indptr, embedded.members, n_jobs=self.n_jobs
-            )
-            return scores[None]
+            own, queries = F[numbers], decoder.queries(F[numbers], embedded)
+            given = embedded.embedding, sets.indptr, embedded.members
+            scores = set_scores(queries, *given, n_jobs=self.n_jobs)
+            if self.last_word_ is None:
+                return scores[None]
+            return np.vstack([scores, *model.output_basis_.scores_by_way(own, *given).values()])
 
-        scores = pair_scores(pairs, pool.fingerprints, score)
+        table = pair_scores(pairs, pool.fingerprints, score)
+        scores = table.ravel()
+        if self.last_word_ is not None:
+            scores = features_of(table, pairs.indptr) @ self.last_word_
         found = [
-            ranked(pairs.indices[own], scores[:, own].ravel(), top, gap, sure)
+            ranked(pairs.indices[own], scores[own], top, cuts, sure)
             for own in map(pairs.own, range(len(pairs)))
         ]
         return described(found, pool)

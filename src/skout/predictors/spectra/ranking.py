@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .calibration import Confidence
+from .calibration import Confidence, Cuts
 from .results import Hit
 
 __all__ = ["Ranked", "described", "ranked"]
@@ -35,7 +35,7 @@ class Ranked(NamedTuple):
 
 
 def ranked(
-    index: np.ndarray, scores: np.ndarray, top: int, gap: float, confidence: Confidence
+    index: np.ndarray, scores: np.ndarray, top: int, cuts: Cuts, confidence: Confidence
 ) -> Best:
     """Return the best candidates of a spectrum; of equal ones the first in the pool.
 
@@ -45,8 +45,8 @@ def ranked(
         Their rows in the pool.
     scores : ndarray of shape (c,)
     top : int
-    gap : float
-        Candidates that score within it of the best one are in the prediction set.
+    cuts : Cuts
+        Which candidates are in the prediction set.
     confidence : Confidence
     """
     scores = np.round(scores, _DECIMALS)
@@ -54,8 +54,8 @@ def ranked(
     if len(scores) == 0:
         nothing = np.empty(0)
         return Best(index, nothing, nothing, nothing.astype(bool), 0, 0)
-    inside = scores >= scores.max() - gap
     sure = confidence.of(scores)
+    inside = cuts.of(sure)
     best = (index[order], scores[order], sure[order], inside[order])
     return Best(*best, len(scores), int(inside.sum()))
 

@@ -15,9 +15,10 @@ import numpy as np
 from ..._numerics.arrays import stack
 from ...decoding import CandidateSets
 from ..weighing import NORMALISATIONS, Option, WayScores, folds_of, options_for
-from .calibration import Confidence, calibration_error, truth_gap, truth_rank
+from .calibration import Confidence, calibration_error, surprise, truth_rank
 from .design import Design, few_a_group
 from .inputs import Library
+from .last_word import learnt, ways_of
 from .search import Pairs, pair_scores
 
 __all__ = ["Candidates", "Judged", "judge"]
@@ -89,17 +90,22 @@ class Judged:
     ----------
     option : Option
         Weight and normalisation of the forward way.
+    word : ndarray or None
+        Coefficients of the last word, where it pays.
     confidence : Confidence
         That makes probabilities of scores.
-    gaps : ndarray
-        By how much the best candidate outscored the truth, increasing.
+    sizes, surprises : ndarrays of shape (n,)
+        Of each molecule with several candidates: how many, and -log of the probability of the
+        truth, infinite where it is no candidate.
     report : dict
         Numbers for people.
     """
 
     option: Option
+    word: np.ndarray | None
     confidence: Confidence
-    gaps: np.ndarray
+    sizes: np.ndarray
+    surprises: np.ndarray
     report: dict[str, Any]
 
 
@@ -189,32 +195,48 @@ def _once(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _summary(scores: list[np.ndarray], right: list[np.ndarray], folds: np.ndarray) -> Judged:
-    """Choose the weight and tell how good the model is."""
+    """Choose the weight, learn the last word, and tell how good the model is."""
     spreads = np.mean([S.std(axis=1) for S in scores], axis=0)
     options = options_for(spreads, NORMALISATIONS)
     factors = np.array([one.factors for one in options])
     ranks = np.array(
         [[truth_rank(s, t) for s in factors @ S] for S, t in zip(scores, right, strict=True)]
     )  # (n, options)
-    value = np.where(ranks <= _TOP, 1.0 / ranks, 0.0)
+    value = _reciprocal(ranks)
     best = int(value.mean(axis=0).argmax())
     own = np.empty(len(ranks))
     for k in np.unique(folds):  # each fold with the weight that the others choose
         others = value[folds != k] if (folds != k).any() else value
         own[folds == k] = ranks[folds == k, int(others.mean(axis=0).argmax())]
     final = [factors[best] @ S for S in scores]
+    ways = ways_of(*options[best])
+    tables = [np.vstack([s, S[ways]]) for s, S in zip(final, scores, strict=True)]
+    word, said = learnt(tables, right, folds)
+    new = np.array([truth_rank(s, t) for s, t in zip(said, right, strict=True)])
+    gain = _reciprocal(new) - _reciprocal(own)
+    pays = gain.mean() > gain.std() / np.sqrt(len(gain))
+    if pays:
+        own, final = new, said
     confidence = Confidence.fitted(final, right)
+    p = [confidence.of(s) for s in final]
     sizes = np.array([len(s) for s in final])
-    gaps = np.array([truth_gap(s, t) for s, t in zip(final, right, strict=True)])
-    gaps = np.sort(gaps[sizes > 1])  # one candidate is always right, and teaches nothing
-    sure = np.array([confidence.of(s).max() for s in final])
+    surprises = np.array([surprise(one, t) for one, t in zip(p, right, strict=True)])
+    sure = np.array([one.max() for one in p])
     report = _report(own, sizes) | {
         "calibration_error": calibration_error(sure, own <= 1.0),
         "mean_confidence": float(sure.mean()),
         "weight": float(options[best].weight),
         "normalisation": options[best].normalisation,
+        "last_word": bool(pays),
+        "last_word_gain": float(gain.mean()),
     }
-    return Judged(options[best], confidence, gaps, report)
+    several = sizes > 1  # one candidate is always right, and teaches nothing
+    parts = sizes[several], surprises[several]
+    return Judged(options[best], word if pays else None, confidence, *parts, report)
+
+
+def _reciprocal(ranks: np.ndarray) -> np.ndarray:
+    return np.where(ranks <= _TOP, 1.0 / ranks, 0.0)
 
 
 def _report(ranks: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
@@ -222,7 +244,7 @@ def _report(ranks: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
     values = {
         "top_1": ranks <= 1.0,
         "top_10": ranks <= 10.0,
-        "mrr_25": np.where(ranks <= _TOP, 1.0 / ranks, 0.0),
+        "mrr_25": _reciprocal(ranks),
     }
     n, found = len(ranks), {}
     for name, value in values.items():

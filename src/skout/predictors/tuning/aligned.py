@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-
-from ...kernels import Gaussian, Laplacian, Matern, align_columns
-from .learnt import ridge_with
+from ...kernels import align_columns
+from .learnt import KERNELS_OF_VECTORS, FoundRidge
 
 __all__ = ["AlignedRidge", "kernel_aligned"]
 
-_KERNELS = {
-    "gaussian": lambda: Gaussian("median"),
-    "matern": lambda: Matern("median", nu=1.5),
-    "laplacian": lambda: Laplacian("median"),
-}
 # Rows that kernels and outputs are compared on.
 _ROWS = 600
 
@@ -35,14 +28,14 @@ def kernel_aligned(
     X, y : rows and targets
     seed : None, int or Generator
     """
-    base = _KERNELS[kernel]()
+    base = KERNELS_OF_VECTORS[kernel]("median")
     try:
         return align_columns(base, groups, X, y, n_samples=_ROWS, random_state=seed)
     except ValueError:  # targets are constant, or no kernel is aligned with them
         return base
 
 
-class AlignedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class AlignedRidge(FoundRidge):
     """Weigh a kernel for each group of columns by ALIGNF, then fit kernel ridge regression.
 
     Parameters
@@ -83,22 +76,5 @@ class AlignedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> AlignedRidge:
-        """Find the weights, then fit.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : AlignedRidge
-        """
-        kernel = kernel_aligned(self.kernel, self.groups, X, y, self.random_state)
-        self.ridge_ = ridge_with(self, kernel, X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Return the predictions of the ridge, shape (n, p)."""
-        return self.ridge_.predict(X)
+    def _found(self, X: Any, y: Any) -> Any:
+        return kernel_aligned(self.kernel, self.groups, X, y, self.random_state)

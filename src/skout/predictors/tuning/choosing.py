@@ -13,7 +13,7 @@ from .search import Budget, Search, Trial
 from .space import Profile
 from .stacking import Judge, Votes, choose, cross_fitted
 
-__all__ = ["column_choices", "last_seconds", "steps", "unit", "within"]
+__all__ = ["column_choices", "last_seconds", "steps", "within"]
 
 
 def steps(search: Search) -> int:
@@ -22,10 +22,6 @@ def steps(search: Search) -> int:
     one = scoring_seconds(held, p, len(search.decoders))
     calls = search.budget.for_averages / one
     return 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
-
-
-def unit(i: int, n: int) -> tuple[int, ...]:
-    return tuple(int(i == j) for j in range(n))
 
 
 def last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:

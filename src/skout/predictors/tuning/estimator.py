@@ -6,18 +6,19 @@ import re
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
 from ..._numerics.estimators import all_at_once
 from ..._numerics.frames import FramesOut
 from ..._numerics.inputs import named
+from ..._numerics.pages import OnPages
 from ..._numerics.validation import check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of
-from .choosing import column_choices, last_seconds, steps, unit, within
+from .choosing import column_choices, last_seconds, steps, within
 from .folds import make_folds
 from .inputs import column_groups, encoder_of, names_of, read_inputs
 from .kinds import KINDS, Kind, guess_kind
@@ -25,7 +26,7 @@ from .maps import Averaged, build
 from .report import drawn, line, rows_of
 from .search import Budget, Search, Trial
 from .space import family, kernels_of_objects, profile_of
-from .stacking import Judge, Votes, choose, cross_fitted
+from .stacking import Judge, Votes, choose, cross_fitted, unit
 from .trials import Sample
 
 __all__ = ["Tuned"]
@@ -39,7 +40,7 @@ _TREES = 300
 _MOST_CANDIDATES = 100_000
 
 
-class Tuned(FramesOut, BaseEstimator):
+class Tuned(FramesOut, OnPages):
     """Choose a model by the metric of its outputs, within a budget, and fit it on all rows.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map

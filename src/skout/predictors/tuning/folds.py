@@ -113,9 +113,7 @@ class Folds:
         return sum(len(held) for _, held in self.splits)
 
 
-def make_folds(
-    n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
-) -> Folds:
+def make_folds(n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1) -> Folds:
     """Deal rows into folds: repeated for few rows, one split for many.
 
     Parameters
@@ -129,13 +127,11 @@ def make_folds(
         Rows of one group are in one fold.
     width : int
         Output coordinates: where there are many, one split with fewer held-out rows does.
-    y : optional
-        What splitters that stratify look at.
     """
+    if cv is None and groups is not None:
+        cv = _folds_of_groups(groups, n)
     if cv is not None:
-        splits = _given(cv, n, groups, y, seed)
-    elif groups is not None:
-        splits = _grouped(n, groups, seed)
+        splits = _given(cv, n, groups, seed)
     elif n < _MANY and n * width < _HEAVY:
         splits = _dealt(n, seed)
     else:
@@ -155,30 +151,28 @@ def _dealt(n: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return splits
 
 
-def _grouped(n: int, groups: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    from sklearn.model_selection import GroupKFold  # slow to import
-
+def _folds_of_groups(groups: Any, n: int) -> int:
+    """Return how many folds the groups can be dealt into."""
     groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups must have one label for each of the {n} rows of X.")
     k = min(_FOLDS, len(np.unique(groups)))
     if k < 2:
         raise ValueError("groups must have at least two different labels. Got one.")
-    folds = GroupKFold(k, shuffle=True, random_state=seed)
-    return list(folds.split(np.zeros((n, 1)), groups=groups))
+    return k
 
 
-def _given(cv: Any, n: int, groups: Any, y: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    from sklearn.model_selection import GroupKFold, KFold, check_cv
+def _given(cv: Any, n: int, groups: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import GroupKFold, KFold, check_cv  # slow to import
 
     with named("cv"):
         if isinstance(cv, int):
             kind = KFold if groups is None else GroupKFold
             cv = kind(cv, shuffle=True, random_state=seed)
-        rows = np.zeros((n, 1))
+        rows = np.arange(n)
         splits = [
-            (np.arange(n)[train], np.arange(n)[held])
-            for train, held in check_cv(cv).split(rows, y, groups)
+            (rows[train], rows[held])
+            for train, held in check_cv(cv).split(np.zeros((n, 1)), groups=groups)
         ]
     if not splits or any(len(train) < 2 or len(held) == 0 for train, held in splits):
         raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")

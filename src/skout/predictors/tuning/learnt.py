@@ -7,21 +7,24 @@ from typing import Any
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ..._numerics.arrays import n_rows
-from ...kernels import Gaussian, Laplacian, Learnt, Matern
+from ...kernels import Gaussian, Laplacian, Learnt, Linear, Matern
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 
-__all__ = ["MAX_ROWS", "LearntRidge", "metric_learnt", "ridge_with"]
+__all__ = ["KERNELS_OF_VECTORS", "MAX_ROWS", "FoundRidge", "LearntRidge", "metric_learnt"]
+
+#: Kernels of vectors, by the names that settings have.
+KERNELS_OF_VECTORS = {
+    "gaussian": lambda gamma: Gaussian(gamma),
+    "laplacian": lambda gamma: Laplacian(gamma),
+    "matern": lambda gamma: Matern(gamma, nu=1.5),
+    "linear": lambda gamma: Linear(),
+}
 
 #: Penalties of which each round of learning takes the best.
 _ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 #: Rows that the rounds learn from.
 MAX_ROWS = 4000
-_KERNELS = {
-    "gaussian": lambda: Gaussian("scale"),
-    "matern": lambda: Matern("scale", nu=1.5),
-    "laplacian": lambda: Laplacian("scale"),
-}
 
 
 def metric_learnt(
@@ -39,7 +42,7 @@ def metric_learnt(
     n_jobs : int, optional
     """
     teacher = KernelRidge(
-        Learnt(_KERNELS[kernel](), landmarks=landmarks, max_rows=MAX_ROWS),
+        Learnt(KERNELS_OF_VECTORS[kernel]("scale"), landmarks=landmarks, max_rows=MAX_ROWS),
         SubSample(min(landmarks, n_rows(X))),
         alpha=_ALPHAS,
         random_state=seed,
@@ -48,15 +51,41 @@ def metric_learnt(
     return teacher.fit(X, y).kernel_
 
 
-def ridge_with(model: Any, kernel: Any, X: Any, y: Any) -> KernelRidge:
-    """Return the ridge of a model's sketch and alpha, fitted with the kernel that it found."""
-    sketch = None if model.sketch is None else SubSample(min(model.sketch, n_rows(X)))
-    return KernelRidge(
-        kernel, sketch, alpha=model.alpha, random_state=model.random_state, n_jobs=model.n_jobs
-    ).fit(X, y)
+class FoundRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Find a kernel by `_found(X, y)`, then fit kernel ridge regression with it."""
+
+    sketch: int | None
+    alpha: float
+    random_state: Any
+    n_jobs: int | None
+
+    def _found(self, X: Any, y: Any) -> Any:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Find the kernel, then fit.
+
+        Parameters
+        ----------
+        X : matrix of shape (n, d)
+        y : array of shape (n, p)
+
+        Returns
+        -------
+        self : FoundRidge
+        """
+        settings = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+        kernel = self._found(X, y)
+        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
+        self.ridge_ = KernelRidge(kernel, sketch, alpha=self.alpha, **settings).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions of the ridge, shape (n, p)."""
+        return self.ridge_.predict(X)
 
 
-class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class LearntRidge(FoundRidge):
     """Learn a metric with few landmarks, then fit kernel ridge regression in it.
 
     Parameters
@@ -97,22 +126,5 @@ class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> LearntRidge:
-        """Learn the metric, then fit.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : LearntRidge
-        """
-        kernel = metric_learnt(self.kernel, self.landmarks, X, y, self.random_state, self.n_jobs)
-        self.ridge_ = ridge_with(self, kernel, X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Return the predictions of the ridge, shape (n, p)."""
-        return self.ridge_.predict(X)
+    def _found(self, X: Any, y: Any) -> Any:
+        return metric_learnt(self.kernel, self.landmarks, X, y, self.random_state, self.n_jobs)

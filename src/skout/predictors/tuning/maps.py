@@ -12,26 +12,19 @@ from sklearn.pipeline import Pipeline
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.threads import n_threads
 from ..._numerics.validation import check_rng
-from ...kernels import Gaussian, Laplacian, Linear, Matern, as_kernel
+from ...kernels import as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 from ..boosting import BoostedTrees
 from .aligned import AlignedRidge
 from .inputs import ColumnScaler
-from .learnt import LearntRidge
+from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
 
 __all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
 
 Settings = dict[str, Any]
 
-#: Kernels of vectors, by the names that settings have.
-KERNELS_OF_VECTORS = {
-    "gaussian": lambda gamma: Gaussian(gamma),
-    "laplacian": lambda gamma: Laplacian(gamma),
-    "matern": lambda gamma: Matern(gamma, nu=1.5),
-    "linear": lambda gamma: Linear(),
-}
 # Outputs that the trees of a forest look at, when there are more: random combinations.
 _PROJECTIONS = 24
 # A matrix with fewer entries than that share is worth keeping sparse.
@@ -282,27 +275,10 @@ def _kernel_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any
     return Centred(model) if settings["centre"] else model
 
 
-def _learnt_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    model = LearntRidge(
-        settings["kernel"],
-        settings.get("sketch"),
-        settings["alpha"],
-        settings["landmarks"],
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
-    return Centred(model) if settings["centre"] else model
-
-
-def _aligned_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    model = AlignedRidge(
-        settings["kernel"],
-        settings["groups"],
-        settings.get("sketch"),
-        settings["alpha"],
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
+def _found_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    kind, own = (LearntRidge, "landmarks") if "landmarks" in settings else (AlignedRidge, "groups")
+    used: dict[str, Any] = {name: settings.get(name) for name in ("kernel", "sketch", "alpha", own)}
+    model = kind(**used, random_state=seed, n_jobs=n_jobs)
     return Centred(model) if settings["centre"] else model
 
 
@@ -365,8 +341,8 @@ def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) 
 
 _BUILDERS = {
     "kernel ridge": _kernel_ridge,
-    "learnt ridge": _learnt_ridge,
-    "aligned ridge": _aligned_ridge,
+    "learnt ridge": _found_ridge,
+    "aligned ridge": _found_ridge,
     "extra trees": _forest,
     "random forest": _forest,
     "boosting": _boosting,

@@ -13,7 +13,7 @@ import numpy as np
 
 from .folds import Folds
 
-__all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted"]
+__all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted", "unit"]
 
 # What the fit of coordinates counts beside the metric: this over the root of the number of rows.
 _SMOOTH = 1.5
@@ -104,6 +104,11 @@ class Votes:
         return float(means[decoder]), decoder
 
 
+def unit(i: int, n: int) -> tuple[int, ...]:
+    """Return the counts of one of n members alone."""
+    return tuple(int(i == j) for j in range(n))
+
+
 def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
     """Return the best average by some parts of the held-out rows; of one member if most is 1.
 
@@ -117,7 +122,7 @@ def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
         is taken.
     """
     n = len(votes.F)
-    units = [tuple(int(i == j) for j in range(n)) for i in range(n)]
+    units = [unit(i, n) for i in range(n)]
     counts = (0,) * n
     best: tuple[float, Choice] | None = None
     for _ in range(most):

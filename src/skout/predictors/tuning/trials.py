@@ -78,6 +78,16 @@ class Sample:
         rng = check_rng(self.seed)
         return [(np.sort(rng.permutation(train)[:most]), held) for train, held in self.folds.splits]
 
+    def folds_of(self, settings: Settings) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+        """Yield training rows and held-out rows of each fold, and where predictions of these go."""
+        splits = self.splits(settings.get("rows"))
+        for (train, held), rows in zip(splits, self.folds.spans, strict=True):
+            yield train, held, rows
+
+    def room(self) -> np.ndarray:
+        """Return an empty array for the predictions of all held-out rows."""
+        return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)
+
 
 def predictions(settings: Settings, sample: Sample) -> Found:
     """Yield what completes the settings, and predicted coordinates of the held-out rows.
@@ -110,7 +120,7 @@ def _kernel_path(settings: Settings, sample: Sample) -> Found:
     learns = settings["map"] == "learnt ridge"
     ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
     F = {
-        (alpha, centre): np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32)
+        (alpha, centre): sample.room()
         for alpha in (LEARNT_ALPHAS if learns else ALPHAS)
         for centre in (True, False)
     }
@@ -141,8 +151,7 @@ def _ridges(settings: Settings, sample: Sample, F: Path) -> None:
 def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
     """Fill in predictions with a metric, or weights, that each fold learns from its own rows."""
     X, T = sample.rows(settings.get("scaling")), sample.T
-    splits = sample.splits(settings.get("rows"))
-    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+    for train, held, rows in sample.folds_of(settings):
         own = take(X, train)
         kernel = _learnt_kernel(settings, sample, own, T[train] - T[train].mean(axis=0))
         both = take(X, np.concatenate([train, held]))
@@ -193,11 +202,11 @@ def _one_fit(settings: Settings, sample: Sample) -> Found:
     """Fit and predict each fold once."""
     scaling = settings.get("scaling")
     X, plain = sample.rows(scaling), {k: v for k, v in settings.items() if k != "scaling"}
-    parts = []
-    for k, (train, held) in enumerate(sample.splits(settings.get("rows"))):
+    F = sample.room()
+    for k, (train, held, rows) in enumerate(sample.folds_of(settings)):
         model = build(plain, sample.seed + k, sample.n_jobs).fit(take(X, train), sample.T[train])
-        parts.append(np.asarray(model.predict(take(X, held)), dtype=np.float32))
-    yield {}, np.concatenate(parts)
+        F[rows] = model.predict(take(X, held))
+    yield {}, F
 
 
 def _boosting_path(settings: Settings, sample: Sample) -> Found:
@@ -205,7 +214,7 @@ def _boosting_path(settings: Settings, sample: Sample) -> Found:
     X = sample.rows(settings.get("scaling"))
     most = settings["max_iter"]
     stages = sorted({stage for stage in _STAGES if stage < most} | {most})
-    F = {s: np.empty((sample.folds.n_held, sample.T.shape[1]), dtype=np.float32) for s in stages}
+    F = {stage: sample.room() for stage in stages}
     splits = sample.splits(settings.get("rows"))
     axes = [principal_axes(sample.T[train], settings["n_components"]) for train, _ in splits]
 
@@ -235,18 +244,10 @@ def _neighbour_path(settings: Settings, sample: Sample) -> Found:
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
     X, T = sample.rows(settings.get("scaling")), sample.T
-    splits = sample.splits(settings.get("rows"))
-    least = min(len(train) for train, _ in splits)
+    least = min(len(train) for train, _, _ in sample.folds_of(settings))
     counts = [k for k in _NEIGHBOURS if k <= max(1, least // 2)]
-    F = {
-        (k, weights): np.empty((sample.folds.n_held, T.shape[1]), dtype=np.float32)
-        for k in counts
-        for weights in ("uniform", "distance")
-    }
-    start = 0
-    for train, held in splits:
-        rows = slice(start, start + len(held))
-        start += len(held)
+    F = {(k, weights): sample.room() for k in counts for weights in ("uniform", "distance")}
+    for train, held, rows in sample.folds_of(settings):
         search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
         distances, nearest = search.kneighbors(take(X, held))
         for weights in ("uniform", "distance"):
@@ -264,9 +265,8 @@ def _neighbour_path(settings: Settings, sample: Sample) -> Found:
 def _logistic_path(settings: Settings, sample: Sample) -> Found:
     """Fit all columns for one penalty after another."""
     X, T = sample.rows(settings.get("scaling")), sample.T
-    F = {C: np.empty((sample.folds.n_held, T.shape[1]), dtype=np.float32) for C in _STRENGTHS}
-    splits = sample.splits(settings.get("rows"))
-    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+    F = {C: sample.room() for C in _STRENGTHS}
+    for train, held, rows in sample.folds_of(settings):
         answers, which, base, gain = yes_or_no(T[train])
         new = take(X, held)
         for C, coef, intercept in logistic_path(take(X, train), answers, _STRENGTHS):

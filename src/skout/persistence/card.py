@@ -1,0 +1,244 @@
+"""Model cards: what a saved model is, as the README.md that model hubs show."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import describe, save
+
+__all__ = ["model_card"]
+
+# Characters that are shown of a value, and columns that are named.
+_LONGEST, _MOST_NAMES = 300, 40
+_MARKS = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "`": "'", "[": "&#91;"})
+_KINDS = {"label_sets": "label sets", "smiles": "molecules"}
+
+
+def model_card(
+    model: Any,
+    *,
+    name: str | None = None,
+    data: str | None = None,
+    license: str | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a card of a model: a header in YAML that hubs read, and text for people.
+
+    Parameters
+    ----------
+    model : what `skout.save` saves, or the path of what it saved
+        What `skout fit` wrote has most to say: columns, rows, and the score by validation.
+    name : str, optional
+        Default that of the file, or of the class.
+    data : str, optional
+        What it was trained on, in words.
+    license : str, optional
+        Such as "mit", of the model.
+    evaluation : dict, optional
+        Of rows that the model has not seen, as `skout evaluate --json` and `skout report --json`
+        give it: {"metrics": {name: value}, "rows": n, "standard_errors": {name: value}}.
+
+    Returns
+    -------
+    card : str
+        Markdown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelRidge
+    >>> from skout.persistence.card import model_card
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> model = KernelRidge("gaussian").fit(X, X[:, 0])
+    >>> print(model_card(model, name="slope", license="mit").partition("##")[0].rstrip())
+    ---
+    library_name: "skout"
+    tags: ["skout", "kernel-methods"]
+    license: "mit"
+    ---
+    <BLANKLINE>
+    # slope
+    """
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        return _Card(describe(path), name or path.stem, path.name, data, license, evaluation).text()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.skout"
+        save(model, path)
+        known = describe(path)
+    kind = type(model).__name__
+    return _Card(known, name or kind, path.name, data, license, evaluation).text()
+
+
+class _Card:
+    """The parts of a card, from what `describe` says; a file may have anything in its notes."""
+
+    def __init__(
+        self,
+        found: dict[str, Any],
+        name: str,
+        file: str,
+        data: str | None,
+        license: str | None,
+        evaluation: Mapping[str, Any] | None,
+    ) -> None:
+        self.found, self.about, self.name, self.file = found, found["about"], name, file
+        self.data, self.license, self.evaluation = data, license, evaluation or {}
+        notes = _dict(self.about.get("metadata"))
+        self.notes = {key: value for key, value in notes.items() if key != "command_line"}
+        self.fit = _dict(notes.get("command_line"))  # what `skout fit` noted
+        self.validation = _dict(self.fit.get("validation"))
+        outputs = _dict(self.fit.get("outputs"))
+        kind = outputs.get("kind")
+        self.kind = _KINDS.get(kind, kind) if isinstance(kind, str) else None
+        self.targets = _names(outputs.get("columns"))
+        self.inputs = _names(_dict(self.fit.get("inputs")).get("columns"))
+
+    def text(self) -> str:
+        """Return the whole card."""
+        sections = [
+            ("What it is", self._is()),
+            ("What it was trained on", self._trained_on()),
+            ("How good it is", self._scores()),
+            ("How to use it", self._use()),
+            ("Notes", (f"- {_plain(k)}: {_plain(json.dumps(v))}" for k, v in self.notes.items())),
+            ("Made with", self._versions()),
+        ]
+        parts = [f"## {title}\n\n{body}\n" for title, body in _filled(sections)]
+        return "\n".join([self._header(), f"# {_plain(self.name)}\n", *parts])
+
+    def _header(self) -> str:
+        """Return what hubs read; JSON is YAML, whatever names hold."""
+        tags = ["skout", "kernel-methods", *([self.kind.replace(" ", "-")] if self.kind else [])]
+        fields: dict[str, Any] = {"library_name": "skout", "tags": tags}
+        fields |= {"license": self.license} if self.license else {}
+        metrics = [
+            {"type": metric, "name": f"{metric}, {where}", "value": value}
+            for metric, value, _, where in self._measured()
+            if value is not None
+        ]
+        if metrics:
+            kind = self.kind or "prediction"
+            task = {"type": kind.replace(" ", "-"), "name": f"prediction of {kind}"}
+            where = {"type": "tabular", "name": self.data or "not named"}
+            result = {"task": task, "dataset": where, "metrics": metrics}
+            fields["model-index"] = [{"name": self.name, "results": [result]}]
+        lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
+        return "\n".join(["---", *lines, "---", ""])
+
+    def _is(self) -> Iterator[str]:
+        if self.kind:
+            yield f"It predicts {_plain(self.kind)}{_listed(self.targets)}.\n"
+        chosen = self.validation.get("chosen")
+        yield f"- class: `{_plain(self.about.get('class'))}`"
+        for one in chosen if isinstance(chosen, list) else []:
+            kept = {key: value for key, value in _dict(one).items() if value is not None}
+            said = ", ".join(f"{key} {_short(value)}" for key, value in kept.items())
+            yield f"- chosen by validation: {_plain(said)}"
+        for fact, value in _dict(self.about.get("facts")).items():
+            yield f"- {_plain(fact.strip('_').replace('_', ' '))}: {_plain(_short(value))}"
+        yield f"- file: {self.found['bytes'] / 1e6:.3g} MB, in which nothing can be executed"
+
+    def _trained_on(self) -> Iterator[str]:
+        if self.data:
+            yield f"{_plain(self.data)}\n"
+        if isinstance(self.fit.get("rows"), int):
+            yield f"- {self.fit['rows']:,} rows"
+        kinds = _dict(self.fit.get("columns"))
+        if self.inputs:
+            named = [f"{one} ({kinds[one]})" if one in kinds else one for one in self.inputs]
+            yield f"- {len(self.inputs):,} input columns{_listed(named)}"
+        if not self.data:
+            yield "- Where the data are from is not said."
+
+    def _measured(self) -> Iterator[tuple[str, Any, Any, str]]:
+        """Give metric, value, standard error, and of what."""
+        errors = _dict(self.evaluation.get("standard_errors"))
+        rows = self.evaluation.get("rows")
+        where = f"{rows:,} test rows" if isinstance(rows, int) else "test rows"
+        for metric, value in _dict(self.evaluation.get("metrics")).items():
+            yield metric, value, errors.get(metric), where
+        if "metric" in self.validation:
+            error = self.validation.get("standard_error")
+            yield self.validation["metric"], self.validation.get("score"), error, "validation"
+
+    def _scores(self) -> Iterator[str]:
+        found = list(self._measured())
+        if not found:
+            yield "It was not measured: see `skout evaluate` and `skout report`."
+            return
+        yield "| metric | value | standard error | measured on |\n|---|---:|---:|---|"
+        for metric, value, error, where in found:
+            yield f"| {_plain(metric)} | {_number(value)} | {_number(error)} | {where} |"
+        for baseline, value in _dict(self.validation.get("baselines")).items():
+            metric = _plain(self.validation["metric"])
+            yield f"| {metric} of a rival: {_plain(baseline)} | {_number(value)} | | validation |"
+        if "metric" in self.validation:
+            yield "\nValidation is cross-validation of the training rows, by which it was chosen."
+
+    def _use(self) -> Iterator[str]:
+        extras = "skout[cli]" if self.fit else "skout"
+        yield f'    pip install "{extras}"\n'
+        if self.fit:
+            yield f"    skout predict {self.file} new.csv -o predictions.csv\n"
+        needs = self.about["needs"]
+        more = f", modules=[{', '.join(_plain(one) for one in needs)}]" if needs else ""
+        yield "In Python, with inputs as the model was fitted on:\n"
+        yield f'    import skout\n\n    model = skout.load("{self.file}"{more})'
+        yield "    model.predict(X)"
+
+    def _versions(self) -> Iterator[str]:
+        versions = _dict(self.about.get("versions"))
+        yield ", ".join(f"{_plain(one)} {_plain(version)}" for one, version in versions.items())
+        yield f"\nSaved {_plain(self.about.get('saved'))}."
+
+
+def _filled(sections: list[tuple[str, Iterator[str]]]) -> Iterator[tuple[str, str]]:
+    for title, lines in sections:
+        body = "\n".join(lines)
+        if body:
+            yield title, body
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else dict(value) if isinstance(value, Mapping) else {}
+
+
+def _names(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _listed(names: list[str]) -> str:
+    """Return names after a colon, the first of many."""
+    if not names:
+        return ""
+    more = [f"and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return ": " + ", ".join([*map(_plain, names[:_MOST_NAMES]), *more])
+
+
+def _number(value: Any) -> str:
+    return _short(value) if isinstance(value, int | float) else ""
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> str:
+    """Return text of a file on one line, without what Markdown or HTML would take for theirs."""
+    text = " ".join(str(value).split())
+    text = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+    for mark, instead in (
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        ("|", "&#124;"),
+        ("`", "'"),
+        ("[", "&#91;"),
+    ):
+        text = text.replace(mark, instead)
+    return text

@@ -1,0 +1,152 @@
+"""Models in MLflow (`pip install skout[mlflow]`): logged with a run, loaded by their address.
+
+What is logged is the file of `skout.save`, so no pickle. It has two flavours: "skout", which
+`load_model` here gives back as it was, and "python_function", which `mlflow.pyfunc.load_model` and
+`mlflow models serve` use.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import describe, load, save
+
+__all__ = ["load_model", "log_model", "save_model"]
+
+_FLAVOR, _FILE, _NEEDED, _PYTHON = "skout", "model.skout", "requirements.txt", "python_env.yaml"
+
+
+def save_model(
+    model: Any,
+    path: str | os.PathLike[str],
+    mlflow_model: Any = None,
+    *,
+    signature: Any = None,
+    metadata: dict[str, Any] | None = None,
+) -> None:
+    """Write a folder that MLflow takes for a model.
+
+    Parameters
+    ----------
+    model : what `skout.save` saves, or the path of what it saved
+    path : path
+        Of a folder that is made.
+    mlflow_model : mlflow.models.Model, optional
+        What the flavours are added to; for MLflow itself.
+    signature : mlflow.models.ModelSignature, optional
+    metadata : dict, optional
+        Anything that JSON can hold, to travel in the file.
+    """
+    mlflow, folder = _mlflow(), Path(path)
+    folder.mkdir(parents=True)
+    if isinstance(model, str | os.PathLike):
+        if metadata is not None:
+            raise ValueError("metadata are those of the file: give a model, or no metadata.")
+        shutil.copyfile(model, folder / _FILE)
+    else:
+        save(model, folder / _FILE, metadata=metadata)
+    about = describe(folder / _FILE)["about"]
+    _write_needs(about["versions"], folder)
+    spec = mlflow.models.Model() if mlflow_model is None else mlflow_model
+    if signature is not None:
+        spec.signature = signature
+    mlflow.pyfunc.add_to_model(spec, loader_module=__name__, data=_FILE, python_env=_PYTHON)
+    spec.add_flavor(
+        _FLAVOR, data=_FILE, skout_version=about["versions"]["skout"], model_class=about["class"]
+    )
+    spec.save(str(folder / "MLmodel"))
+
+
+def _write_needs(versions: dict[str, str], folder: Path) -> None:
+    """Write which versions the model was saved with, as MLflow builds environments of them."""
+    needed = [
+        f"{name}=={v}\n" for name, v in versions.items() if name != "python" and v != "unknown"
+    ]
+    (folder / _NEEDED).write_text("".join(needed), encoding="utf-8")
+    python = f"python: {versions['python']}\ndependencies:\n- -r {_NEEDED}\n"
+    (folder / _PYTHON).write_text(python, encoding="utf-8")
+
+
+def log_model(model: Any, name: str = "model", **params: Any) -> Any:
+    """Log a model with the run that is active, or with a new one.
+
+    Parameters
+    ----------
+    model : what `skout.save` saves, or the path of what it saved
+    name : str, default "model"
+    **params
+        Of `save_model` (signature, metadata) and of `mlflow.models.Model.log`, such as
+        registered_model_name.
+
+    Returns
+    -------
+    info : mlflow.models.model.ModelInfo
+        Its `model_uri` is what `load_model` takes.
+
+    Examples
+    --------
+    >>> import mlflow  # doctest: +SKIP
+    >>> from skout.persistence.mlflow import load_model, log_model  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     info = log_model(model, registered_model_name="tags of tours")
+    >>> load_model(info.model_uri).predict(X)  # doctest: +SKIP
+    """
+    log = _mlflow().models.Model.log
+    return log(None, sys.modules[__name__], name=name, model=model, **params)
+
+
+def load_model(uri: str, *, modules: Any = None) -> Any:
+    """Load a model that `log_model` or `save_model` wrote.
+
+    Parameters
+    ----------
+    uri : str
+        The address of a logged or registered model, "runs:/.../model" or "models:/tags/1", or a
+        folder.
+    modules : list or dict, optional
+        Functions and classes of your own, as in `skout.load`.
+
+    Returns
+    -------
+    model : object
+    """
+    mlflow = _mlflow()
+    folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=os.fspath(uri)))
+    flavors = mlflow.models.Model.load(str(folder)).flavors
+    if _FLAVOR not in flavors:
+        raise ValueError(f"{uri} has no model of skout, but one of {', '.join(flavors)}.")
+    return load(folder / flavors[_FLAVOR]["data"], modules=modules)
+
+
+def _load_pyfunc(path: str) -> Any:
+    """Return a model as `mlflow.pyfunc` wants it."""
+    return _Function(load(path))
+
+
+class _Function:
+    """`predict` of a model; parameters of a request go to it, such as candidates."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def predict(self, rows: Any, params: dict[str, Any] | None = None) -> Any:
+        return self.model.predict(rows, **(params or {}))
+
+    def get_raw_model(self) -> Any:
+        """Return the model itself."""
+        return self.model
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+        import mlflow.artifacts
+        import mlflow.models
+        import mlflow.pyfunc
+    except ImportError as error:
+        raise ImportError("This takes MLflow: pip install skout[mlflow]") from error
+    return mlflow

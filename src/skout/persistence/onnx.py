@@ -1,0 +1,397 @@
+"""Models as ONNX graphs, which other runtimes and languages run (`pip install skout[onnx]`).
+
+Graphs are built node by node, x -> k(x, landmarks) -> f(x) -> scores of candidates -> the k best,
+so that a file needs nothing of skout.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .._numerics.files import check_place, replacing
+from .._numerics.validation import check_choice, check_number
+from ..decoding.base import able
+from ..kernels import (
+    Cosine,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Mahalanobis,
+    Matern,
+    OnColumns,
+    Polynomial,
+    Product,
+    Scaled,
+    Sum,
+    as_kernel,
+)
+
+__all__ = ["to_onnx"]
+
+# What runtimes of 2022 and later read; a file of protobuf is smaller than 2 GB.
+_OPSET, _IR_VERSION, _MOST_BYTES = 17, 8, 2_000_000_000
+
+
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    candidates: Any = None,
+    k: int = 10,
+    dtype: str = "float64",
+) -> Any:
+    """Write a fitted model as an ONNX graph.
+
+    The input of the graph is "X", dense rows of shape (n, d). Kernels of such rows can be written:
+    `Linear`, `Polynomial`, `Gaussian`, `Laplacian`, `Matern`, `Cosine`, `Mahalanobis` (so learnt
+    metrics), `OnColumns`, their sums, products and multiples.
+
+    Parameters
+    ----------
+    model : KernelRidge, or StructuredPredictor of one
+        Fitted. Of a ridge the output is "prediction", of shape (n,) or (n, d). A predictor that
+        ranks candidates has the outputs "positions" and "scores", each of shape (n, k), as `rank`
+        gives them, and "candidates" where these are texts or rows of a dense array.
+    path : path, optional
+        Where to write the graph, too.
+    candidates : objects or EmbeddedPool, optional
+        One pool for all rows; default the distinct training outputs. They become part of the file.
+    k : int, default 10
+        Candidates of a row, or all, if there are fewer.
+    dtype : "float64" or "float32", default "float64"
+        Of the input and of all that is computed. In float32 an exact model with a small alpha may
+        err by more than it should: compare.
+
+    Returns
+    -------
+    graph : onnx.ModelProto
+
+    Raises
+    ------
+    TypeError
+        For a part that has no form in ONNX; the message has its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import KernelRidge
+    >>> from skout.persistence.onnx import to_onnx
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 2))
+    >>> graph = to_onnx(KernelRidge("gaussian").fit(X, X[:, 0]))
+    >>> [output.name for output in graph.graph.output]
+    ['prediction']
+    """
+    check_choice(dtype, "dtype", ("float64", "float32"))
+    graph = _Graph(dtype)
+    if path is not None:
+        check_place(path, "path")
+    check_is_fitted(model)
+    structured = hasattr(model, "decoder_")
+    regressor = model.regressor_ if structured else model
+    F = _add_regressor(graph, regressor)
+    if structured:
+        _add_search(graph, F, model.decoder_, candidates, k)
+    else:
+        shape = [_N] if regressor._is_vector else [_N, regressor._matrix.shape[1]]
+        if regressor._is_vector:
+            F = graph.node("Squeeze", F, graph.constant([1], np.int64))
+        graph.output("prediction", F, shape)
+    found = graph.model(regressor.n_features_in_)
+    if path is not None:
+        with replacing(path) as part:
+            part.write_bytes(found.SerializeToString())
+    return found
+
+
+_N = "n"  # rows: a dimension that is known when the graph runs
+
+
+class _Graph:
+    """Nodes and constants of a graph; `node` returns the name of its result."""
+
+    def __init__(self, dtype: str) -> None:
+        try:
+            import onnx
+        except ImportError as error:
+            raise ImportError("ONNX graphs need onnx: pip install skout[onnx]") from error
+        self.onnx, self.dtype = onnx, np.dtype(dtype)
+        self.kind = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.outputs: list[Any] = []
+        self.bytes = 0
+
+    def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
+        return self.nodes_of(operation, *inputs, **attributes)[0]
+
+    def nodes_of(self, operation: str, *inputs: str, count: int = 1, **attributes: Any) -> Any:
+        """Add a node with several results, and return their names."""
+        names = [f"{operation}_{len(self.nodes)}_{j}" for j in range(count)]
+        made = self.onnx.helper.make_node(operation, list(inputs), names, **attributes)
+        self.nodes.append(made)
+        return names
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        array = np.ascontiguousarray(np.asarray(value, dtype=dtype or self.dtype))
+        return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
+
+    def texts(self, values: list[str]) -> str:
+        coded = [value.encode() for value in values]
+        kind = self.onnx.TensorProto.STRING
+        tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
+        return self._keep(tensor, sum(map(len, coded)))
+
+    def _keep(self, tensor: Any, size: int) -> str:
+        tensor.name = f"constant_{len(self.constants)}"
+        self.constants.append(tensor)
+        self.bytes += size
+        if self.bytes > _MOST_BYTES:
+            raise ValueError(
+                f"The graph has more than {_MOST_BYTES / 1e9:g} GB, the most that an ONNX file can "
+                "have: give fewer candidates, a sketch, or dtype='float32'."
+            )
+        return tensor.name
+
+    def output(self, name: str, source: str, shape: list[Any], kind: Any = None) -> None:
+        self.nodes.append(self.onnx.helper.make_node("Identity", [source], [name]))
+        self.outputs.append(self.value(name, shape, kind))
+
+    def value(self, name: str, shape: list[Any], kind: Any = None) -> Any:
+        return self.onnx.helper.make_tensor_value_info(name, kind or self.kind, shape)
+
+    def model(self, d: int) -> Any:
+        helper, X = self.onnx.helper, self.value("X", [_N, d])
+        graph = helper.make_graph(self.nodes, "skout", [X], self.outputs, self.constants)
+        opset = helper.make_opsetid("", _OPSET)
+        made = helper.make_model(
+            graph, opset_imports=[opset], ir_version=_IR_VERSION, producer_name="skout"
+        )
+        self.onnx.checker.check_model(made)
+        return made
+
+
+# The map ------------------------------------------------------------------------------------------
+
+
+def _add_regressor(graph: _Graph, model: Any) -> str:
+    """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
+    projection = getattr(model, "_projection", None)
+    if projection is None:
+        raise TypeError(f"ONNX graphs are made of KernelRidge. Got {type(model).__name__}.")
+    features = projection.features
+    B = projection.matrix if features.weights is None else features.weights.T @ projection.matrix
+    K = _add_kernel(graph, features.kernel, "X", _dense(features.landmarks))
+    F = graph.node("MatMul", K, graph.constant(B))
+    return (
+        F if projection.offset is None else graph.node("Add", F, graph.constant(projection.offset))
+    )
+
+
+def _dense(rows: Any) -> np.ndarray:
+    """Return landmarks as a matrix of float64."""
+    found = rows.toarray() if sparse.issparse(rows) else rows
+    if not isinstance(found, np.ndarray):
+        raise TypeError(
+            "ONNX graphs take dense rows of numbers, and the model was fitted on "
+            f"{type(rows).__name__}."
+        )
+    return found.astype(np.float64)
+
+
+def _add_kernel(graph: _Graph, kernel: Kernel, X: str, Z: np.ndarray) -> str:
+    """Add k(x, z) of all rows x and landmarks z."""
+    formula = _FORMULAS.get(type(kernel))
+    if formula is None:
+        known = ", ".join(sorted(one.__name__ for one in _FORMULAS))
+        raise TypeError(f"{type(kernel).__name__} has no form in ONNX. Those that have: {known}.")
+    return formula(graph, kernel, X, Z)
+
+
+def _linear(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # x . z
+    return graph.node("MatMul", X, graph.constant(Z.T))
+
+
+def _polynomial(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # (gamma x . z + coef0)^degree
+    inner = graph.node("MatMul", X, graph.constant(kernel._width() * Z.T))
+    shifted = graph.node("Add", inner, graph.constant(kernel.coef0))
+    return graph.node("Pow", shifted, graph.constant(kernel.degree))
+
+
+def _squared_norms(graph: _Graph, X: str) -> str:
+    squares = graph.node("Mul", X, X)
+    return graph.node("ReduceSum", squares, graph.constant([1], np.int64))  # (n, 1)
+
+
+def _squared_distances(graph: _Graph, X: str, Z: np.ndarray) -> str:
+    # ||x||^2 + ||z||^2 - 2 x . z, about the mean of the landmarks; what may be rounding is 0
+    centre = Z.mean(axis=0)
+    A, B = graph.node("Sub", X, graph.constant(centre)), Z - centre
+    cross = graph.node("MatMul", A, graph.constant(-2.0 * B.T))
+    norms = graph.node("Add", _squared_norms(graph, A), graph.constant(np.sum(B * B, axis=1)))
+    distances = graph.node("Add", cross, norms)
+    rounding = graph.node("Mul", norms, graph.constant(32.0 * np.finfo(graph.dtype).eps))
+    near = graph.node("Less", distances, rounding)
+    return graph.node("Where", near, graph.constant(0.0), distances)
+
+
+def _decay(graph: _Graph, distances: str, gamma: float) -> str:
+    return graph.node("Exp", graph.node("Mul", distances, graph.constant(-gamma)))
+
+
+def _gaussian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # exp(-gamma ||x - z||^2)
+    return _decay(graph, _squared_distances(graph, X, Z), kernel._width())
+
+
+def _matern(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # u = sqrt(2 nu) gamma ||x - z||: exp(-u), times 1 + u for nu = 1.5, 1 + u + u^2/3 for 2.5
+    factor = graph.constant(2.0 * kernel.nu * kernel._width() ** 2)
+    squared = graph.node("Mul", _squared_distances(graph, X, Z), factor)
+    U = graph.node("Sqrt", squared)
+    decay = _decay(graph, U, 1.0)
+    if kernel.nu == 0.5:
+        return decay
+    sums = graph.node("Add", U, graph.constant(1.0))
+    if kernel.nu == 2.5:
+        sums = graph.node("Add", sums, graph.node("Mul", squared, graph.constant(1.0 / 3.0)))
+    return graph.node("Mul", sums, decay)
+
+
+def _laplacian(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # exp(-gamma ||x - z||_1), the distance summed feature by feature: it never has n m d numbers
+    m, helper = len(Z), graph.onnx.helper
+    body = helper.make_graph(
+        [
+            helper.make_node("Unsqueeze", ["x", "last"], ["column"]),
+            helper.make_node("Sub", ["column", "z"], ["difference"]),
+            helper.make_node("Abs", ["difference"], ["part"]),
+            helper.make_node("Add", ["sum", "part"], ["more"]),
+        ],
+        "feature",
+        [graph.value("sum", [_N, m]), graph.value("x", [_N]), graph.value("z", [m])],
+        [graph.value("more", [_N, m])],
+        [graph.onnx.numpy_helper.from_array(np.array([1]), "last")],
+    )
+    n = graph.node("Shape", X, start=0, end=1)
+    shape = graph.node("Concat", n, graph.constant([m], np.int64), axis=0)
+    zero = graph.onnx.numpy_helper.from_array(np.zeros(1, graph.dtype))
+    zeros = graph.node("ConstantOfShape", shape, value=zero)
+    columns = graph.node("Transpose", X, perm=[1, 0])
+    inputs = (zeros, columns, graph.constant(Z.T))
+    return _decay(graph, graph.node("Scan", *inputs, body=body, num_scan_inputs=2), kernel._width())
+
+
+def _cosine(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    # x . z / (||x|| ||z||); zero rows are alike to zero rows alone
+    norms = np.sqrt(np.sum(Z * Z, axis=1, keepdims=True))
+    unit = Z / np.where(norms == 0.0, 1.0, norms)
+    own = graph.node("Sqrt", _squared_norms(graph, X))
+    zero = graph.node("Equal", own, graph.constant(0.0))
+    safe = graph.node("Where", zero, graph.constant(1.0), own)
+    K = graph.node("MatMul", graph.node("Div", X, safe), graph.constant(unit.T))
+    if np.all(norms > 0.0):
+        return K
+    both = graph.node("And", zero, graph.constant(norms.T == 0.0, bool))
+    return graph.node("Where", both, graph.constant(1.0), K)
+
+
+def _sum(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    return graph.node("Add", *_both(graph, kernel, X, Z))
+
+
+def _product(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    return graph.node("Mul", *_both(graph, kernel, X, Z))
+
+
+def _both(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> list[str]:
+    return [_add_kernel(graph, as_kernel(one), X, Z) for one in (kernel.left, kernel.right)]
+
+
+def _scaled(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    base = _add_kernel(graph, as_kernel(kernel.kernel), X, Z)
+    return graph.node("Mul", base, graph.constant(kernel.factor))
+
+
+def _on_columns(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    own = kernel.transform(Z)
+    ends = [[kernel.start], [kernel.start + own.shape[1]], [1]]
+    part = graph.node("Slice", X, *(graph.constant(end, np.int64) for end in ends))
+    return _add_kernel(graph, as_kernel(kernel.kernel), part, own)
+
+
+def _mahalanobis(graph: _Graph, kernel: Any, X: str, Z: np.ndarray) -> str:
+    moved = graph.node("MatMul", X, graph.constant(kernel.transform(np.eye(Z.shape[1]))))
+    return _add_kernel(graph, as_kernel(kernel.kernel), moved, kernel.transform(Z))
+
+
+_FORMULAS: dict[type, Callable[[_Graph, Any, str, np.ndarray], str]] = {
+    Cosine: _cosine,
+    Gaussian: _gaussian,
+    Laplacian: _laplacian,
+    Linear: _linear,
+    Mahalanobis: _mahalanobis,
+    Matern: _matern,
+    OnColumns: _on_columns,
+    Polynomial: _polynomial,
+    Product: _product,
+    Scaled: _scaled,
+    Sum: _sum,
+}
+
+
+# The search ---------------------------------------------------------------------------------------
+
+
+def _add_search(graph: _Graph, F: str, decoder: Any, candidates: Any, k: int) -> None:
+    """Add the k candidates of the largest scores, ties to the lower position."""
+    check_number(k, "k", low=1, integer=True)
+    pool = able(decoder, "embed", "queries", by="to_onnx").embed(candidates)
+    if pool.is_per_query:
+        raise TypeError("A graph has one pool for all rows: give no sets of candidates.")
+    E, offset = _linear_scores(decoder, pool)
+    k = min(k, len(E))
+    scores = graph.node("MatMul", F, graph.constant(E.T))
+    scores = graph.node("Add", scores, graph.constant(offset))
+    count = graph.constant([k], np.int64)
+    values, positions = graph.nodes_of("TopK", scores, count, count=2, axis=1)
+    graph.output("positions", positions, [_N, k], graph.onnx.TensorProto.INT64)
+    graph.output("scores", values, [_N, k])
+    _add_objects(graph, positions, pool.pool, k)
+
+
+def _linear_scores(decoder: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return E and b with scores f E' + b: those of a decoder are queries(f) . embedding."""
+    unit = np.eye(decoder.basis_.rank_)
+    origin = decoder.queries(0.0 * unit[:1], pool)
+    ahead, back = decoder.queries(unit, pool) - origin, decoder.queries(-unit, pool) - origin
+    if not np.allclose(ahead, -back):
+        raise TypeError(
+            "Prices of candidates, see `without_hubs`, have no form in ONNX: give the candidates "
+            "themselves."
+        )
+    embedding = pool.embedding[pool.inverse]  # of copies as well
+    return embedding @ ahead.T, embedding @ origin[0]
+
+
+def _add_objects(graph: _Graph, positions: str, objects: Any, k: int) -> None:
+    """Add the candidates themselves, where ONNX has such values."""
+    if sparse.issparse(objects):
+        return
+    values = np.asarray(objects, dtype=object if isinstance(objects, list) else None)
+    if values.ndim == 1 and all(isinstance(one, str) for one in values):
+        kind, shape, pool = graph.onnx.TensorProto.STRING, [_N, k], graph.texts(list(values))
+    elif values.dtype.kind in "biuf":
+        kind = graph.onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
+        shape, pool = [_N, k, *values.shape[1:]], graph.constant(values, values.dtype)
+    else:
+        return
+    graph.output("candidates", graph.node("Gather", pool, positions), shape, kind)
