@@ -66,6 +66,9 @@ LEFT_OUT = {
 }
 
 
+PATH = {"alpha": [1e-3, 0.1], "cv": 2, "random_state": 0}
+
+
 # Each estimator as it is by default, which is exact, and sketched with a path of penalties; what
 # kernels, sketches and losses do is for their own tests.
 @parametrize_with_checks(
@@ -79,18 +82,14 @@ LEFT_OUT = {
             "gaussian", PSparsified(), alpha=[1e-3, 0.1], fit_intercept=True, random_state=0
         ),
         KernelMachine(),
-        KernelMachine("gaussian", "subsample", loss=Huber(0.5), alpha=[1e-3, 0.1], random_state=0),
+        KernelMachine("gaussian", "subsample", loss=Huber(0.5), **PATH),
         InducedMachine(),
-        InducedMachine(
-            "gaussian", PSparsified(), loss=Huber(0.5), alpha=[1e-3, 0.1], random_state=0
-        ),
+        InducedMachine("gaussian", PSparsified(), loss=Huber(0.5), **PATH),
         # scikit-learn sets alpha to 0.01 and wants a score above 0.5
         JointQuantileRegressor(0.9, 10.0 * Gaussian()),
-        JointQuantileRegressor(0.5, "gaussian", "subsample", alpha=[1e-3, 0.1], random_state=0),
+        JointQuantileRegressor(0.5, "gaussian", "subsample", **PATH),
         KernelClassifier(),
-        KernelClassifier(
-            "gaussian", PSparsified(), loss="logistic", alpha=[1e-3, 0.1], random_state=0
-        ),
+        KernelClassifier("gaussian", PSparsified(), loss="logistic", **PATH),
         PrivateRidge(random_state=0),
         PREDICTOR,
         Ensemble(PREDICTOR, 2, random_state=0),

@@ -127,7 +127,7 @@ def test_standard_errors_are_over_rows(kind, models, folder, tmp_path, call):
 
 def test_standard_error_of_numbers_is_that_of_many_tables():
     rng, errors = np.random.default_rng(0), []
-    truth = rng.standard_normal((2000, 40, 1))
+    truth = rng.standard_normal((600, 40, 1))
     found = truth + 0.5 * rng.standard_normal(truth.shape)
     for one in zip(truth, found, strict=True):
         score = new_score("numbers", None)

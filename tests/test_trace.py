@@ -21,10 +21,10 @@ def tracing():
 @pytest.mark.parametrize(
     ("way", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit, NumPy", 43, 9, 2, 3),
+        ("sisokr.fit, NumPy", 44, 9, 2, 3),
         ("sisokr.predict, NumPy", 24, 7, 1, 4),
-        ("KernelRidge.fit, memmap", 37, 7, 1, 2),
-        ("KernelMachine.fit, NumPy", 34, 8, 3, 2),
+        ("KernelRidge.fit, memmap", 38, 7, 1, 2),
+        ("KernelMachine.fit, NumPy", 33, 8, 3, 2),
     ],
 )
 def test_the_way_is_short(tracing, way, files, rooms, bounces, asked):

@@ -56,11 +56,6 @@ class SideRidge(BaseEstimator):
     def takes_sources(self) -> bool:
         return True
 
-    @property
-    def n_coordinates(self) -> int:
-        """How many coordinates an output has."""
-        return self.basis.rank_ + _n_pairs(len(self.coef)) + 1
-
     def predict(self, outputs: Any) -> np.ndarray:
         """Return [v(c), M(c), 0], M with the pairs i <= j only."""
         V = self.basis.transform(source(outputs).here())

@@ -43,6 +43,7 @@ from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
 from ..solvers.problem import check_runs
+from .holes import coordinates_of
 from .learning import learnt_kernel
 from .parts import Part, parts_of
 from .path import Chooses, Judge, greatest_score
@@ -153,7 +154,10 @@ class KernelMachineBase(Chooses, PartsByName):
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
         targets = self._held(rows, Y, loss)
-        kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
+        self.__dict__.pop("metric_results_", None)
+        kernel = as_kernel(self.kernel)
+        if kernel.learns:
+            kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
         self._fit_basis(kernel, rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
@@ -225,17 +229,7 @@ class KernelMachineBase(Chooses, PartsByName):
         return targets
 
     def _design(self, rows: Source) -> Design:
-        """Return the coordinates of the rows: held, or made again in each pass."""
-        basis = self.basis_
-        coordinates = Projection(basis._features, basis.components_.T)
-        Z = rows.kept(coordinates, (basis.rank_,), n_jobs=self.n_jobs)
-        if Z is not None:
-            return Design(Z, n_jobs=self.n_jobs)
-
-        def through(B: Any) -> Projection:
-            return Projection(basis._features, basis._on_features(B))
-
-        return Design(rows.then(coordinates), rows, through, self.n_jobs)
+        return coordinates_of(self, rows, dtype=None)
 
     def _choose(
         self,

@@ -23,7 +23,7 @@ from .._numerics.namespace import numpy_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..basis.whitening import WhitenedFeatures, Whitening
-from ..rows import block_rows, limits
+from ..rows import Source, block_rows, limits
 from ..solvers.cg import refined
 from ..solvers.design import Design
 from ..solvers.masked import MaskedSystem, cheaper_by_steps
@@ -99,18 +99,21 @@ def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False
     return kept < by_masks
 
 
-def coordinates_of(model: Any, sample: Sample) -> Design:
-    """Return the coordinates of all rows: held, in one pass, or made again in each."""
+def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
+    """Return the coordinates of all rows: held, in one pass, or made again in each.
+
+    They are of a precision, or of that of the rows, if it is None.
+    """
     basis = model.basis_
-    function = Projection(basis._features, basis.components_.T, dtype=np.float64)
-    Z = sample.rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
+    function = Projection(basis._features, basis.components_.T, dtype=dtype)
+    Z = rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
     if Z is not None:
         return Design(Z, n_jobs=model.n_jobs)
 
     def through(B: Any) -> Projection:
-        return Projection(basis._features, basis._on_features(B), dtype=np.float64)
+        return Projection(basis._features, basis._on_features(B), dtype=dtype)
 
-    return Design(sample.rows.then(function), sample.rows, through, model.n_jobs)
+    return Design(rows.then(function), rows, through, model.n_jobs)
 
 
 def _partly_whitened(
@@ -128,7 +131,7 @@ def _partly_whitened(
         if held is not None:
             partly = PartlyWhitened(basis.components_, plan.size)
             return Design(held, n_jobs=model.n_jobs), partly
-    return coordinates_of(model, sample), None
+    return coordinates_of(model, sample.rows), None
 
 
 def fit_by_coordinates(

@@ -101,7 +101,8 @@ def fit_related(
     if model.sketch is None:
         design, gram, on_features = _exact_coordinates(model, kernel, sample, alphas)
     else:
-        design, gram, on_features = coordinates_of(model, sample), None, model.basis_._on_features
+        design, gram = coordinates_of(model, sample.rows), None
+        on_features = model.basis_._on_features
     fit = _fit_system(model, sample, (design, gram), alphas, splits, judge)
     model._matrix = on_features(fit.coef)
     model._prepare()
