@@ -525,3 +525,40 @@ def test_equal_members_are_one(seed, combine):
     model = Ensemble.of([member] * 3, combine=combine, weights=weights)
     assert_array_equal(model.rank(X, Y, k=3)[0], member.rank(X, Y, k=3)[0])
     assert_allclose(model.truth_ranks(X, Y, Y), member.truth_ranks(X, Y, Y))
+
+
+# Batches -----------------------------------------------------------------------------------------
+
+
+def test_batches_are_the_mean_of_fits_of_disjoint_rows():
+    X, Y = problem()
+    kernel, truth = KERNELS[0]
+    weights = np.arange(1.0, 31.0)
+    model = Ensemble(sketched(kernel), 2, split=True, random_state=0)
+    model.fit(X[:30], Y[:30], sample_weight=weights)
+    order = np.random.default_rng(0).permutation(30)
+    parts = [np.sort(part) for part in np.array_split(order, 2)]
+    scores = 0.0
+    for part, one in zip(parts, model.members_, strict=True):
+        own = clone(one).fit(X[part], Y[part], sample_weight=weights[part])
+        scores = scores + member_scores(own, X[30:], Y[:30], truth) / 2
+    assert_array_equal(model.predict(X[30:]), Y[:30][scores.argmax(axis=1)])
+
+
+def test_batches_of_strings_have_all_outputs_as_candidates():
+    words = [f"stone{'ab' * (i % 7)}{i}" for i in range(24)]
+    X = np.arange(24.0)[:, None]
+    model = Ensemble(sisokr(output_kernel="ngram", alpha=1e-6), 2, split=True, random_state=0)
+    found = model.fit(X, words).predict(X)
+    halves = [set(one.decoder_.pool_) for one in model.members_]
+    assert halves[0].isdisjoint(halves[1])
+    assert set(found) & halves[0]
+    assert set(found) & halves[1]
+
+
+def test_batches_that_are_refused():
+    X, Y = problem()
+    with pytest.raises(ValueError, match="at least two rows for each of the 3 members"):
+        Ensemble(sketched(KERNELS[0][0]), 3, split=True).fit(X[:5], Y[:5])
+    with pytest.raises(TypeError, match="split=True needs rows in memory"):
+        Ensemble(sketched(KERNELS[0][0]), 3, split=True).fit(X)

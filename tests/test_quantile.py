@@ -197,6 +197,18 @@ def test_interval_between_fitted_levels():
     assert_array_equal(model.predict_interval(X), model.predict_interval(X, 0.8))
 
 
+def test_any_level_between_those_of_the_fit():
+    X, y = data()
+    model = joint([0.1, 0.5, 0.9], tol=1e-4).fit(X, y)
+    F = model.predict(X)
+    found = model.predict(X, quantiles=[0.5, 0.2, 0.88])
+    assert_allclose(found[:, 0], F[:, 1], atol=1e-12)
+    assert_allclose(found[:, 1], 0.75 * F[:, 0] + 0.25 * F[:, 1], atol=1e-12)
+    assert_allclose(found[:, 2], 0.05 * F[:, 1] + 0.95 * F[:, 2], atol=1e-12)
+    many = model.predict(X, quantiles=np.linspace(0.1, 0.9, 500))
+    assert np.all(np.diff(many, axis=1) >= -1e-12)
+
+
 def test_interval_of_levels_made_by_arithmetic():
     X, y = data()
     model = joint(np.arange(1, 10) / 10, tol=1e-3, alpha=1e-1).fit(X, y)

@@ -8,13 +8,14 @@ except ImportError as error:
     raise ImportError("skout.deep needs PyTorch: pip install skout[deep]") from error
 
 from .criteria import KernelLoss
-from .modules import MLP, CharTransformer
+from .modules import MLP, Bottleneck, CharTransformer
 from .regressor import NeuralRegressor
 from .text import TextEncoder
 from .training import Training
 
 __all__ = [
     "MLP",
+    "Bottleneck",
     "CharTransformer",
     "KernelLoss",
     "NeuralRegressor",

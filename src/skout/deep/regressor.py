@@ -247,10 +247,29 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         """
         check_is_fitted(self, "module_")
         _check_feature_names(self, X, reset=False)
-        training = Training() if self.training is None else self.training
-        source = as_source(X, self.module_, self._device)
-        F = predictions(self.module_, source, training, self._device).numpy().astype(np.float64)
+        F = self._outputs(self.module_, X)
         return F[:, 0] if self._is_vector else F
+
+    def through(self, part: str, X: Any) -> np.ndarray:
+        """Return what a part of the network makes of rows, without dropout.
+
+        Parameters
+        ----------
+        part : str
+            Name of a module within the network, such as "encoder".
+        X : what that part takes, n rows
+
+        Returns
+        -------
+        outputs : ndarray of float64, shape (n, q)
+        """
+        check_is_fitted(self, "module_")
+        return self._outputs(self.module_.get_submodule(part), X)
+
+    def _outputs(self, module: nn.Module, X: Any) -> np.ndarray:
+        training = Training() if self.training is None else self.training
+        source = as_source(X, module, self._device)
+        return predictions(module, source, training, self._device).numpy().astype(np.float64)
 
     def _targets(self, X: Any, y: Any) -> np.ndarray:
         if not has_rows(X):

@@ -25,7 +25,9 @@ PACKAGE = "skout.deep."
 #: The classes of `skout.deep` that a file may name, as files know them.
 NAMES = {
     f"skout.{name}"
-    for name in ("MLP", "CharTransformer", "TextEncoder", "NeuralRegressor", "Training")
+    for name in (
+        *("Bottleneck", "CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training"),
+    )
 }
 # Numbers that a module may hold beyond its weights, such as sinusoids of positions.
 _SPARE = 2**24
