@@ -162,6 +162,26 @@ def test_ridge_with_all_features_whitened_in_each_row():
     assert_allclose(found[:, 1], model.fit(X, y[:, 1], landmarks=X).predict(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("gamma", [0.5, 0.005])
+def test_features_that_are_whitened_in_part(gamma, intercept):
+    """Kept features: outputs with few rows, with many, by steps, and a smooth kernel."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 6))
+    y = np.sin(X @ rng.standard_normal((6, 9))) + 3.0 + 0.1 * rng.standard_normal((2000, 9))
+    y[rng.random(y.shape) < 0.4] = np.nan
+    y[100:, 0], y[500:, 1] = np.nan, np.nan
+    options = {"alpha": 1e-4, "fit_intercept": intercept, "random_state": 0}
+    model = KernelRidge(Gaussian(gamma), SubSample(300), solver="cg", tol=1e-10, **options)
+    found = model.fit(X, y).predict(X)
+    assert model.solver_report_["outputs_by_cg"] == 7
+    alone = KernelRidge(Gaussian(gamma), SubSample(300), solver="direct", **options)
+    for column in (0, 1, 8):
+        rows = ~np.isnan(y[:, column])
+        expected = alone.fit(X[rows], y[rows, column], landmarks=X).predict(X)
+        assert_allclose(found[:, column], expected, atol=1e-8)
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_alpha_is_that_of_least_error_over_what_is_there(sketch):
     alphas = [1e-6, 1e-3, 1.0]
