@@ -40,7 +40,7 @@ from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .adding import AddsRows
 from .base import first_column
-from .checkpoint import Bar, open_checkpoint
+from .checkpoint import NO_HOLES, Bar, open_checkpoint
 from .choice import Choice, check_solver, fit_without_moments
 from .doubt import Doubts, WithStd, add_variance, check_variance
 from .exact import fit_exact
@@ -292,7 +292,7 @@ class KernelRidge(
         known = sample.targets.at_hand
         holed = has_holes(known)
         if holed and checkpoint is not None:
-            raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
+            raise ValueError(NO_HOLES)
         related = checked_tasks(self.task_matrix, sample.targets.shape[1]) is not None
         kernel = learnt_kernel(self, sample)
         alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
