@@ -79,6 +79,7 @@ def test_products_are_those_of_the_matrix(kind, sketch, held, size):
     with memory_limits(block_rows=size):
         assert_allclose(Z.product(B), dense @ B, atol=1e-9)
         assert_allclose(Z.adjoint(G), dense.T @ G, atol=1e-9)
+        assert_allclose(Z.masked(G, B), dense.T @ (G * (dense @ B)), atol=1e-9)
         for name in WEIGHTS:
             w = weights_of(name)
             assert_allclose(Z.gram(w), gram(dense, w), atol=1e-9, err_msg=name)

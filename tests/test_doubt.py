@@ -137,6 +137,29 @@ def test_fitc_and_fewer_landmarks():
     assert_allclose(model.predict(NEW, return_std=True)[1], np.sqrt(v * scale), rtol=1e-6)
 
 
+@pytest.mark.parametrize("holes", [False, True])
+def test_fast_is_near_the_variance_it_stands_for(holes, tmp_path):
+    rng = np.random.default_rng(0)
+    rows, near = rng.standard_normal((2000, 3)), rng.standard_normal((500, 3))
+    y = np.column_stack([np.sin(rows[:, 0]), rows[:, 1]]) + 0.1 * rng.standard_normal((2000, 2))
+    y[:1000, 1] = np.nan if holes else 0.0
+    model = KernelRidge(Gaussian(0.1), SubSample(100), alpha=1e-4, random_state=0, solver="direct")
+    both = np.vstack([near, 50.0 + near])
+    mean, std = model.fit(rows, y).predict(both, return_std=True)
+    found = model.set_params(variance="fast").fit(rows, y).predict(both, return_std=True)
+    assert_allclose(found[0], mean, atol=1e-10)
+    assert 0.0 < np.quantile(np.abs(found[1] / std - 1.0)[:500], 0.9) < 0.2
+    assert_allclose(found[1][500:], std[500:], rtol=1e-6)  # far from all rows: that of the prior
+    save(model, tmp_path / "model.skout")
+    again = load(tmp_path / "model.skout").predict(both, return_std=True)
+    assert_allclose(again, found, rtol=1e-12)
+    model.partial_fit(rows, y)  # which does not know the earlier rows: that of all landmarks
+    later = model.predict(both, return_std=True)[1]
+    model = KernelRidge(Gaussian(0.1), SubSample(100), alpha=1e-4, random_state=0, solver="direct")
+    model.fit(rows, y).partial_fit(rows, y)
+    assert_allclose(later, model.predict(both, return_std=True)[1], rtol=1e-9)
+
+
 def test_noise_of_a_sketch_is_generalised_cross_validation():
     model = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0).fit(X, Y)
     Z = model.basis_.transform(X)

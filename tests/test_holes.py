@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from skout.regressors.holes import has_holes, keeps_rows, mean_of_known
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.holed import HoledMoments, block_moments
+from skout.solvers.masked import cheaper_by_steps
 from skout.solvers.moments import Moments
 from skout.sources import Blocks
 
@@ -160,6 +162,26 @@ def test_ridge_with_all_features_whitened_in_each_row():
     assert_allclose(found[:, 1], model.fit(X, y[:, 1], landmarks=X).predict(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("gamma", [0.5, 0.005])
+def test_features_that_are_whitened_in_part(gamma, intercept):
+    """Kept features: outputs with few rows, with many, by steps, and a smooth kernel."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 6))
+    y = np.sin(X @ rng.standard_normal((6, 9))) + 3.0 + 0.1 * rng.standard_normal((2000, 9))
+    y[rng.random(y.shape) < 0.4] = np.nan
+    y[100:, 0], y[500:, 1] = np.nan, np.nan
+    options = {"alpha": 1e-4, "fit_intercept": intercept, "random_state": 0}
+    model = KernelRidge(Gaussian(gamma), SubSample(300), solver="cg", tol=1e-10, **options)
+    found = model.fit(X, y).predict(X)
+    assert model.solver_report_["outputs_by_cg"] == 7
+    alone = KernelRidge(Gaussian(gamma), SubSample(300), solver="direct", **options)
+    for column in (0, 1, 8):
+        rows = ~np.isnan(y[:, column])
+        expected = alone.fit(X[rows], y[rows, column], landmarks=X).predict(X)
+        assert_allclose(found[:, column], expected, atol=1e-8)
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_alpha_is_that_of_least_error_over_what_is_there(sketch):
     alphas = [1e-6, 1e-3, 1.0]
@@ -229,13 +251,40 @@ def test_one_pass(kept, megabytes, monkeypatch):
     assert len(data.array) <= data.read == full.read < 2 * len(data.array)
 
 
+def sketched(m, solver="auto", **options):
+    model = KernelRidge(KERNEL, solver=solver, **options)
+    model.basis_ = SimpleNamespace(rank_=m)
+    return model
+
+
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
     assert has_holes(y)
-    assert not keeps_rows(y, 100, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
-    with memory_limits(coordinates_mb=3):
-        assert keeps_rows(y, 100, 1)
-    assert keeps_rows(y, 100, 1000)  # folds have matrices of their own
+    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
+        assert not keeps_rows(model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
+        with memory_limits(coordinates_mb=3):
+            assert keeps_rows(model, y, 1)
+        assert keeps_rows(model, y, 1000)  # folds have matrices of their own
+    assert keeps_rows(sketched(100, "cg"), y, 1)
+
+
+def test_operations_decide():
+    y = np.where(np.random.default_rng(0).random((20000, 30)) < 0.5, np.nan, 1.0)
+    assert keeps_rows(sketched(1000), y, 1)  # 15 matrices Z'Z, against about 15 steps
+    assert not keeps_rows(sketched(1000, "direct"), y, 1)
+    shared = np.repeat(y[:, :1], 30, axis=1)  # all outputs have the same rows
+    assert not keeps_rows(sketched(1000), shared, 1)
+
+
+def test_the_cheaper_way_of_each_output():
+    n, p = 40_000, 1000
+    counts = np.array([0, 500, 4000, *[20_000] * 8, *[38_000] * 8])
+    by_steps, operations = cheaper_by_steps(counts, np.ones(19, dtype=int), n, p)
+    assert by_steps.tolist() == [False] * 3 + [True] * 16
+    assert operations < 0.3 * counts.sum() * p * p
+    # outputs that share their rows share Z'Z, and a few outputs do not pay for the preconditioner
+    assert not cheaper_by_steps(np.array([20_000]), np.array([16]), n, p)[0].any()
+    assert not cheaper_by_steps(counts[:4], np.ones(4, dtype=int), n, p)[0].any()
 
 
 def test_many_masks_that_a_stream_brings():

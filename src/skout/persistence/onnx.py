@@ -143,7 +143,7 @@ class _Graph:
         return self._keep(self.onnx.numpy_helper.from_array(array), array.nbytes)
 
     def texts(self, values: list[str]) -> str:
-        coded = [value.encode() for value in values]
+        coded: Any = [value.encode() for value in values]
         kind = self.onnx.TensorProto.STRING
         tensor = self.onnx.helper.make_tensor("", kind, [len(coded)], coded)
         return self._keep(tensor, sum(map(len, coded)))

@@ -67,10 +67,12 @@ def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax
     return Softmax(_most_likely(_features(some), some.indptr, entries, weights[there]))
 
 
-def _most_likely(features: np.ndarray, *known: np.ndarray) -> np.ndarray:
+def _most_likely(
+    features: np.ndarray, indptr: np.ndarray, truth: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
     """Return coefficients by indptr, the true entry of each query, and its weight."""
-    n = len(known[1])
-    return listwise.most_likely(listwise.Lists(features, *known, np.zeros(n, np.intp)), _ALPHA)
+    fold = np.zeros(len(truth), np.intp)
+    return listwise.most_likely(listwise.Lists(features, indptr, truth, weights, fold), _ALPHA)
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:

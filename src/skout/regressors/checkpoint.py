@@ -26,13 +26,17 @@ from ..basis.passes import Sample
 from ..rows import Progress, Source, is_lazy, reads_once
 from ..solvers.moments import Moments
 
-__all__ = ["Bar", "Checkpoint", "digest", "open_checkpoint"]
+__all__ = ["NO_HOLES", "Bar", "Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
 
 Totals = list[Moments | None]
+NO_HOLES = (
+    "checkpoint stores the moments of whole rows, and y has missing values: leave checkpoint out, "
+    "or fit the rows without them."
+)
 
 
 class Checkpoint(Progress):
@@ -107,7 +111,7 @@ class Checkpoint(Progress):
         if time.monotonic() - self._written < _EVERY:
             return
         if any(hasattr(part, "codes") for part in total):
-            raise ValueError("y has missing values, whose moments have no checkpoint: give None.")
+            raise ValueError(NO_HOLES)
         arrays = {
             f"{group}_{name}": np.asarray(getattr(part, name))
             for group, part in enumerate(total)

@@ -12,8 +12,8 @@ form k(x, x) + a - |R'phi|^2 - 2 b'phi in the features phi that predictions have
 estimated by the held-out error: leave-one-out of an exact fit, generalised cross-validation of a
 sketched one.
 
-That takes m^2 operations a row. "fast" is a ridge regression of log v(x) / k(x, x), v as dtc has
-it, on the same features: one more output of the model. Far from all rows both are 0.
+That takes m^2 operations a row. "fast" is a ridge regression of log v(x) / k(x, x), v that of dtc,
+on the same features: one more output of the model. Far from all rows both are 0.
 """
 
 from __future__ import annotations

@@ -79,17 +79,21 @@ def outputs_by_rows(T: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def keeps_rows(targets: np.ndarray, m: int, n_groups: int, related: bool = False) -> bool:
-    """Return whether to keep m coordinates of all rows, and not a Z'Z for each mask and group.
+def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
+    """Return whether to keep coordinates of all rows, and not a Z'Z for each mask and group.
 
-    Outputs that are `related` are solved by many products, which are cheap with a Z'Z each.
+    With solver="direct", or for related outputs, which are solved by many products, each cheap with
+    a Z'Z, only memory decides.
     """
+    if model.solver == "cg":
+        return True
+    by_moments, m = model.solver == "direct" or model.task_matrix is not None, model.basis_.rank_
     missing = np.isnan(targets)
     first, codes = unique_columns(missing)
     n, count = len(missing), len(first)
     if 8.0 * max(1, n_groups) * count * m * m > limits().coordinates_bytes:
         return True
-    if related or 8.0 * n * m > limits().coordinates_bytes:
+    if by_moments or 8.0 * n * m > limits().coordinates_bytes:
         return False
     hidden = missing[:, first].sum(axis=0)
     summed = np.minimum(hidden, n - hidden).sum() + n * bool((2 * hidden <= n).any())
