@@ -67,10 +67,12 @@ def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax
     return Softmax(_most_likely(_features(some), some.indptr, entries, weights[there]))
 
 
-def _most_likely(features: np.ndarray, *known: np.ndarray) -> np.ndarray:
-    """Return coefficients by indptr, the true entry of each query, and its weight."""
-    n = len(known[1])
-    return listwise.most_likely(listwise.Lists(features, *known, np.zeros(n, np.intp)), _ALPHA)
+def _most_likely(
+    features: np.ndarray, indptr: np.ndarray, truth: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the coefficients that make the true entry of each query most likely."""
+    fold = np.zeros(len(truth), dtype=np.intp)
+    return listwise.most_likely(listwise.Lists(features, indptr, truth, weights, fold), _ALPHA)
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
