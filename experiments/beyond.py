@@ -540,10 +540,11 @@ as above, with ALIGNF on both sides, 3,000 landmarks among spectra and 1,500 amo
 three kinds of candidates: molecules of the formula; the same with those of MOSES; and all molecules
 within 10 ppm of the mass, formulas not being known, of a pool of 2,029,282. Two thirds of the test
 molecules have fewer than 50 even there, so that the others have rows of their own; what the table
-does not have was not run yet. Weight, normalisation and last word were learnt on validation molecules. The prior is a column of the user:
-how plausible a candidate is as a molecule of MassBank, by a ridge regression on fingerprints of
-training molecules and others of their formulas, never on the molecule that it judges. So it also
-tells molecules of MOSES from those that people measure.
+does not have was not run yet. Weight, normalisation and last word were learnt on validation
+molecules. The prior is a column of the user: how plausible a candidate is as a molecule of
+MassBank, by a ridge regression on fingerprints of training molecules and others of their formulas,
+never on the molecule that it judges. So it also tells molecules of MOSES from those that people
+measure.
 
 {LAST WORD}
 
