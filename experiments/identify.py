@@ -164,9 +164,10 @@ def search(pool: Path, ppm: float, by: str) -> None:
     found = json.loads(hits.read_text())["results"]
     molecules = MoleculePool.open(pool)
     keys = np.array([one["query"].split()[1] for one in found])
-    place, masses = molecules.by_key(keys), np.array([one["mass"] for one in found])
+    place, masses = molecules.by_key(keys), np.array([one["mass"] for one in found], dtype=float)
     exact = molecules.masses(np.maximum(place, 0))
-    reached = (place >= 0) & ((by == "formula") | (np.abs(exact - masses) <= 1e-6 * ppm * masses))
+    reached = (place >= 0) & np.isfinite(masses)
+    reached &= (by == "formula") | (np.abs(exact - masses) <= 1e-6 * ppm * masses)
     ranks = np.array([rank_of(one, key, molecules) for one, key in zip(found, keys, strict=True)])
     sizes = np.array([one["n_candidates"] for one in found])
     chosen = np.flatnonzero(reached)

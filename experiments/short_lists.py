@@ -337,6 +337,12 @@ def label_table() -> str:
     return "\n".join(lines)
 
 
+def floor_table() -> str:
+    rows = read_record("short_lists_floor")["results"]
+    lines = ["| P(label set) by | mean size at 90 % of the test rows |", "|---|---:|"]
+    return "\n".join(lines + [f"| {row['model']} | {cell(row['mean_size'])} |" for row in rows])
+
+
 def spectra_table() -> str:
     record = read_record("short_lists_spectra")
     lines = ["| score | promised % | covered % | mean size | lists of one % |"]

@@ -70,8 +70,8 @@ def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax
 def _most_likely(
     features: np.ndarray, indptr: np.ndarray, truth: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Return coefficients by indptr, the true entry of each query, and its weight."""
-    fold = np.zeros(len(truth), np.intp)
+    """Return the coefficients that make the true entry of each query most likely."""
+    fold = np.zeros(len(truth), dtype=np.intp)
     return listwise.most_likely(listwise.Lists(features, indptr, truth, weights, fold), _ALPHA)
 
 
