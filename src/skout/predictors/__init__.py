@@ -2,8 +2,17 @@
 
 from .conformal import ConformalSets
 from .discoveries import Answers, ConformalSelection
+from .end_to_end import EndToEnd
 from .ensemble import Ensemble
 from .hubs import without_hubs
 from .twoway import TwoWay
 
-__all__ = ["Answers", "ConformalSelection", "ConformalSets", "Ensemble", "TwoWay", "without_hubs"]
+__all__ = [
+    "Answers",
+    "ConformalSelection",
+    "ConformalSets",
+    "EndToEnd",
+    "Ensemble",
+    "TwoWay",
+    "without_hubs",
+]
