@@ -173,7 +173,7 @@ class EndToEnd(StructuredPredictor):
 
     def _checked(self) -> Any:
         """Return a fresh model, with a seed: both trainings must hold out the same rows."""
-        network = getattr(self.model, "regressor", None)
+        network: Any = getattr(self.model, "regressor", None)
         if not hasattr(network, "module"):
             raise TypeError(
                 f"model must be a network such as dsokr(...) makes. Got {self.model!r} instead."
