@@ -307,7 +307,8 @@ def text2mol(columns: Sequence[str]) -> None:
              "ensemble-end-to-end": "3 end to end, mean of scores",
              "dsokr-unread": "DSOKR, encoder that has not read names",
              "iokr-unread": "IOKR of that run",
-             "contrastive-earlier": "contrastive, an earlier version"}  # fmt: skip
+             "contrastive": "contrastive, Mol2vec and fewer names",
+             "contrastive-earlier": "contrastive, an earlier version of that"}  # fmt: skip
     thesis = {"sisokr": "SISOKR", "regression": "regression", "contrastive": "contrastive",
               "dsokr": "DSOKR", "ensemble": "DSOKR x3"}  # fmt: skip
     places = [("Hits@1 %", "Hits@10 %", "MRR", "mean rank").index(column) for column in columns]
