@@ -469,9 +469,9 @@ def _captions(columns: Sequence[str]) -> list[Row]:
 #: What our methods are, where the paper's name would say something else.
 CAPTION_METHODS = {
     "sisokr": "SISOKR (n-grams, not SciBERT)",
-    "dsokr": "DSOKR (n-gram draft, network, learnt kernel, prices)",
+    "dsokr": "DSOKR (n-gram draft, network that read names, learnt kernel, prices)",
     "end-to-end": "DSOKR end to end (both sides trained)",
-    "ensemble": "three such",
+    "ensemble": "two such DSOKR, mean of scores",
 }
 CAPTION_OWN = {
     "sisokr": "another method: other inputs",
