@@ -62,7 +62,7 @@ class Config:
 
 CAPTIONS_SHORT = (
     "the training captions of ChEBI-20 could not be had (9,100 other captions and names "
-    "instead of 26,408 of the same kind), and the encoder was trained for 12 epochs, not 50"
+    "instead of 26,408 of the same kind)"
 )
 REGULARISES = (
     "the sketch is ahead where alpha is too small and it regularises (1e-4, shown); with the alpha "

@@ -318,8 +318,12 @@ def text2mol(columns: Sequence[str]) -> None:
     """Ranks of the molecule that a caption is of."""
     record = read_record("text2mol")
     names = {"sisokr": "SISOKR, n-grams", "iokr": "IOKR, n-grams, learnt kernel", "dsokr": "DSOKR",
-             "ensemble": "3 DSOKR, mean of scores",
-             "contrastive-earlier": "contrastive, an earlier version"}  # fmt: skip
+             "ensemble": "2 DSOKR, mean of scores", "end-to-end": "DSOKR, then end to end",
+             "ensemble-end-to-end": "2 end to end, mean of scores",
+             "dsokr-unread": "DSOKR, encoder that has not read names",
+             "iokr-unread": "IOKR of that run",
+             "contrastive": "contrastive, Mol2vec and fewer names",
+             "contrastive-earlier": "contrastive, an earlier version of that"}  # fmt: skip
     thesis = {"sisokr": "SISOKR", "regression": "regression", "contrastive": "contrastive",
               "dsokr": "DSOKR", "ensemble": "DSOKR x3"}  # fmt: skip
     places = [("Hits@1 %", "Hits@10 %", "MRR", "mean rank").index(column) for column in columns]

@@ -1,24 +1,25 @@
 """Text to molecule, table 5.2: from a caption to the molecule, among all 33,010 of ChEBI-20.
 
-    python experiments/text2mol.py prepare --names WHEEL        molecules to counts; needs RDKit
+    python experiments/text2mol.py prepare --names WHEELS --definitions FILE       needs RDKit
     python experiments/text2mol.py sisokr                       on n-grams of the text, on a CPU
-    python experiments/text2mol.py train --method iokr dsokr --seed 0 0 --encoder FOLDER   a GPU
-    python experiments/text2mol.py ensemble                     of what was trained on this machine
-    python experiments/text2mol.py evaluate                     the record
+    python experiments/text2mol_pack.py ENCODER                 its weights in small files
+    python experiments/text2mol.py deep --seed 0 1 2            IOKR, DSOKR, end to end: a GPU
+    python experiments/text2mol.py train --method contrastive --encoder FOLDER     others: a GPU
+    python experiments/text2mol.py evaluate --names WHEELS --definitions FILE      the record
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
-and PCdes, on IUPAC names, and on names from the package chemicals (its wheel, 1.5.2), which are
-descriptions too; every molecule whose InChIKey skeleton is in the test part is left out. `prepare`
-prints how many pairs remain. 500 ChEBI captions, with all texts of their molecules, are held out
-for validation. All networks have the same pretrained sentence encoder, inputs, texts and epochs: a
-pass over names and captions, then 12 over captions; `bare` is the contrastive model without the
-drafts that the others have as an input.
+and PCdes, on definitions of ChEBI, on IUPAC names, and on names from the packages chemicals 1.5.2
+and equilibrator-cache-data 0.1.0 (their wheels), which are descriptions too; every molecule whose
+InChIKey skeleton is in the test part is left out. `prepare` prints how many pairs remain. 500 ChEBI
+captions, with all texts of their molecules, are held out for validation.
 
-Outputs are Mol2vec vectors, sums of substructure vectors over the square roots of their counts. The
-principal directions of the candidates are divided by a power of their variances, 0.25. The kernel
+Outputs are Mol2vec vectors, sums of substructure vectors over the square roots of their counts,
+whose principal directions are divided by a power of their variances, and beside them principal
+directions of marks, which can tell stereoisomers from each other (`text2mol_data.py`). The kernel
 of DSOKR is the cosine of features of these, which are learnt in seconds from drafts
-(`text2mol_draft.py`). Plain regression predicts the Mol2vec vectors as they are, as in the thesis.
-Ranks are given for scores as they are and for scores less the price of a candidate.
+(`text2mol_draft.py`); what the networks do is in `text2mol_deep.py`. Those of `train` have the
+molecules as Mol2vec vectors alone. Ranks are given for scores as they are and for scores less the
+price of a candidate. `evaluate` keeps the rows of the record whose methods were not run again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from shutil import make_archive
 from typing import Any
 
 import numpy as np
-from common import clock, print_table, write_record
-from text2mol_data import CACHE, N_VAL, Problem, prepare
+from common import clock, print_table, read_record, write_record
+from text2mol_data import CACHE, N_VAL, Problem, in_mixtures, prepare
 from text2mol_pack import unpack
 
 from skout import sisokr
@@ -39,6 +40,7 @@ from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
 from skout.sketches import SubSample
 
 EPOCHS = 12
+SECONDS = [130.0, 70.0, 40.0]
 METHODS = ("regression", "contrastive", "bare")
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),
@@ -210,40 +212,78 @@ def scores(r: np.ndarray) -> dict[str, float]:
     }
 
 
-def evaluate(folder: Path) -> None:
+def evaluate(folder: Path, o: argparse.Namespace) -> None:
     """Write the record: each run, scores as they are and less the prices."""
+    import text2mol_deep as lessons
     import text2mol_draft as draft
     import text2mol_models as models
 
-    rows: list[dict[str, Any]] = []
-    encoders, epochs = set(), set()
-    for path in sorted(folder.glob("text2mol_*_?.npz")):
+    problem = Problem(0.0)
+    keys, test_keys = problem.pool_keys, problem.pool_keys[problem.test]
+    with_text = set(problem.keys[problem.train]) | set(problem.keys[problem.names])
+    is_seen = np.array([key in with_text for key in keys])
+    mixed = in_mixtures(o.names, o.definitions)
+    alone = np.array([key not in mixed for key in test_keys])
+    paths = sorted(folder.glob("**/text2mol_*_?.npz"))
+    methods = {path.stem.split("_")[1] for path in paths}
+    rows = [row for row in read_record("text2mol")["results"] if row["method"] not in methods]
+    for path in paths:
         with np.load(path) as file:
             found = {name: file[name] for name in file.files}
         method, seed = path.stem.split("_")[1:]
-        encoders |= {str(found["encoder"])} if "encoder" in found else set()
-        epochs |= {int(found["epochs"])} if "epochs" in found else set()
         for kind in ("plain", "priced"):
             if f"{kind}_val" in found:
                 row = {"method": method, "scores": kind, "seed": int(seed)}
-                row |= {name: float(found[name]) for name in ("seconds", "lr") if name in found}
+                row |= {
+                    name: found[name].item() for name in ("seconds", "lr", "reading", "members")
+                    if name in found
+                }  # fmt: skip
                 row["validation"] = scores(found[f"{kind}_val"])
-                rows.append(row | scores(found[f"{kind}_test"]))
+                row |= scores(found[f"{kind}_test"])
+                row["not in mixtures"] = scores(found[f"{kind}_test"][alone])
+                if kind == "priced" and "first_test" in found:
+                    first = found["first_test"]
+                    wrong = first != problem.test
+                    row["wrong first"] = {
+                        "same skeleton %": _percent(keys[first] == test_keys, wrong),
+                        "has a training text %": _percent(is_seen[first], wrong),
+                    }
+                rows.append(row)
     columns = ["method", "scores", "seed", "Hits@1 %", "Hits@10 %", "MRR", "mean rank"]
     print_table([{name: row[name] for name in columns} for row in rows], columns)
-    problem = Problem(0.0)
     sources = problem.source[np.concatenate([problem.train, problem.names])]
     settings = {
-        "epochs": sorted(epochs), "encoder": sorted(encoders - {"none"}),
-        "batch": models.BATCH, "white": models.WHITE, "damp": models.DAMP, "m_y": models.M_Y,
-        "rank": models.RANK, "lambda": draft.LAMBDA, "n_features": draft.N_FEATURES,
+        "epochs": lessons.EPOCHS, "lr": lessons.LR, "encoder": "all-mpnet-base-v2, 8-bit",
+        "batch": lessons.BATCH, "white": models.WHITE, "damp": models.DAMP, "marks": models.MARKS,
+        "m_y": models.M_Y, "rank": models.RANK, "names_of_an_epoch": lessons.N_NAMES,
+        "lambda": draft.LAMBDA, "n_features": draft.N_FEATURES,
         "price": {"heat": draft.HEAT, "share": draft.SHARE, "references": draft.N_REFERENCES},
-        "n_val": N_VAL, "name_share": models.NAME_SHARE,
+        "n_val": N_VAL, "seconds_at_most": SECONDS,
         "n_train_pairs": {str(name): int((sources == name).sum()) for name in np.unique(sources)},
+        "candidates with a training text %": _percent(is_seen),
+        "candidates with the vector of another %": {
+            "Mol2vec": _tied(problem.pool),
+            "with marks": _tied(Problem(models.WHITE, models.DAMP, models.MARKS).pool),
+        },
+        "test molecules in training mixtures %": _percent(~alone),
         "thesis": THESIS, "thesis_pairs": 26408,
-        "note": "the head of this record is of the machine that evaluated",
+        "note": "the head of this record is of the machine that evaluated; the networks of `deep` "
+        "ran on one NVIDIA H200 with PyTorch 2.11, draws 0 and 1 in one call, draw 2 in another",
     }  # fmt: skip
     write_record("text2mol", settings, rows)
+
+
+def _percent(true: np.ndarray, of: Any = slice(None)) -> float:
+    return round(100 * float(np.mean(true[of])), 1)
+
+
+def _tied(vectors: np.ndarray) -> float:
+    """Return how many rows in % are equal to another."""
+    along = vectors @ np.random.default_rng(0).standard_normal(vectors.shape[1])
+    _, place, n = np.unique(
+        np.round(along / np.abs(along).max(), 9), return_inverse=True, return_counts=True
+    )
+    return _percent(n[place] > 1)
 
 
 def main() -> None:
@@ -251,12 +291,12 @@ def main() -> None:
     parser.add_argument("part", choices=("prepare", "sisokr", "train", "deep", "evaluate"))
     parser.add_argument(
         "--names", type=Path, nargs="*", default=[],
-        help="prepare: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
+        help="prepare, evaluate: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
     )  # fmt: skip
-    parser.add_argument("--definitions", type=Path, help="prepare: chebi_definitions.csv.gz")
+    parser.add_argument("--definitions", type=Path, help="as --names: chebi_definitions.csv.gz")
     parser.add_argument("--minutes", type=float, default=9.0, help="deep: no draw begins later")
     parser.add_argument(
-        "--seconds", type=float, nargs=3, default=[130.0, 70.0, 40.0],
+        "--seconds", type=float, nargs=3, default=SECONDS,
         help="deep: at most so many to read, for DSOKR, and for the end-to-end variant",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, default=CACHE)
@@ -274,7 +314,7 @@ def main() -> None:
         train(list(zip(o.method, o.seed, strict=True)), o)
     else:
         parts: dict[str, Any] = {
-            "sisokr": shallow, "deep": lambda: deep(o), "evaluate": lambda: evaluate(CACHE)
+            "sisokr": shallow, "deep": lambda: deep(o), "evaluate": lambda: evaluate(CACHE, o)
         }  # fmt: skip
         parts[o.part]()
 

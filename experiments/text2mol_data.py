@@ -87,6 +87,20 @@ def _texts(
         yield "names", names_of(wheel)
 
 
+def in_mixtures(names: Sequence[Path], definitions: Path | None) -> set[str]:
+    """Return the skeletons of molecules that are a part of a salt or mixture with a text.
+
+    The skeleton of the whole is another one, so that such texts are not left out of training.
+    """
+    from rdkit import Chem, RDLogger
+
+    RDLogger.DisableLog("rdApp.*")
+    wholes = {smiles for _, pairs in _texts(names, definitions) for _, smiles in pairs}
+    parts = {part for whole in wholes if "." in whole for part in whole.split(".")}
+    found = [Chem.MolFromSmiles(part) for part in parts if len(part) > 8]  # no counter-ions
+    return {Chem.MolToInchiKey(part)[:14] for part in found if part is not None}
+
+
 def _parts(name: str, counts: sparse.csr_matrix) -> dict[str, np.ndarray]:
     """Return a matrix of small counts as arrays that a file has room for."""
     values = np.minimum(counts.data, 255).astype(np.uint8)

@@ -199,8 +199,8 @@ def reading(corpus: Corpus, seed: int, seconds: float) -> dict[str, Tensor]:
 
     def loss_of(index: Tensor, there: Tensor) -> Tensor:
         with _autocast(corpus.device):
-            F = normalize(call(module, corpus.tokens.batch(index, there)).float())
-            S = heat.exp().clamp(max=100.0) * (F @ C.T).float()
+            F = call(module, corpus.tokens.batch(index, there))
+        S = heat.exp().clamp(max=100.0) * normalize(F.float()) @ C.T
         return listwise(S, corpus.molecule[there], _again(corpus, there))
 
     rates = LR["reading"]
@@ -329,9 +329,7 @@ def end_to_end(lesson: Lesson, module: Corrected, seconds: float) -> Found:
 
     def loss_of(index: Tensor, there: Tensor) -> Tensor:
         F = normalize(lesson.outputs(module, index, there))
-        with _autocast(corpus.device):
-            C = outputs(lesson.Z)
-            S = heat.exp().clamp(max=100.0) * (F @ C.T).float()
+        S = heat.exp().clamp(max=100.0) * F @ outputs(lesson.Z).T
         return listwise(S, corpus.molecule[there], _again(corpus, there))
 
     groups = [

@@ -118,3 +118,59 @@ def test_ranks_share_ties():
     S = np.array([[3.0, 1.0, 1.0, 2.0], [0.5, 0.1, 0.9, 0.9 * (1 + 1e-9)]])
     assert_array_equal(ranks(S, np.array([1, 2])), [3.5, 1.5])
     assert_array_equal(ranks(S, np.array([1, 2]), tie=0.0), [3.5, 2.0])
+
+
+def test_listwise_is_the_softmax_without_copies_of_the_answer():
+    from text2mol_deep import listwise
+
+    S = np.random.default_rng(2).standard_normal((3, 5))
+    own, same = np.array([1, 0, 4]), np.zeros((3, 5), dtype=bool)
+    same[0, [1, 2]] = same[2, 4] = True  # an answer is never left out itself
+    expected = []
+    for i in range(3):
+        left = [j for j in range(5) if j == own[i] or not same[i, j]]
+        expected.append(np.log(np.exp(S[i, left]).sum()) - S[i, own[i]])
+    found = listwise(torch.tensor(S), torch.tensor(own), torch.tensor(same))
+    assert_allclose(float(found), np.mean(expected), rtol=1e-9)
+
+
+def test_rows_are_equal_where_their_vectors_are():
+    from text2mol_deep import _equal
+
+    vectors = np.random.default_rng(3).standard_normal((6, 9))
+    vectors[4] = vectors[1]
+    number = _equal(vectors, CPU)
+    assert number[4] == number[1]
+    assert len(set(number.tolist())) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ZKHQWZAMYRWXGA-KQYNXXCUSA-N", False),
+        ("lipidmaps:LMPK04000031", False),
+        ("G06402", False),
+        ("D-galactose", True),
+        ("2-(4-Aminobenzenesulfonamido)-4-methylpyrimidine", True),
+    ],
+)
+def test_names_are_words(text, expected):
+    from text2mol_data import is_name
+
+    assert is_name(text) is expected
+
+
+def test_forms_of_a_caption_leave_out_one_sentence():
+    from text2mol_data import Problem
+
+    problem = Problem.__new__(Problem)
+    text = (
+        "It is an acid of a certain kind. It has a role as a drug. It derives from a nameless one."
+    )
+    problem.texts, problem.source = [text, "2-methylpropane"], np.array(["chebi20", "iupac"])
+    first, second, *others = problem.forms(0)
+    assert first == text
+    assert second == "It has a role as a drug. It derives from a nameless one."
+    assert others[0] == "It is an acid of a certain kind. It derives from a nameless one."
+    assert len(others) == 2
+    assert problem.forms(1) == ["2-methylpropane"]

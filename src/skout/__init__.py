@@ -22,7 +22,14 @@ from .rows import memory_limits
 if TYPE_CHECKING:
     from . import datasets, diagnostics, persistence, readers, selection
     from .persistence import load, save
-    from .predictors import ConformalSelection, ConformalSets, Ensemble, TwoWay, without_hubs
+    from .predictors import (
+        ConformalSelection,
+        ConformalSets,
+        EndToEnd,
+        Ensemble,
+        TwoWay,
+        without_hubs,
+    )
     from .predictors.autoencoder import Autoencoder
     from .predictors.reranker import Reranker
     from .predictors.spectra import SpectrumIdentifier
@@ -34,6 +41,7 @@ __all__ = [
     "CandidateSets",
     "ConformalSelection",
     "ConformalSets",
+    "EndToEnd",
     "Ensemble",
     "InducedMachine",
     "JointQuantileRegressor",
@@ -80,7 +88,9 @@ _IN_MODULES = {
     "TableEncoder": "readers",
     "Tuned": "predictors.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
-    **dict.fromkeys(("ConformalSelection", "ConformalSets", "Ensemble", "TwoWay"), "predictors"),
+    **dict.fromkeys(
+        ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
+    ),
     "without_hubs": "predictors",
 }
 _LATER = (*_IN_MODULES, "datasets", "diagnostics", "persistence", "readers", "selection")

@@ -213,7 +213,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         train, held = self._parts(len(targets), rng) if parts is None else parts
         self.module_ = self._build(targets.shape[1], seed)
         columns = {"residual": residual, "sample_weight": sample_weight}
-        extra = [_column(values, name, len(targets)) for name, values in columns.items()]
+        extra = [column(values, name, len(targets)) for name, values in columns.items()]
         data = [self._batches(X, targets, extra, part) for part in (train, held)]
         self._prepare(data[0], targets.shape[1])
         criterion = KernelLoss(self.loss)
@@ -456,7 +456,7 @@ def _device(name: str | None, X: Any) -> torch.device:
     return device
 
 
-def _column(values: Any, name: str, n: int) -> np.ndarray | None:
+def column(values: Any, name: str, n: int) -> np.ndarray | None:
     """Return one non-negative number a row in float32."""
     if values is None:
         return None

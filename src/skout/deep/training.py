@@ -21,7 +21,6 @@ from .._numerics.files import replacing, warn_unwritten
 from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
-from .criteria import KernelLoss
 
 __all__ = ["Batches", "Trainer", "Training", "predictions"]
 
@@ -220,7 +219,7 @@ class Trainer:
     ----------
     module : nn.Module
         On its device, all parameters there.
-    criterion : KernelLoss
+    criterion : KernelLoss or ListwiseLoss
     training : Training
     n_rows : int
         Rows of the training part, for the schedule.
@@ -231,7 +230,7 @@ class Trainer:
     def __init__(
         self,
         module: nn.Module,
-        criterion: KernelLoss,
+        criterion: nn.Module,
         training: Training,
         n_rows: int,
         seed: int,
@@ -336,9 +335,9 @@ class Trainer:
         F = predictions(self.module, data.source, self.training, self.device)
         if metric is not None:
             return float(metric(F.numpy(), data.targets.cpu().numpy()))
-        residual = None if data.residual is None else data.residual.cpu()
-        weights = None if data.weights is None else data.weights.cpu()
-        return float(self.criterion(F, data.targets.cpu(), residual, weights))
+        with torch.no_grad():
+            own = (data.targets, data.residual, data.weights)
+            return float(self.criterion(F.to(self.device), *own))
 
     def record(self, train_loss: float, score: float | None, seconds: float) -> bool:
         """Note an epoch; return whether it is the best so far."""

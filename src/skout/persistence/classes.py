@@ -24,6 +24,7 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
+from ..predictors.end_to_end import MappedBasis
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.nonconformity import LearntScore, Softmax
@@ -127,7 +128,8 @@ CLASSES: dict[str, type] = ByName(
         *_public_classes(),
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
-        *(Graph, JointBasis, JointRegressor, KnownRows, Moments, PartlyWhitened),  # parts of models
+        # parts of models
+        *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, PartlyWhitened),
         *(SideInputs, SideRidge),
         *(LearntScore, Softmax),
         *(Calibration, HoledMoments),

@@ -1,0 +1,193 @@
+"""End-to-end DSOKR: the network and the embedding of the outputs, trained together."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+
+from .._numerics.validation import check_rng
+from ..decoding import as_decoder
+from ..decoding.base import able
+from ..decoding.outputs import plain_outputs
+from ..predictor import StructuredPredictor
+from ..rows import Source, check_pair, encoded
+
+__all__ = ["EndToEnd", "MappedBasis"]
+
+
+class MappedBasis(TransformerMixin, BaseEstimator):
+    """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
+
+    The norm of an output stays k(y, y).
+
+    Parameters
+    ----------
+    outputs : KernelBasis
+        z, fitted on the outputs.
+    weights : list of arrays
+        A, b, C and c.
+    """
+
+    def __init__(self, outputs: Any, weights: list[np.ndarray]) -> None:
+        self.outputs = outputs
+        self.weights = weights
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the outputs."""
+        return self.outputs.kernel_
+
+    @property
+    def landmarks_(self) -> Any:
+        return self.outputs.landmarks_
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.outputs.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.outputs.feature_names_in_
+
+    @property
+    def rank_(self) -> int:
+        return self.outputs.rank_
+
+    def fit(self, Y: Any, y: Any = None) -> MappedBasis:
+        """Return self: the parts are fitted."""
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the coordinates of outputs, shape (n, p)."""
+        return self._coordinates(encoded(self, self.kernel_, Y, reset=False))
+
+    def residual(self, Y: Any) -> np.ndarray:
+        """Return what the basis before the map cannot see of each output."""
+        return self.outputs.residual(Y)
+
+    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+        out = np.empty((len(rows), self.rank_)) if out is None else out
+        self.outputs._coordinates(rows, out=out)
+        A, b, C, c = self.weights
+        out += np.maximum(out @ A.T + b, 0.0) @ C.T + c
+        return out
+
+
+class EndToEnd(StructuredPredictor):
+    """DSOKR whose network and output embedding are trained on together, by a listwise loss.
+
+    DSOKR predicts coordinates z(y) that were fixed before, by the squared loss. Candidates are
+    then ranked, which is another task. Here a DSOKR is fitted first; then its network f and a map
+    of the outputs, g(z) = z + C relu(A z + b) + c, go on together to minimise
+
+        -log softmax of heat (<f(x), g(z(y))> - k(y, y) / 2)
+
+    of the right y among the outputs of a batch. C and c are 0 at first: the ranking then is that
+    of DSOKR. Needs PyTorch: `pip install skout[deep]`.
+
+    Parameters
+    ----------
+    model : StructuredPredictor
+        Made by `dsokr(...)`; its decoder must rank candidates. Its `validation` and `patience`
+        also choose the best epoch of the second training, by the listwise loss.
+    hidden : int, default 256
+        Hidden units of g.
+    heat : float, default 20.0
+        Of the scores, at first; it is trained.
+    training : Training, optional
+        Of the second training; default that of the model. Batches should be large: their outputs
+        are the candidates of the softmax.
+
+    Attributes
+    ----------
+    regressor_, output_basis_, decoder_
+        The fitted parts: the network after both trainings, and z with the map.
+    model_ : StructuredPredictor
+        The DSOKR that the second training started from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout import EndToEnd, dsokr
+    >>> from skout.deep import MLP, Training
+    >>> X = np.arange(20.0)[:, None] / 20
+    >>> Y = np.where(X < 0.5, [[1, 0, 1]], [[0, 1, 1]])
+    >>> model = EndToEnd(dsokr(MLP, "tanimoto", training=Training(20), random_state=0))
+    >>> model.fit(X, Y).predict([[0.1]])
+    array([[1, 0, 1]])
+    """
+
+    _inner = "model"
+    _by_name: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self, model: Any, *, hidden: int = 256, heat: float = 20.0, training: Any = None
+    ) -> None:
+        self.model = model
+        self.hidden = hidden
+        self.heat = heat
+        self.training = training
+
+    def fit(
+        self, X: Any, Y: Any = None, groups: Any = None, candidates: Any = None, **fit_params: Any
+    ) -> EndToEnd:
+        """Fit DSOKR, then train its network and the map of the outputs together.
+
+        Parameters
+        ----------
+        X : what the module takes, n rows
+        Y : objects, n of them
+        groups, candidates, **fit_params
+            As in `StructuredPredictor.fit`, for DSOKR; of fit_params a sample_weight also counts
+            in the second training.
+
+        Returns
+        -------
+        self : EndToEnd
+        """
+        from ..deep.listwise import train_together  # PyTorch is imported here, not with skout
+
+        model = self._checked()
+        model.fit(X, Y, groups=groups, candidates=candidates, **fit_params)
+        inputs, outputs = check_pair(X, plain_outputs(Y))
+        objects, basis = outputs.here(), model.output_basis_
+        regressor, weights = train_together(
+            model.regressor_,
+            inputs.all_for(model.regressor_),
+            basis.transform(objects),
+            basis.residual(objects),
+            hidden=self.hidden,
+            heat=self.heat,
+            training=self.training,
+            groups=groups,
+            sample_weight=fit_params.get("sample_weight"),
+        )
+        mapped = MappedBasis(basis, weights)
+        decoder = as_decoder(self.model.decoder).fit(mapped, objects)
+        # together, once all are fitted: a fit that fails changes nothing
+        self.regressor_, self.output_basis_, self.decoder_ = regressor, mapped, decoder
+        self.model_ = model
+        return self
+
+    def _checked(self) -> Any:
+        """Return a fresh model, with a seed: both trainings must hold out the same rows."""
+        network: Any = getattr(self.model, "regressor", None)
+        if not hasattr(network, "module"):
+            raise TypeError(
+                f"model must be a network such as dsokr(...) makes. Got {self.model!r} instead."
+            )
+        able(as_decoder(self.model.decoder), "embed", "queries", by="EndToEnd")
+        seed = network.random_state
+        if not isinstance(seed, int):
+            seed = int(check_rng(seed).integers(2**31))
+        return clone(self.model).set_params(regressor__random_state=seed)
+
+    @property
+    def regressor(self) -> Any:
+        """The regressor: a clone can be fitted on other rows."""
+        return self.regressor_
+
+    def _seen_outputs(self) -> Any:
+        return self.output_basis_.outputs
