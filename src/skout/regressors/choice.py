@@ -42,12 +42,6 @@ def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
     alphas = check_alphas(model.alpha)
     check_choice(model.fit_intercept, "fit_intercept", (True, False))
     check_choice(model.variance, "variance", ("dtc", "fitc", "fast"))
-    if model.variance_rank is not None:
-        check_number(model.variance_rank, "variance_rank", low=1, integer=True)
-        if model.variance != "dtc":
-            raise ValueError(
-                f'variance_rank is for variance="dtc". Got {model.variance!r}: leave one out.'
-            )
     if landmarks is not None and model.sketch is None:
         raise ValueError(
             "landmarks are rows to draw a sketch from, and sketch is None: give for instance "

@@ -52,7 +52,6 @@ class Quadratic:
     columns : slice or ndarray of int
         The outputs.
     root : ndarray of shape (m, r)
-        Of the first m features.
     linear : ndarray of shape (m,)
     constant : float
     noise, scale : ndarrays of shape (d,)
@@ -68,11 +67,10 @@ class Quadratic:
 
     def variance(self, phi: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Return v of some rows from their features and k(x, x)."""
-        own = phi[:, : len(self.root)]
-        G = own @ self.root
+        G = phi @ self.root
         v = diagonal + self.constant - np.einsum("ij,ij->i", G, G)
         if self.linear.any():
-            v -= 2.0 * (own @ self.linear)
+            v -= 2.0 * (phi @ self.linear)
         return np.maximum(v, 0.0)
 
 
@@ -111,7 +109,6 @@ class Doubts:
     """A `KernelRidge` that knows how sure it is."""
 
     variance: str
-    variance_rank: int | None
     _base: Any
     _folds: Any
     _fitc: Any
@@ -165,7 +162,7 @@ class Doubts:
             own = total.of_columns(columns)
             errors = ridge_errors(own, self.coef_[:, columns], intercept[columns])
             seen = own if self._fitc is None else self._fitc
-            part = _sketched(seen, self.alpha_, self.fit_intercept, self.variance_rank)
+            part = _sketched(seen, self.alpha_, self.fit_intercept)
             root = np.column_stack([part.root, part.linear])
             part.root, part.linear = _on_features(self.basis_, root)
             free = _free(own, self.alpha_, self.fit_intercept)
@@ -224,14 +221,13 @@ def _spread(values: np.ndarray, used: np.ndarray, n: int) -> np.ndarray:
     return out
 
 
-def _sketched(moments: Moments, alpha: float, fit_intercept: bool, rank: int | None) -> Quadratic:
-    """Return the variance in coordinates, of the first `rank` of them.
+def _sketched(moments: Moments, alpha: float, fit_intercept: bool) -> Quadratic:
+    """Return the variance in coordinates.
 
     k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n alpha I)^-1 of centred
     rows and m is their mean; without an intercept alpha and m are 0.
     """
     n, zz, mean = moments.weight, *_centred(moments, fit_intercept)
-    zz, mean = zz[:rank, :rank], mean[:rank]
     g, V = symmetric_eigen(zz)
     g = np.maximum(g, 0.0)
     kept = g > _NEGLIGIBLE * n * alpha
@@ -256,11 +252,8 @@ def _free(moments: Moments, alpha: float, fit_intercept: bool) -> float:
 
 
 def _on_features(basis: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what features are multiplied with where the first coordinates are with `coef`."""
-    r, p = len(coef), basis.rank_
-    matrix = basis._on_features(np.vstack([coef, np.zeros((p - r, coef.shape[1]))]))
-    if r < p and basis._spectrum is None and not basis._padded:
-        matrix = matrix[:r]  # of a triangle, the first coordinates need the first features only
+    """Return what features are multiplied with where coordinates are with `coef`."""
+    matrix = basis._on_features(coef)
     return np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
 
 

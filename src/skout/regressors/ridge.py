@@ -14,10 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
-from .._numerics.validation import (
-    check_rng,
-    check_total_weight,
-)
+from .._numerics.validation import check_rng, check_total_weight
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
@@ -39,13 +36,7 @@ from ..solvers.moments import Moments
 from .adding import AddsRows
 from .base import first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import (
-    Choice,
-    alphas_and_splits,
-    check_settings,
-    fit_without_moments,
-    wanted_solver,
-)
+from .choice import Choice, alphas_and_splits, check_settings, fit_without_moments, wanted_solver
 from .doubt import Doubts, WithStd, add_variance
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
@@ -122,11 +113,8 @@ class KernelRidge(
     variance : "dtc", "fitc" or "fast", default "dtc"
         What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
         pass in `fit`. "fast" predicts the logarithm of "dtc" as one more output, fitted on a few of
-        the rows: at hardly any cost, and mostly within a tenth with 500 landmarks and more. Exact
-        models have the variance of the Gaussian process itself.
-    variance_rank : int, optional
-        Take the variance of the model with so many of the first landmarks alone, mostly a larger
-        one: it takes variance_rank^2 operations a row in place of m^2.
+        the rows, at hardly any cost: a tenth or two off with 500 landmarks or more, further with
+        few. Exact models have the variance of the Gaussian process itself.
 
     Attributes
     ----------
@@ -200,7 +188,6 @@ class KernelRidge(
         device: str | None = None,
         checkpoint: Any = None,
         variance: str = "dtc",
-        variance_rank: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.sketch = sketch
@@ -217,7 +204,6 @@ class KernelRidge(
         self.checkpoint = checkpoint
         self.task_matrix = task_matrix
         self.variance = variance
-        self.variance_rank = variance_rank
 
     @all_at_once
     def fit(
