@@ -52,6 +52,12 @@ def network():
     return deep.NeuralRegressor(deep.MLP, training=deep.Training(2), random_state=0)
 
 
+def both_trained():
+    deep = pytest.importorskip("skout.deep")
+    model = skout.dsokr(deep.MLP, "tanimoto", training=deep.Training(2), random_state=0)
+    return skout.EndToEnd(model)
+
+
 # every public estimator that predicts, its targets, and the names that these have
 PREDICTORS = {
     "KernelRidge": (lambda: KernelRidge(alpha=1e-3), NUMBERS, ["u", "v"]),
@@ -69,6 +75,7 @@ PREDICTORS = {
         LABELS,
         ["p", "q"],
     ),
+    "EndToEnd": (both_trained, LABELS, ["p", "q"]),
     "PrivateRidge": (lambda: PrivateRidge(random_state=0), NUMBERS, ["u", "v"]),
     "Reranker": (lambda: Reranker(structured(), random_state=0), LABELS, ["p", "q"]),
     "Tuned": (lambda: Tuned(budget="1 fit", random_state=0, cv=3), LABELS, ["p", "q"]),
@@ -76,7 +83,7 @@ PREDICTORS = {
 }
 # those that are no predictors of rows of their own, and where they are tested
 OTHERS = {"ConformalSets", "ConformalSelection", "KernelBasis", "TableEncoder", "CandidateSets"}
-OTHERS |= {"SpectrumIdentifier", "memory_limits"}
+OTHERS |= {"Autoencoder", "SpectrumIdentifier", "memory_limits"}
 
 
 def frames(library, targets, names):

@@ -441,7 +441,8 @@ each_argument = pytest.mark.parametrize(
 
 
 def test_every_metric_is_tried_with_mistakes():
-    assert {metric.__name__ for metric in CALLS} == set(targets.__all__)
+    of_objects = {"integrated_squared_error"}  # see test_curves.py
+    assert {metric.__name__ for metric in CALLS} == set(targets.__all__) - of_objects
     for metric, arguments in CALLS.items():
         metric(**arguments)
 
