@@ -115,7 +115,8 @@ def _gaussian_entries(found: dict[tuple[str, int], Any], where: str) -> Row:
         return absent(f"p-SG ({where})", "as p-SR", "the sweep has p-SR only")
     (ours, a), (signs, b) = (found[f"{name} 50/n", m]["relative_mse"] for name in ("p-SG", "p-SR"))
     what = f"p-SG 50/n, error beside p-SR, m = {m} ({where})"
-    return Row(what, "similar", f"{ours / signs:.3f} of it", abs(ours - signs) <= np.hypot(a, b))
+    near = bool(abs(ours - signs) <= np.hypot(a, b))
+    return Row(what, "similar", f"{ours / signs:.3f} of it", near)
 
 
 def _beside_accumulation(found: dict[tuple[str, int], Any]) -> list[Row]:
