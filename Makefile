@@ -32,8 +32,10 @@ pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
 RANGE := test,ann,chem,cli,dask,disk,excel,fast,onnx,plot,save,serve
-NETWORKS := src/skout/predictor.py::skout.predictor.dsokr
-RANGE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) tests src
+NETWORKS := predictor.dsokr predictors.autoencoder.Autoencoder predictors.end_to_end.EndToEnd
+# The file of a class: its dots, but the last, are slashes.
+NETWORKS := $(foreach name,$(NETWORKS),--deselect src/skout/$(subst .,/,$(basename $(name))).py::skout.$(name))
+RANGE_ARGS := --doctest-ignore-import-errors $(NETWORKS) tests src
 FLAWS := tests/test_dependencies.py::test_installed_versions_have_no_known_flaw
 
 test-oldest: $(VENV)-oldest/.ready ## run the tests on the oldest versions that are supported
@@ -61,7 +63,7 @@ $(VENV)-newest/.ready:
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 # They look at files of the repository, or at figures on real data: the same with every extra.
 STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/test_$(name).py)
-CORE_ARGS := --doctest-ignore-import-errors --deselect $(NETWORKS) --ignore src/skout/molecules --ignore src/skout/persistence/onnx.py --ignore src/skout/predictors/spectra $(STATIC) tests src
+CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/molecules --ignore src/skout/persistence/onnx.py --ignore src/skout/predictors/spectra $(STATIC) tests src
 
 test-core: $(VENV)-core/.ready ## run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)

@@ -237,6 +237,7 @@ def test_strings_are_a_column_of_texts():
 
 
 def test_candidates_that_are_no_table_are_positions():
+    assert pl.DataFrame
     Y = sparse.csr_matrix(LABELS)
     model = iokr("gaussian", "tanimoto", alpha=1e-3).fit(X, Y).set_output(predict="polars")
     assert model.rank(X[:2], k=1).columns[2:] == [
