@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 
 from .._numerics.validation import check_rng
 from ..decoding import as_decoder
 from ..decoding.base import able
 from ..decoding.outputs import plain_outputs
 from ..predictor import StructuredPredictor
-from ..rows import Source, check_pair, encoded
+from ..rows import Source, check_pair
+from .over import OverBasis
 
 __all__ = ["EndToEnd", "MappedBasis"]
 
 
-class MappedBasis(TransformerMixin, BaseEstimator):
+class MappedBasis(OverBasis):
     """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
 
     The norm of an output stays k(y, y).
@@ -35,37 +36,8 @@ class MappedBasis(TransformerMixin, BaseEstimator):
         self.weights = weights
 
     @property
-    def kernel_(self) -> Any:
-        """The kernel of the outputs."""
-        return self.outputs.kernel_
-
-    @property
-    def landmarks_(self) -> Any:
-        return self.outputs.landmarks_
-
-    @property
-    def n_features_in_(self) -> int:
-        return self.outputs.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        return self.outputs.feature_names_in_
-
-    @property
     def rank_(self) -> int:
         return self.outputs.rank_
-
-    def fit(self, Y: Any, y: Any = None) -> MappedBasis:
-        """Return self: the parts are fitted."""
-        return self
-
-    def transform(self, Y: Any) -> np.ndarray:
-        """Return the coordinates of outputs, shape (n, p)."""
-        return self._coordinates(encoded(self, self.kernel_, Y, reset=False))
-
-    def residual(self, Y: Any) -> np.ndarray:
-        """Return what the basis before the map cannot see of each output."""
-        return self.outputs.residual(Y)
 
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out

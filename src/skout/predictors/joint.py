@@ -13,14 +13,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, clone
 
 from .._numerics.arrays import Rows, row_slices
 from ..decoding.outputs import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
-from ..rows import Memory, Source, encoded, source
+from ..rows import Memory, Source, source
 from ..rows.tasks import by_blocks
+from .over import OverBasis
 
 __all__ = ["JointBasis", "JointRegressor", "forward_scores"]
 
@@ -28,7 +29,7 @@ __all__ = ["JointBasis", "JointRegressor", "forward_scores"]
 _ROWS = 2**13
 
 
-class JointBasis(TransformerMixin, BaseEstimator):
+class JointBasis(OverBasis):
     """Coordinates of outputs by both ways, [z(y), sqrt(weight) g(y)], of fitted parts.
 
     Parameters
@@ -55,23 +56,6 @@ class JointBasis(TransformerMixin, BaseEstimator):
         self.cosine = cosine
 
     @property
-    def kernel_(self) -> Any:
-        """The kernel of the outputs."""
-        return self.outputs.kernel_
-
-    @property
-    def landmarks_(self) -> Any:
-        return self.outputs.landmarks_
-
-    @property
-    def n_features_in_(self) -> int:
-        return self.outputs.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        return self.outputs.feature_names_in_
-
-    @property
     def has_sides(self) -> bool:
         """Whether the forward way has side inputs."""
         return getattr(self.regressor, "has_norms", False)
@@ -84,18 +68,6 @@ class JointBasis(TransformerMixin, BaseEstimator):
     @property
     def rank_(self) -> int:
         return self.rank_backward + (self.n_forward if self.weight > 0.0 else 0)
-
-    def fit(self, Y: Any, y: Any = None) -> JointBasis:
-        """Return self: the parts are fitted."""
-        return self
-
-    def transform(self, Y: Any) -> np.ndarray:
-        """Return the coordinates of outputs, shape (n, p)."""
-        return self._coordinates(encoded(self, self.kernel_, Y, reset=False))
-
-    def residual(self, Y: Any) -> np.ndarray:
-        """Return what the backward basis cannot see of each output."""
-        return self.outputs.residual(Y)
 
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
