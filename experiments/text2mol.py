@@ -3,8 +3,7 @@
     python experiments/text2mol.py prepare --names WHEELS --definitions FILE       needs RDKit
     python experiments/text2mol.py sisokr                       on n-grams of the text, on a CPU
     python experiments/text2mol_pack.py ENCODER                 its weights in small files
-    python experiments/text2mol.py deep --seed 0 1 2            IOKR, DSOKR, end to end: a GPU
-    python experiments/text2mol.py train --method contrastive --encoder FOLDER     others: a GPU
+    python experiments/text2mol.py deep --minutes 25             the networks, run after run: a GPU
     python experiments/text2mol.py evaluate --names WHEELS --definitions FILE      the record
 
 The training captions of ChEBI-20 are not at hand. We train on its validation captions, PubChem324k
@@ -17,9 +16,9 @@ Outputs are Mol2vec vectors, sums of substructure vectors over the square roots 
 whose principal directions are divided by a power of their variances, and beside them principal
 directions of marks, which can tell stereoisomers from each other (`text2mol_data.py`). The kernel
 of DSOKR is the cosine of features of these, which are learnt in seconds from drafts
-(`text2mol_draft.py`); what the networks do is in `text2mol_deep.py`. Those of `train` have the
-molecules as Mol2vec vectors alone. Ranks are given for scores as they are and for scores less the
-price of a candidate. `evaluate` keeps the rows of the record whose methods were not run again.
+(`text2mol_draft.py`); what the networks do is in `text2mol_deep.py`. `deep` leaves out runs that
+are there already. Ranks are given for scores as they are and for scores less the price of a
+candidate. `evaluate` keeps the rows of the record whose methods were not run again.
 """
 
 from __future__ import annotations
@@ -39,126 +38,143 @@ from skout.kernels import Cosine
 from skout.metrics import hits_at_k, mean_rank, mean_reciprocal_rank
 from skout.sketches import SubSample
 
-EPOCHS = 12
 SECONDS = [130.0, 70.0, 40.0]
-METHODS = ("regression", "contrastive", "bare")
+PLAN = (  # the most wanted first
+    "dsokr-gaussian:0", "regression:0", "contrastive:0", "dsokr-unread:0", "dsokr:0",
+    "end-to-end:0", "dsokr:1", "dsokr:2", "end-to-end:1", "end-to-end:2", "end-to-end-unread:0",
+    "dsokr-gaussian:1", "dsokr-gaussian:2", "contrastive:1", "contrastive:2",
+)  # fmt: skip
+ENSEMBLES = {  # of what they are the mean
+    "ensemble": ("dsokr",),
+    "ensemble-gaussian": ("dsokr-gaussian",),
+    "ensemble-mixed": ("dsokr", "dsokr-gaussian"),
+    "ensemble-contrastive": ("contrastive",),
+    "ensemble-end-to-end": ("end-to-end",),
+}
 THESIS = {  # Hits@1, Hits@10 in %, MRR, mean rank
     "SISOKR": (0.4, 2.8, 0.015, 2230.48),
     "regression": (16.8, 56.9, 0.298, 344.53),
     "contrastive": (34.9, 84.2, 0.513, 23.74),
+    "contrastive x3": (39.8, 87.6, 0.562, 17.92),
     "DSOKR": (48.2, 87.4, 0.624, 82.92),
+    "DSOKR, Gaussian sketch": (49.0, 87.5, 0.630, 91.19),
     "DSOKR x3": (51.0, 88.2, 0.642, 76.43),
+    "DSOKR, Gaussian sketch x3": (50.5, 87.9, 0.642, 81.70),
+    "DSOKR, both sketches x3": (50.0, 88.3, 0.640, 76.87),
 }
 
 
-def train(runs: list[tuple[str, int]], o: argparse.Namespace) -> None:
-    """Fit networks; write the ranks of the truth, and all scores for ensembles."""
-    import text2mol_models as models  # PyTorch
-    import torch
+class Runs:
+    """The networks of `deep`: what is there already, and the next one.
 
-    device = o.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    problem = Problem(models.WHITE, models.DAMP)
-    texts = models.Texts(problem, o.rows, torch.device(device))
-    for method, seed in runs:
-        with clock() as fit:
-            found = run(method, seed, problem, texts, o)
-        plain, priced = models.scores(found, texts, problem)
-        out: dict[str, Any] = {"seconds": fit.seconds, "epochs": o.epochs, "lr": models.LR[method]}
-        out["encoder"] = o.encoder.name
-        truth = np.concatenate([problem.val_truth[: o.rows], problem.test[: o.rows]])
-        n_val = len(found.val)
-        for name, S in {"plain": plain, "priced": priced}.items():
-            r = ranks(S, truth)
-            out[f"{name}_val"], out[f"{name}_test"] = r[:n_val], r[n_val:]
-            print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
-        if o.rows is None:
-            np.savez_compressed(CACHE / f"text2mol_{method}_{seed}.npz", **out)
+    Parameters
+    ----------
+    o : Namespace
+        Options of the command line.
+    """
 
+    def __init__(self, o: argparse.Namespace) -> None:
+        import text2mol_deep as lessons
+        import text2mol_models as models
+        import torch
 
-def run(method: str, seed: int, problem: Problem, texts: Any, o: argparse.Namespace) -> Any:
-    """Fit one network and return what it predicts."""
-    import text2mol_models as models
+        self.o, self.clock = o, lessons.Clock(o.minutes)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.problem = Problem(models.WHITE, models.DAMP, models.MARKS)
+        self._say("problem")
+        self.corpus = lessons.Corpus(self.problem, o.rows, o.encoder or unpack(), device)
+        self._say(f"corpus {len(self.corpus.texts)}")
+        path = CACHE / "reading.pt"
+        if not path.is_file():
+            torch.save(lessons.reading(self.corpus, 0, o.seconds[0]), path)
+            self._say("reading")
+        self.encoder = torch.load(path)
+        self.trained: dict[str, Any] = {}  # DSOKR that the end-to-end variant goes on from
 
-    how = (texts, seed, o.encoder, o.epochs)
-    if method == "regression":
-        return models.regression(Problem(0.0), *how)
-    return models.contrastive(problem, *how, drafts=method == "contrastive")
+    def _say(self, what: str) -> None:
+        print(what, round(self.clock.left()), "s left", flush=True)
 
-
-def deep(o: argparse.Namespace) -> None:
-    """Draw by draw: IOKR on n-grams, DSOKR, its end-to-end variant; at last their ensembles."""
-    import text2mol_deep as lessons
-    import text2mol_models as models
-    import torch
-
-    clock_ = lessons.Clock(o.minutes)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    problem = Problem(models.WHITE, models.DAMP, models.MARKS)
-    print("problem", round(clock_.left()), "s left", flush=True)
-    corpus = lessons.Corpus(problem, o.rows, o.encoder or unpack(), device)
-    print("corpus", len(corpus.texts), round(clock_.left()), "s left", flush=True)
-    encoder = lessons.reading(corpus, 0, o.seconds[0]) if o.seconds[0] > 0 else None
-    sums: dict[str, list[Any]] = {}
-    for seed in o.seed:
-        if clock_.left() < 1.1 * sum(o.seconds[1:]) + 15:
-            print("no time for draw", seed)
-            break
-        with clock() as shallow_fit:
-            lesson = lessons.Lesson(corpus, seed)
-        _note("iokr", seed, lessons.iokr(lesson), shallow_fit.seconds, corpus, problem, o)
-        with clock() as fit:
-            found, module = lessons.dsokr(lesson, encoder, o.seconds[1])
-        both = shallow_fit.seconds + fit.seconds
-        runs = {"dsokr": _note("dsokr", seed, found, both, corpus, problem, o)}
-        if o.seconds[2] > 0:
+    def all(self) -> None:
+        """Run what is not there yet and still has time, then the ensembles."""
+        for name in self.o.runs:
+            method, seed = name.split(":")
+            if self._file(method, seed).is_file():
+                continue
+            if self.clock.left() < self._needed(method, seed) + 45:
+                self._say(f"no time for {name}:")
+                continue
             with clock() as fit:
-                found = lessons.end_to_end(lesson, module, o.seconds[2])
-            runs["end-to-end"] = _note("end-to-end", seed, found, fit.seconds, corpus, problem, o)
-        for method, S in runs.items():
-            total = sums.setdefault(method, [0, 0.0])
-            sums[method] = [total[0] + 1, total[1] + S]
-        print("draw", seed, round(clock_.left()), "s left", flush=True)
-    for method, (n, S) in sums.items():
-        name = "ensemble" if method == "dsokr" else f"ensemble-{method}"
-        _write(name, 0, S / n, {"members": n}, problem, o)
+                found = self._found(method, int(seed))
+            self._note(method, seed, self._scores(method, seed, found), {"seconds": fit.seconds})
+            self._say(f"{name} took {fit.seconds:.0f} s:")
+        self._ensembles()
 
+    def _needed(self, method: str, seed: str) -> float:
+        _, second, third = self.o.seconds
+        base = method.replace("end-to-end", "dsokr")
+        goes_on = f"{base}:{seed}" in self.trained
+        has_third = base != method or method == "contrastive"
+        return second * (not goes_on) + third * has_third
 
-def _note(
-    method: str, seed: int, found: Any, seconds: float, corpus: Any, problem: Problem,
-    o: argparse.Namespace,
-) -> np.ndarray:  # fmt: skip
-    """Write the ranks of a run; return its scores, as they are and less the prices."""
-    import text2mol_deep as lessons
-    import text2mol_models as models
+    def _found(self, method: str, seed: int) -> Any:
+        import text2mol_deep as lessons
 
-    S = np.stack(models.scores(found, corpus, problem))
-    about = {"seconds": seconds, "lr": lessons.LR.get(method, 0.0)}
-    about["epochs"] = lessons.EPOCHS.get(method, 0)
-    about["encoder"] = "none" if method == "iokr" else "all-mpnet-base-v2"
-    about["reading"] = o.seconds[0] > 0
-    _write(method, seed, S, about, problem, o)
-    return S
+        _, second, third = self.o.seconds
+        if method in ("regression", "contrastive"):
+            lesson = lessons.Lesson(self.corpus, seed, "vectors")
+            if method == "regression":
+                return lessons.dsokr(lesson, self.encoder, second)[0]
+            return lessons.contrastive(lesson, self.encoder, second + third)
+        base = method.replace("end-to-end", "dsokr")
+        if f"{base}:{seed}" not in self.trained:
+            sketch = "gaussian" if base == "dsokr-gaussian" else "subsample"
+            lesson = lessons.Lesson(self.corpus, seed, sketch)
+            encoder = None if base == "dsokr-unread" else self.encoder
+            self.trained[f"{base}:{seed}"] = lesson, *lessons.dsokr(lesson, encoder, second)
+        lesson, found, module = self.trained[f"{base}:{seed}"]
+        return found if method == base else lessons.end_to_end(lesson, module, third)
 
+    def _scores(self, method: str, seed: str, found: Any = None) -> np.ndarray:
+        """Return scores as they are and less the prices; predictions are kept for ensembles."""
+        import text2mol_models as models
 
-def _write(
-    method: str, seed: int, S: np.ndarray, about: dict[str, Any], problem: Problem,
-    o: argparse.Namespace,
-) -> None:  # fmt: skip
-    """Write the ranks by scores, shape (2, n_val + n_test, n_candidates)."""
-    truth = np.concatenate([problem.val_truth[: o.rows], problem.test[: o.rows]])
-    n_val = len(problem.val_truth[: o.rows])
-    for name, some in zip(("plain", "priced"), S, strict=True):
-        r = ranks(some, truth)
-        about[f"{name}_val"], about[f"{name}_test"] = r[:n_val], r[n_val:]
-        print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
-    about["top_test"] = np.argpartition(-S[1, n_val:], 10, axis=1)[:, :10].astype(np.int32)
-    about["first_test"] = S[1, n_val:].argmax(axis=1)
-    runs = CACHE / f"runs{o.mark}"  # one file comes back from a machine more easily than ten
-    runs.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(runs / f"text2mol_{method}{o.mark}_{seed}.npz", **about)
-    make_archive(str(o.out / f"text2mol_runs{o.mark}"), "zip", runs)
+        path = CACHE / "found" / f"{method}_{seed}.npz"
+        if found is None:
+            with np.load(path) as file:
+                found = models.Found(**file)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            np.savez(path, **found._asdict())
+        return np.stack(models.scores(found, self.corpus, self.problem))
+
+    def _ensembles(self) -> None:
+        for name, methods in ENSEMBLES.items():
+            members = [
+                path.stem.split("_") for method in methods
+                for path in sorted((CACHE / "found").glob(f"{method}_?.npz"))
+            ]  # fmt: skip
+            if len(members) > 1:
+                mean = sum(self._scores(*member) for member in members) / len(members)
+                self._note(name, "0", mean, {"members": len(members)})
+
+    def _file(self, method: str, seed: str) -> Path:
+        return CACHE / "runs" / f"text2mol_{method}_{seed}.npz"
+
+    def _note(self, method: str, seed: str, S: np.ndarray, about: dict[str, Any]) -> None:
+        """Write the ranks by scores, shape (2, n_val + n_test, n_candidates)."""
+        problem, rows = self.problem, self.o.rows
+        truth = np.concatenate([problem.val_truth[:rows], problem.test[:rows]])
+        n_val = len(problem.val_truth[:rows])
+        for name, some in zip(("plain", "priced"), S, strict=True):
+            r = ranks(some, truth)
+            about[f"{name}_val"], about[f"{name}_test"] = r[:n_val], r[n_val:]
+            print(method, seed, name, "validation", scores(r[:n_val]), flush=True)
+        about["first_test"] = S[1, n_val:].argmax(axis=1)
+        about["reading"] = not method.endswith("unread")
+        path = self._file(method, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **about)  # one archive comes back more easily than ten files
+        make_archive(str(self.o.out / "text2mol_runs"), "zip", path.parent)
 
 
 def shallow() -> None:
@@ -235,7 +251,7 @@ def evaluate(folder: Path, o: argparse.Namespace) -> None:
             if f"{kind}_val" in found:
                 row = {"method": method, "scores": kind, "seed": int(seed)}
                 row |= {
-                    name: found[name].item() for name in ("seconds", "lr", "reading", "members")
+                    name: found[name].item() for name in ("seconds", "reading", "members")
                     if name in found
                 }  # fmt: skip
                 row["validation"] = scores(found[f"{kind}_val"])
@@ -268,7 +284,7 @@ def evaluate(folder: Path, o: argparse.Namespace) -> None:
         "test molecules in training mixtures %": _percent(~alone),
         "thesis": THESIS, "thesis_pairs": 26408,
         "note": "the head of this record is of the machine that evaluated; the networks of `deep` "
-        "ran on one NVIDIA H200 with PyTorch 2.11, draws 0 and 1 in one call, draw 2 in another",
+        "ran on one NVIDIA H200 with PyTorch 2.11, all with one encoder that had read",
     }  # fmt: skip
     write_record("text2mol", settings, rows)
 
@@ -288,33 +304,27 @@ def _tied(vectors: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("prepare", "sisokr", "train", "deep", "evaluate"))
+    parser.add_argument("part", choices=("prepare", "sisokr", "deep", "evaluate"))
     parser.add_argument(
         "--names", type=Path, nargs="*", default=[],
         help="prepare, evaluate: wheels of chemicals 1.5.2 and equilibrator-cache-data 0.1.0",
     )  # fmt: skip
     parser.add_argument("--definitions", type=Path, help="as --names: chebi_definitions.csv.gz")
-    parser.add_argument("--minutes", type=float, default=9.0, help="deep: no draw begins later")
+    parser.add_argument("--minutes", type=float, default=15.0, help="deep: no run begins later")
+    parser.add_argument("--runs", nargs="+", default=PLAN, help="deep: method:seed, in this order")
     parser.add_argument(
         "--seconds", type=float, nargs=3, default=SECONDS,
         help="deep: at most so many to read, for DSOKR, and for the end-to-end variant",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, default=CACHE)
-    parser.add_argument("--mark", default="", help="deep: added to the names of methods")
-    parser.add_argument("--method", choices=METHODS, nargs="+", default=["contrastive"])
-    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one for each method")
-    parser.add_argument("--encoder", type=Path)
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--rows", type=int, help="train on the first texts only, to try it")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--encoder", type=Path, help="deep: a folder, else what was packed")
+    parser.add_argument("--rows", type=int, help="deep: the first texts only, to try it")
     o = parser.parse_args()
     if o.part == "prepare":
         prepare(o.names, o.definitions)
-    elif o.part == "train":
-        train(list(zip(o.method, o.seed, strict=True)), o)
     else:
         parts: dict[str, Any] = {
-            "sisokr": shallow, "deep": lambda: deep(o), "evaluate": lambda: evaluate(CACHE, o)
+            "sisokr": shallow, "deep": lambda: Runs(o).all(), "evaluate": lambda: evaluate(CACHE, o)
         }  # fmt: skip
         parts[o.part]()
 

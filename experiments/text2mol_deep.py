@@ -1,4 +1,4 @@
-"""DSOKR for text to molecule, and its end-to-end variant.
+"""DSOKR for text to molecule, its end-to-end variant, regression and a contrastive model.
 
 f(x) = draft(x) G + head(encoder(x)) has three lessons:
 
@@ -8,6 +8,10 @@ f(x) = draft(x) G + head(encoder(x)) has three lessons:
 3. end to end: f and a small map g of the outputs, which is the identity at first, learn together:
    the softmax of <f(x), g(z(y))> over all molecules y of training.
 
+The others have the same reading and drafts, and the vectors v(y) of the molecules as they are:
+regression is lesson 2 with v(y) for z(y); the contrastive model is lesson 3 with v(y), from the
+beginning, for as long as lessons 2 and 3, over the molecules of a batch only.
+
 Candidates of the softmax are molecules that have a training text: one that never was the right
 answer would only be pushed away, and those of the test part never are.
 """
@@ -15,6 +19,7 @@ answer would only be pushed away, and those of the test part never are.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 from text2mol_data import Problem
-from text2mol_draft import N_FEATURES, N_FOLDS, Drafts, Residual, folds_of, learnt_features
+from text2mol_draft import (
+    N_FEATURES,
+    N_FOLDS,
+    Drafts,
+    Residual,
+    contrast,
+    folds_of,
+    learnt_features,
+)
 from text2mol_models import M_Y, MAX_LENGTH, RANK, Corrected, Found
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -33,12 +46,12 @@ from skout import KernelBasis
 from skout.deep import TextEncoder
 from skout.deep.batches import as_source, call
 from skout.deep.training import _shuffled
-from skout.kernels import Cosine
-from skout.sketches import SubSample
+from skout.kernels import Linear
+from skout.sketches import GaussianSketch, SubSample
 
 BATCH, WARMUP, CLIP = 512, 0.1, 1.0
-LR = {"reading": 1e-4, "dsokr": 5e-5, "end-to-end": 2e-5}
-EPOCHS = {"reading": 2.0, "dsokr": 10.0, "end-to-end": 4.0}
+LR = {"reading": 1e-4, "dsokr": 5e-5, "end-to-end": 2e-5, "contrastive": 5e-5}
+EPOCHS = {"reading": 2.0, "dsokr": 10.0, "end-to-end": 4.0, "contrastive": 14.0}
 N_NAMES = 20000  # of each epoch of the last two lessons
 HEAT = math.log(20.0)
 
@@ -226,18 +239,27 @@ def _again(corpus: Corpus, there: Tensor) -> Tensor:
 
 
 class Lesson:
-    """What DSOKR and its end-to-end variant share in one draw: basis, drafts, predictions.
+    """What the lessons of one draw share: outputs, drafts, predictions.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    seed : int
+    outputs : {"subsample", "gaussian", "vectors"}
+        Coordinates in a basis of a learnt kernel by one of two sketches, or vectors as they are.
 
     Attributes
     ----------
     Z, candidates : Tensor
-        Molecules of training and candidates in the basis of a sketched kernel, the cosine of
-        features that were learnt from drafts.
+        Molecules of training, and candidates.
     """
 
-    def __init__(self, corpus: Corpus, seed: int) -> None:
+    def __init__(self, corpus: Corpus, seed: int, outputs: str = "subsample") -> None:
         self.corpus, self.seed = corpus, seed
-        self.Z, self.candidates = in_basis(corpus, seed)
+        if outputs == "vectors":
+            self.Z, self.candidates = corpus.vectors, corpus.pool
+        else:
+            self.Z, self.candidates = in_basis(corpus, seed, outputs)
         self.draft = corpus.drafted(self.Z)
 
     def network(self, encoder: dict[str, Tensor] | None) -> Corrected:
@@ -274,8 +296,9 @@ class Lesson:
         return Found(*F, known.cpu().numpy(), candidates.cpu().numpy())
 
 
-def in_basis(corpus: Corpus, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the molecules of training and the candidates in the basis of a learnt kernel."""
+@functools.lru_cache(maxsize=1)  # both sketches of a draw have these
+def learnt(corpus: Corpus, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return learnt features of norm one of the molecules of training, and of the candidates."""
     n = corpus.n
     own = corpus.vectors[corpus.molecule[:n]]
     drafts = corpus.drafted(corpus.vectors)["train"][:n]
@@ -286,15 +309,28 @@ def in_basis(corpus: Corpus, seed: int) -> tuple[Tensor, Tensor]:
 
         def features(rows: Tensor) -> np.ndarray:
             parts = [normalize(view(rows) - c) for view, c in zip(views, centres, strict=True)]
-            return torch.cat(parts, dim=1).double().cpu().numpy()  # their cosine is the mean one
+            together = torch.cat(parts, dim=1) / N_FEATURES**0.5  # their product is the mean cosine
+            return together.double().cpu().numpy()
 
-        Y, C = features(corpus.vectors), features(corpus.pool)
-    device = "cuda" if corpus.device.type == "cuda" else None
-    rank = min(RANK, n // 2)
+        return features(corpus.vectors), features(corpus.pool)
+
+
+def in_basis(corpus: Corpus, seed: int, sketch: str) -> tuple[Tensor, Tensor]:
+    """Return the molecules of training and the candidates in the basis of a learnt kernel.
+
+    A Gaussian sketch G of a linear kernel K = V V' is that of fewer rows: G K G' = (G V) (G V)'.
+    """
+    Y, C = learnt(corpus, seed)
+    n, device = corpus.n, "cuda" if corpus.device.type == "cuda" else None
+    rows, size = Y[corpus.molecule[:n].cpu().numpy()], min(M_Y, n)
+    some: Any = SubSample(size)
+    if sketch == "gaussian":
+        G = GaussianSketch(size).draw(n, np.random.default_rng(seed)).weights
+        rows, some = G @ rows, None
     basis = KernelBasis(
-        Cosine(), SubSample(min(M_Y, n)), whiten="eigh", rank=rank, random_state=seed, device=device
+        Linear(), some, whiten="eigh", rank=min(RANK, n // 2), random_state=seed, device=device
     )
-    basis.fit(Y[corpus.molecule[:n].cpu().numpy()])
+    basis.fit(rows)
     return tuple(_tensor(basis.transform(some), corpus.device) for some in (Y, C))  # type: ignore
 
 
@@ -322,22 +358,45 @@ def dsokr(
 
 def end_to_end(lesson: Lesson, module: Corrected, seconds: float) -> Found:
     """Train the network of DSOKR on, together with a map of the outputs, by the listwise loss."""
-    corpus, module = lesson.corpus, copy.deepcopy(module).train()
+    corpus = lesson.corpus
+
+    def loss_of(F: Tensor, outputs: nn.Module, there: Tensor) -> Tensor:
+        return listwise(F @ outputs(lesson.Z).T, corpus.molecule[there], _again(corpus, there))
+
+    return _together(lesson, copy.deepcopy(module).train(), loss_of, "end-to-end", seconds)
+
+
+def contrastive(lesson: Lesson, encoder: dict[str, Tensor] | None, seconds: float) -> Found:
+    """Train a network and a map of the outputs, to tell pairs of a text and its molecule apart."""
+    corpus = lesson.corpus
+
+    def loss_of(F: Tensor, outputs: nn.Module, there: Tensor) -> Tensor:
+        own = corpus.molecule[there]
+        return contrast(F @ outputs(lesson.Z[own]).T, corpus.equal[own])
+
+    return _together(lesson, lesson.network(encoder), loss_of, "contrastive", seconds)
+
+
+def _together(
+    lesson: Lesson, module: Corrected, pair_loss: Callable[[Tensor, nn.Module, Tensor], Tensor],
+    name: str, seconds: float,
+) -> Found:  # fmt: skip
+    """Train a network and a map of the outputs by a loss of predictions that are scaled by heat."""
+    corpus = lesson.corpus
     torch.manual_seed(lesson.seed)
     outputs = Residual(lesson.Z.shape[1]).to(corpus.device).train()
     heat = nn.Parameter(torch.tensor(HEAT, device=corpus.device))
 
     def loss_of(index: Tensor, there: Tensor) -> Tensor:
         F = normalize(lesson.outputs(module, index, there))
-        S = heat.exp().clamp(max=100.0) * F @ outputs(lesson.Z).T
-        return listwise(S, corpus.molecule[there], _again(corpus, there))
+        return pair_loss(heat.exp().clamp(max=100.0) * F, outputs, there)
 
     groups = [
-        _group(module.parameters(), LR["end-to-end"]),
+        _group(module.parameters(), LR[name]),
         _group(outputs.parameters(), 1e-3),
         _group([heat], 1e-2),
     ]
-    descend(loss_of, groups, corpus, EPOCHS["end-to-end"], N_NAMES, lesson.seed, seconds)
+    descend(loss_of, groups, corpus, EPOCHS[name], N_NAMES, lesson.seed, seconds)
     outputs.eval()
     with torch.inference_mode():
         candidates = outputs(lesson.candidates)

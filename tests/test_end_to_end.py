@@ -11,6 +11,8 @@ from skout import EndToEnd, dsokr, iokr  # noqa: E402
 from skout.deep import MLP, NeuralRegressor, Training  # noqa: E402
 from skout.deep.listwise import ListwiseLoss  # noqa: E402
 
+CARDS = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
 
 @pytest.fixture(scope="module")
 def data():
@@ -21,11 +23,9 @@ def data():
 
 
 def model(**params):
-    module = params.pop("module", MLP)
-    return dsokr(
-        module, "tanimoto", training=Training(3, 32, lr=3e-3), random_state=0, device="cpu",
-        **params,
-    )  # fmt: skip
+    settings = {"module": MLP, "device": "cpu", **params}
+    training = Training(3, 32, lr=3e-3)
+    return dsokr(output_kernel="tanimoto", training=training, random_state=0, **settings)
 
 
 def raw_loss(loss, F, Z, rho, weights):
@@ -132,9 +132,11 @@ def test_both_trainings_hold_out_the_same_rows(data, monkeypatch, seed, groups):
     assert_array_equal(held[0], held[-1])
 
 
-def test_it_is_saved(data, tmp_path):
+@pytest.mark.parametrize("device", CARDS)
+def test_it_is_saved(data, tmp_path, device):
     X, Y = data
-    found = EndToEnd(model(), hidden=8, training=Training(2, 64)).fit(X, Y)
+    found = EndToEnd(model(device=device), hidden=8, training=Training(2, 64)).fit(X, Y)
+    assert next(found.regressor_.module_.parameters()).device.type == device
     skout.save(found, tmp_path / "model.skout")
     again = skout.load(tmp_path / "model.skout")
     assert_array_equal(again.predict(X), found.predict(X))
