@@ -316,8 +316,6 @@ def sides_table() -> str:
 def last_word_table() -> str:
     columns = {"top-1 %": 1, "top-5 %": 1, "top-10 %": 1, "MRR": 3}
     draws, rows = read_record("last_word")["results"], []
-    if not any(PROTOCOLS[-1] in one for one in draws):  # an earlier draw, with fewer landmarks
-        draws = [*draws, *read_record("last_word_mass")["results"]]
     for protocol in PROTOCOLS:
         some = [one[protocol] for one in draws if protocol in one]
         if not some:  # not run yet
@@ -541,13 +539,11 @@ inputs.
 as above, with ALIGNF on both sides, 3,000 landmarks among spectra and 1,500 among molecules, and
 three kinds of candidates: molecules of the formula; the same with those of MOSES; and all molecules
 within 10 ppm of the mass, formulas not being known, of a pool of 2,029,282. Two thirds of the test
-molecules have fewer than 50 even there, so that the others have rows of their own. By mass there is
-one draw only, made earlier: with 1,500 and 800 landmarks, and as prior the likeness to the nearest
-training molecule. Weight, normalisation and last word were learnt on validation molecules. In the
-other rows the prior, a column of the user, is how plausible a candidate is as a molecule of
-MassBank, by a ridge regression on fingerprints of training molecules and others of their formulas,
-never on the molecule that it judges. So it also tells molecules of MOSES from those that people
-measure.
+molecules have fewer than 50 even there, so that the others have rows of their own. Weight,
+normalisation and last word were learnt on validation molecules. The prior, a column of the user, is
+how plausible a candidate is as a molecule of MassBank, by a ridge regression on fingerprints of
+training molecules and others of their formulas, never on the molecule that it judges. So it also
+tells molecules of MOSES from those that people measure.
 
 {LAST WORD}
 
