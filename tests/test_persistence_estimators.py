@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import zipfile
 
 import numpy as np
@@ -122,6 +123,14 @@ def test_wrapped_regressor_can_be_fitted_again(name, tmp_path):
     assert_array_equal(again.predict_coordinates(X), model.predict_coordinates(X))
     unfitted = round_trip(skout.StructuredPredictor(REGRESSORS[name], "tanimoto"), tmp_path)
     assert_array_equal(unfitted.fit(X, SETS).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ["tree", "forest", "boosting", "KD tree"])
+def test_what_tuned_may_choose_needs_no_skops(name, tmp_path, monkeypatch):
+    for module in ("skops", "skops.io"):
+        monkeypatch.setitem(sys.modules, module, None)
+    model = skout.StructuredPredictor(REGRESSORS[name], "tanimoto").fit(X, SETS)
+    assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
 
 
 def test_an_ensemble_of_forests(tmp_path):

@@ -44,6 +44,7 @@ def _finishers() -> dict[str, tuple[type, Callable[[Any], None]]]:
     """Return the classes that a file may name, and what makes their objects fit for use."""
     from sklearn import (
         compose,
+        dummy,
         ensemble,
         feature_selection,
         gaussian_process,
@@ -69,7 +70,7 @@ def _finishers() -> dict[str, tuple[type, Callable[[Any], None]]]:
         *(preprocessing.FunctionTransformer, preprocessing.SplineTransformer),
         *(getattr(feature_selection, name) for name in _SELECTORS),
         *(multioutput.MultiOutputRegressor, multioutput.RegressorChain),
-        *(ensemble.AdaBoostRegressor, ensemble.BaggingRegressor),
+        *(ensemble.AdaBoostRegressor, ensemble.BaggingRegressor, dummy.DummyRegressor),
         *(optimizers.AdamOptimizer, optimizers.SGDOptimizer),
         *(model_selection.KFold, model_selection.ShuffleSplit),
         gaussian_process.GaussianProcessRegressor,
