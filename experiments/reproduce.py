@@ -1,6 +1,6 @@
 """Make the tables and figures of the papers again, and the page that shows them.
 
-    make reproduce                           all that a CPU can do, about 40 minutes on two cores
+    make reproduce                           all that a CPU can do, about 42 minutes on two cores
     make reproduce ONLY=table-4.2            one of them, or several: ONLY=table-3.3,figure-4.2
     python experiments/reproduce.py --list   their names
 
