@@ -219,18 +219,18 @@ def test_a_million_rows_without_a_sketch_are_refused_before_the_matrix_is_made()
 def test_exact_models_are_refused_where_memory_is_short(fit):
     limit = 8 * 400 * 400
     with (
-        mock.patch("skout._numerics.inputs._total_memory", return_value=limit - 1),
+        mock.patch("skout._numerics.validation._total_memory", return_value=limit - 1),
         pytest.raises(MemoryError, match=r"kernel matrix.*400 x 400.*sketch"),
     ):
         fit()
-    with mock.patch("skout._numerics.inputs._total_memory", return_value=limit):
+    with mock.patch("skout._numerics.validation._total_memory", return_value=limit):
         fit()
-    with mock.patch("skout._numerics.inputs._total_memory", return_value=0):  # not known
+    with mock.patch("skout._numerics.validation._total_memory", return_value=0):  # not known
         fit()
 
 
 def test_sketched_models_are_not_refused():
-    with mock.patch("skout._numerics.inputs._total_memory", return_value=8 * 400 * 100):
+    with mock.patch("skout._numerics.validation._total_memory", return_value=8 * 400 * 100):
         model = KernelRidge(sketch=SubSample(50), random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
 
@@ -259,7 +259,7 @@ def test_the_limit_of_a_container_is_read(own, files, limits, tmp_path):
 
 def test_memory_is_that_of_the_container():
     machine = inputs._total_memory()
-    with mock.patch("skout._numerics.inputs._container_limits", return_value=[12345, 2**62]):
+    with mock.patch("skout._numerics.validation._container_limits", return_value=[12345, 2**62]):
         assert inputs._total_memory() == 12345
-    with mock.patch("skout._numerics.inputs._container_limits", return_value=[2**62]):
+    with mock.patch("skout._numerics.validation._container_limits", return_value=[2**62]):
         assert machine <= inputs._total_memory() < 2**62
