@@ -279,7 +279,7 @@ class BlockMoments(Reduction):
     ) -> list[Moments | None]:
         total = [None] * self.n_groups if total is None else total
         found = [self._sum(old, new) for old, new in zip(total, part, strict=True)]
-        holed = [part for part in found if isinstance(part, HoledMoments)]
+        holed: list[Any] = [part for part in found if isinstance(part, HoledMoments)]
         if holed:
             check_masks(holed, self.p)
         return found
