@@ -22,7 +22,7 @@ from skout import (
     memory_limits,
     sisokr,
 )
-from skout._numerics import inputs
+from skout._numerics import validation
 from skout.kernels import Gaussian, NGram
 from skout.sketches import PSparsified, SubSample
 
@@ -253,13 +253,13 @@ def test_the_limit_of_a_container_is_read(own, files, limits, tmp_path):
         (groups / name).parent.mkdir(parents=True, exist_ok=True)
         (groups / name).write_text(text)
     (tmp_path / "own").write_text(own)
-    assert inputs._container_limits(groups, tmp_path / "own") == limits
-    assert inputs._container_limits(groups, tmp_path / "nothing") == []
+    assert validation._container_limits(groups, tmp_path / "own") == limits
+    assert validation._container_limits(groups, tmp_path / "nothing") == []
 
 
 def test_memory_is_that_of_the_container():
-    machine = inputs._total_memory()
+    machine = validation._total_memory()
     with mock.patch("skout._numerics.validation._container_limits", return_value=[12345, 2**62]):
-        assert inputs._total_memory() == 12345
+        assert validation._total_memory() == 12345
     with mock.patch("skout._numerics.validation._container_limits", return_value=[2**62]):
-        assert machine <= inputs._total_memory() < 2**62
+        assert machine <= validation._total_memory() < 2**62
