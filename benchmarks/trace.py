@@ -2,9 +2,10 @@
 
     python benchmarks/trace.py
 
-Counts, on small inputs, the functions, files and rooms of skout that a call enters; the pairs of
-rooms of which one calls back into the other while that is still at work (A calls B calls A); and
-how often somebody asks where something given lies. tests/test_trace.py holds them to limits.
+Counts, on small inputs, the functions, files and rooms of skout that a call enters, the files also
+without those of the ground floor, `_numerics`; the pairs of rooms of which one calls back into the
+other while that is still at work (A calls B calls A); and how often somebody asks where something
+given lies. tests/test_trace.py holds them to limits.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from skout.sketches import SubSample
 
 #: Functions that tell what users gave from each other, unless it is a source already.
 ASKING = {"source", "is_lazy"}
-# Rooms of helpers, such as threads, that call back what they are given.
-GROUND = ("_numerics", "_estimators")
+# The room of helpers, such as threads, that call back what they are given.
+GROUND = "_numerics"
 # Frames of these names are no functions of their own.
 _INNER = ("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<module>")
 
@@ -40,10 +41,16 @@ class Trace:
     bounces: set[tuple[str, str]] = field(default_factory=set)
     asked: int = 0
 
+    @property
+    def above_ground(self) -> set[str]:
+        """The files outside the room of helpers."""
+        return {file for file in self.files if file.split(".")[0] != GROUND}
+
     def __str__(self) -> str:
         return (
-            f"{len(self.functions):4d} functions {len(self.files):3d} files {len(self.rooms):3d} "
-            f"rooms {len(self.bounces):3d} bounces {self.asked:3d} questions where rows lie"
+            f"{len(self.functions):4d} functions {len(self.files):3d} files "
+            f"({len(self.above_ground):2d} above the ground floor) {len(self.rooms):3d} rooms "
+            f"{len(self.bounces):3d} bounces {self.asked:3d} questions where rows lie"
         )
 
 
@@ -75,8 +82,8 @@ def _enter(found: Trace, stack: list[str], file: str, frame: Any) -> None:
     found.rooms.add(room)
     given = next(iter(frame.f_locals.values()), None)
     found.asked += function in ASKING and not isinstance(given, Source)
-    above = [other for other in stack if other not in GROUND]  # whose helpers call what they get
-    if above and room not in GROUND and room != above[-1] and room in above:
+    above = [other for other in stack if other != GROUND]  # whose helpers call what they get
+    if above and room != GROUND and room != above[-1] and room in above:
         found.bounces.add((room, above[-1]))
     stack.append(room)
 

@@ -17,8 +17,8 @@ from skout._numerics.arrays import astype as cast
 from skout._numerics.arrays import float_dtype, match, stack, take, unique
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Cosine, Tanimoto, bits, packed, popcount
-from skout.kernels.bits import GaussianTanimoto
-from skout.kernels.packed import BitBlocks, PackedBits, pack_matrix, pack_objects, set_blocks
+from skout.kernels.bits import BitBlocks, GaussianTanimoto, set_blocks
+from skout.kernels.packed import PackedBits, pack_matrix, pack_objects
 from skout.sketches import PSparsified, SubSample
 from skout.testing import check_kernel
 
@@ -86,7 +86,7 @@ def way(request, monkeypatch):
     """Both ways to count what two sets share."""
     if request.param == "compiled":
         pytest.importorskip("numba")
-    monkeypatch.setattr(packed, "is_worthwhile", lambda *_: request.param == "compiled")
+    monkeypatch.setattr(bits, "is_worthwhile", lambda *_: request.param == "compiled")
     return request.param
 
 
@@ -337,7 +337,7 @@ def test_both_ways_give_the_same_numbers(dtype, monkeypatch):
     A, B = (pack_matrix(random_bits(n, 500, density=0.02).astype(dtype)) for n in (600, 1100))
     found = []
     for compiled in (True, False):
-        monkeypatch.setattr(packed, "is_worthwhile", lambda *_, answer=compiled: answer)
+        monkeypatch.setattr(bits, "is_worthwhile", lambda *_, answer=compiled: answer)
         found.append([kernel.against(B)(A) for kernel, _ in CASES.values()])
     for first, second in zip(*found, strict=True):
         assert first.dtype == dtype
@@ -363,8 +363,8 @@ def test_any_buffer_will_do():
 @pytest.mark.usefixtures("way")
 def test_threads_share_the_columns(threads, monkeypatch):
     monkeypatch.setattr(popcount, "_SHARED_WORDS", 0)
-    monkeypatch.setattr(packed, "_RIGHT", 64)
-    for module in (packed, popcount):
+    monkeypatch.setattr(bits, "_RIGHT", 64)
+    for module in (bits, popcount):
         monkeypatch.setattr(module, "spare_threads", lambda: threads)
     A, B = random_bits(5, 300), random_bits(200, 300, seed=1)
     assert_allclose(Tanimoto()(A, B), oracles.gram(oracles.tanimoto, A, B), rtol=1e-13)
@@ -378,12 +378,12 @@ def test_no_rows():
 
 
 def test_columns_that_are_not_kept(monkeypatch):
-    monkeypatch.setattr(packed, "_KEPT_BYTES", 0)
-    monkeypatch.setattr(packed, "_LEFT", 4)
-    monkeypatch.setattr(packed, "_RIGHT", 3)
-    monkeypatch.setattr(packed, "_DIVIDED", 3)
+    monkeypatch.setattr(bits, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(bits, "_LEFT", 4)
+    monkeypatch.setattr(bits, "_RIGHT", 3)
+    monkeypatch.setattr(bits, "_DIVIDED", 3)
     monkeypatch.setattr(packed, "_AT_ONCE", 1000)
-    monkeypatch.setattr(packed, "is_worthwhile", lambda *_: False)
+    monkeypatch.setattr(bits, "is_worthwhile", lambda *_: False)
     A, B = random_bits(9, 300), random_bits(10, 300, seed=1)
     assert_allclose(Tanimoto()(A, B), oracles.gram(oracles.tanimoto, A, B), rtol=1e-13)
 

@@ -31,7 +31,7 @@ from skout import (
 )
 from skout._numerics.threads import n_threads, single_thread
 from skout.decoding import CandidateDecoder, shards
-from skout.decoding import outputs as outputs_module
+from skout.decoding import base as outputs_module
 from skout.kernels import Gaussian, Laplacian, Linear, Mapped, Matern, Tanimoto
 from skout.losses import Huber
 from skout.rows import encoded, source
@@ -152,7 +152,7 @@ def test_kernels_and_their_widths(data, kernel, weighted):
 
 
 def test_median_of_more_rows_than_it_looks_at(monkeypatch, data):
-    monkeypatch.setattr("skout.kernels.widths._MEDIAN_ROWS", 100)
+    monkeypatch.setattr("skout.kernels.distances._MEDIAN_ROWS", 100)
     X, Y, _ = data
     here = ridge(kernel=Gaussian("median")).fit(X, Y)
     model = ridge(kernel=Gaussian("median")).fit(cut(X, (250, 350)), cut(Y, (250, 350)))
@@ -175,8 +175,8 @@ def test_other_sketches(data, sketch):
 @pytest.mark.parametrize("alpha", [1e-6, [1e-6, 1e-3]], ids=repr)
 def test_large_rank_is_whitened_in_parts(data, monkeypatch, alpha):
     """The plan of what to whiten depends on the number of rows: of all of them, not of a block."""
-    monkeypatch.setattr("skout.basis.whitening._SMALL_RANK", 8)
-    monkeypatch.setattr("skout.basis.whitening._WHITENED", (4, 8))
+    monkeypatch.setattr("skout.basis.passes._SMALL_RANK", 8)
+    monkeypatch.setattr("skout.basis.passes._WHITENED", (4, 8))
     X, Y, _ = data
     here = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(X, Y)
     sizes = (90, 210, 300)

@@ -18,7 +18,7 @@ from skout._numerics.threads import map_blocks, prefetch
 from skout.kernels import Gaussian, Linear, Mapped, Tanimoto
 from skout.rows import Source, source
 from skout.rows.disk import Disk, is_array_like, pick
-from skout.rows.limits import limits
+from skout.rows.source import limits
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import open_csr, save_csr
 

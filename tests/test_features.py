@@ -19,8 +19,7 @@ import skout.basis.features as module
 from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
-from skout.basis.passes import BlockMoments, Sample
-from skout.basis.whitening import Plan, Whitening
+from skout.basis.passes import BlockMoments, Plan, Sample, Whitening
 from skout.kernels import Gaussian, Linear
 from skout.regressors.checkpoint import Bar
 from skout.rows import Memory

@@ -17,11 +17,12 @@ from skout import (
     iokr,
     memory_limits,
 )
+from skout.basis.passes import block_moments
 from skout.kernels import Gaussian, Learnt
-from skout.regressors.holes import has_holes, keeps_rows, mean_of_known
+from skout.regressors.holes import keeps_rows, mean_of_known
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.holed import HoledMoments, block_moments
+from skout.solvers.holed import HoledMoments
 from skout.solvers.masked import cheaper_by_steps
 from skout.solvers.moments import Moments
 from skout.sources import Blocks
@@ -259,7 +260,6 @@ def sketched(m, solver="auto", **options):
 
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
-    assert has_holes(y)
     for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
         assert not keeps_rows(model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
         with memory_limits(coordinates_mb=3):

@@ -20,7 +20,7 @@ from skout import (
     save,
     sisokr,
 )
-from skout.decoding import judging, outputs
+from skout.decoding import base, judging
 from skout.decoding.judging import DecodedScore
 from skout.kernels import F1, Gaussian
 from skout.losses import Huber
@@ -243,7 +243,7 @@ def test_of_many_candidates_a_sample(monkeypatch):
 
 
 def test_too_many_outputs_to_keep(monkeypatch):
-    monkeypatch.setattr(outputs, "_MOST_OUTPUTS", 5)
+    monkeypatch.setattr(base, "_MOST_OUTPUTS", 5)
     blocks = Blocks(lambda: ((X[a : a + 40], SETS[a : a + 40]) for a in range(0, N, 40)), n=N)
     model = sisokr(INPUTS, "f1", alpha=ALPHAS, random_state=0)
     assert clone(model).fit(blocks).cv_results_["scoring"] == "coordinates"

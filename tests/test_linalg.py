@@ -10,7 +10,6 @@ from skout._numerics.linalg import (
     eigen_whitening,
     low_rank,
     orthonormal,
-    partial_whitening,
     pivoted_cholesky,
     ridge_leverage,
     ridge_path,
@@ -20,6 +19,7 @@ from skout._numerics.linalg import (
     triangle_gram,
     triangular_inverse,
 )
+from skout.solvers.moments import partial_whitening
 
 EPS = np.finfo(float).eps
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, TimeSeriesSplit
 
 from skout import KernelRidge, memory_limits
-from skout.basis import whitening
+from skout.basis import passes
 from skout.kernels import Gaussian, Linear
 from skout.sketches import SKETCHES, GaussianSketch, PSparsified, SubSample
 from skout.sources import Blocks
@@ -678,7 +678,7 @@ def test_precision_of_large_ranks(gamma, sketch):
 def test_large_ranks_try_every_plan(monkeypatch):
     """The cases above whiten nothing, a part or all of the features, in both precisions."""
     seen = set()
-    original = whitening.partial_whitening
+    original = passes.partial_whitening
 
     def spy(L, size, dtype):
         seen.add(
@@ -686,7 +686,7 @@ def test_large_ranks_try_every_plan(monkeypatch):
         )
         return original(L, size, dtype)
 
-    monkeypatch.setattr(whitening, "partial_whitening", spy)
+    monkeypatch.setattr(passes, "partial_whitening", spy)
     X, Y, _, _ = large_problem()
     for gamma, sketch in CASES:
         for alpha in PRECISION_ALPHAS:

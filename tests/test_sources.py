@@ -24,8 +24,8 @@ from skout import (
     iokr,
     sisokr,
 )
-from skout.decoding import outputs as outputs_module
-from skout.decoding.outputs import Distinct
+from skout.decoding import base as outputs_module
+from skout.decoding.base import Distinct
 from skout.kernels import Gaussian, NGram
 from skout.rows import blocks, encoded, source
 from skout.rows.stream import Reservoir, Stream

@@ -16,10 +16,10 @@ from skout import (
     memory_limits,
     sisokr,
 )
+from skout.basis.passes import block_moments
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.coupled import MomentSystem, _best_matrix, coupled
-from skout.solvers.holed import block_moments
 from skout.sources import Blocks
 
 N, D, ALPHA = 50, 4, 1e-2

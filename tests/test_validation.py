@@ -10,13 +10,13 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from skout._numerics.inputs import numbers_in
 from skout._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
     check_size,
     check_weights,
+    numbers_in,
     resolve,
 )
 from skout.kernels import KERNELS, Gaussian, PairwiseFunction, Tanimoto

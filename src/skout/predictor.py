@@ -16,16 +16,21 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.inputs import named
-from ._numerics.validation import spawn_seed
+from ._numerics.validation import named, resolve, spawn_seed
 from .basis import KernelBasis
-from .decoding import as_decoder
+from .decoding.base import (
+    FittedOutputs,
+    as_decoder,
+    fit_outputs,
+    plain_outputs,
+    relate_coordinates,
+)
 from .decoding.judging import COORDINATES, DecodedScore, can_be_scored, check_scoring
-from .decoding.outputs import FittedOutputs, fit_outputs, plain_outputs, relate_coordinates
 from .decoding.predicting import DecodingPredictor, predicted
 from .decoding.shards import decode
 from .kernels import as_kernel
-from .regressors.by_loss import regressor_of
+from .losses import LOSSES, Squared
+from .regressors import InducedMachine, KernelRidge
 from .regressors.path import Judge, held_rows, squared_error
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
 from .sketches import as_sketch, least_rows
@@ -315,20 +320,18 @@ def iokr(
     """
     seed = spawn_seed(random_state)  # or both sides would draw the same rows
     both: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
-    regressor = regressor_of(
-        input_kernel,
-        input_sketch,
-        loss,
-        checkpoint,
-        solver,
-        alpha=alpha,
-        cv=cv,
-        fit_intercept=fit_intercept,
-        task_matrix=task_matrix,
-        random_state=random_state,
-        verbose=verbose,
-        **both,
-    )
+    inputs = as_kernel(input_kernel), as_sketch(input_sketch)
+    options = both | {
+        "alpha": alpha, "cv": cv, "fit_intercept": fit_intercept, "task_matrix": task_matrix,
+        "random_state": random_state, "verbose": verbose,
+    }  # fmt: skip
+    regressor: Any
+    if (resolve(loss, LOSSES, "loss") if isinstance(loss, str) else type(loss)) is Squared:
+        regressor = KernelRidge(*inputs, solver=solver, checkpoint=checkpoint, **options)
+    elif name := "checkpoint" if checkpoint is not None else "solver" * (solver != "auto"):
+        raise ValueError(f'{name} needs loss="squared". Got loss={loss!r}: leave it out.')
+    else:
+        regressor = InducedMachine(*inputs, loss=loss, **options)
     basis = KernelBasis(
         as_kernel(output_kernel), as_sketch(output_sketch), random_state=seed, **both
     )
@@ -384,24 +387,11 @@ def sisokr(
     array([[1, 0, 1]])
     """
     return iokr(
-        input_kernel,
-        output_kernel,
-        input_sketch=input_sketch,
-        output_sketch=output_sketch,
-        alpha=alpha,
-        loss=loss,
-        scoring=scoring,
-        cv=cv,
-        fit_intercept=fit_intercept,
-        task_matrix=task_matrix,
-        solver=solver,
-        decoder=decoder,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        verbose=verbose,
-        device=device,
-        checkpoint=checkpoint,
-    )
+        input_kernel, output_kernel, input_sketch=input_sketch, output_sketch=output_sketch,
+        alpha=alpha, loss=loss, scoring=scoring, cv=cv, fit_intercept=fit_intercept,
+        task_matrix=task_matrix, solver=solver, decoder=decoder, random_state=random_state,
+        n_jobs=n_jobs, verbose=verbose, device=device, checkpoint=checkpoint,
+    )  # fmt: skip
 
 
 def dsokr(

@@ -14,11 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from ._numerics.definite import rounding_of
-from ._numerics.inputs import numbers_in
-from ._numerics.linalg import pivoted_cholesky, ridge_leverage, triangular_inverse
+from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
 from ._numerics.pages import OnPages
-from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
+from ._numerics.validation import (
+    Registry,
+    check_choice,
+    check_number,
+    check_size,
+    numbers_in,
+    resolve,
+)
 
 __all__ = [
     "OSNAP",
@@ -452,10 +457,8 @@ def _random_pivots(
             residual[drawn] = 0.0
             continue
         # a block whose rows repeat each other adds only those that still bring something
-        within = G[drawn].trace() / len(drawn) ** 2
-        L, keep = pivoted_cholesky(G[drawn], tol=max(floor, within))
-        new = G[:, keep] @ triangular_inverse(L).T
-        F[:, k : k + len(keep)] = new
+        L, keep = pivoted_cholesky(G[drawn], max(floor, G[drawn].trace() / len(drawn) ** 2))
+        F[:, k : k + len(keep)] = new = G[:, keep] @ triangular_inverse(L).T
         pivots = np.concatenate([pivots, drawn[keep]])
         residual -= np.einsum("ij,ij->i", new, new)
         residual[residual <= floor] = 0.0

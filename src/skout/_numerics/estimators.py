@@ -1,18 +1,47 @@
-"""What all estimators share: parts that are given by name, and fits that succeed as a whole."""
+"""What all estimators share: parts given by name, fits that succeed as a whole, frames on request.
+
+scikit-learn's `set_output(transform="pandas")` makes frames of what transformers return.
+`FramesOut` does the same for predictors: `set_output(predict="pandas")`.
+"""
 
 from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from .frames import FramesOut
+from sklearn.utils.metaestimators import available_if
+
+from .frames import in_frames
 from .pages import OnPages
 
-__all__ = ["PartsByName", "all_at_once"]
+__all__ = ["FramesOut", "PartsByName", "all_at_once", "column_names", "no_frames"]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+_CONTAINERS = ("default", "pandas", "polars")
+# Methods whose results become frames, and those within which nothing does.
+_WRAPPED = ("predict", "predict_interval", "predict_proba", "rank")
+_PLAIN = ("calibrate", "evaluate", "fit", "partial_fit", "score", "truth_ranks", "tune")
+# Whether a method of an estimator runs: what it calls gets arrays.
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+
+_SCORE_DOC = """Score the predictions of X, as scikit-learn's `{}` does.
+
+        Parameters
+        ----------
+        X : what `predict` takes, n rows
+        y : targets of these rows
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        score : float
+        """
 
 
 def all_at_once(fit: Fit) -> Fit:
@@ -46,6 +75,117 @@ def all_at_once(fit: Fit) -> Fit:
         return self if found is fresh else found
 
     return cast(Fit, fitted)
+
+
+@contextmanager
+def no_frames() -> Iterator[None]:
+    """Within the block, predictions are arrays and objects, as by default."""
+    before = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(before)
+
+
+def column_names(Y: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, or the name of a series; None without.
+
+    Examples
+    --------
+    >>> from skout._numerics.estimators import column_names
+    >>> column_names([[1, 2]]) is None
+    True
+    """
+    names = getattr(Y, "column_names", None)  # of pyarrow
+    if names is None and hasattr(Y, "shape"):
+        names = getattr(Y, "columns", None)
+    if names is None and hasattr(Y, "to_numpy") and getattr(Y, "name", None):
+        names = [Y.name]
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+class FramesOut:
+    """Methods that predict give data frames, once `set_output(predict=...)` was called."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "predict"):
+            return
+        for names, wrap in ((_WRAPPED, _framed), (_PLAIN, _plain)):
+            for name in names:
+                method = inspect.getattr_static(cls, name, None)
+                is_offered = hasattr(method, "check") and hasattr(method, "fn")  # by available_if
+                function = method.fn if is_offered else method
+                if not inspect.isfunction(function) or hasattr(function, "_is_wrapped"):
+                    continue
+                wrapped = wrap(function)
+                setattr(cls, name, available_if(method.check)(wrapped) if is_offered else wrapped)
+
+    @available_if(lambda self: hasattr(self, "predict"))
+    def set_output(self, *, transform: str | None = None, predict: str | None = None) -> Self:
+        """Say what predictions are given as.
+
+        Parameters
+        ----------
+        transform : str, optional
+            Of `transform`, as in scikit-learn; for estimators that have one.
+        predict : {"default", "pandas", "polars"}, optional
+            Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
+            data frames. Columns have the names that the targets had in `fit`, and those of pandas
+            the index of X. None leaves it as it is.
+
+        Returns
+        -------
+        self : estimator
+        """
+        asked = {"transform": transform, "predict": predict}
+        for name, value in asked.items():
+            if value is not None and value not in _CONTAINERS:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, _CONTAINERS))}. Got {value!r}."
+                )
+        given = {name: value for name, value in asked.items() if value is not None}
+        self._sklearn_output_config = {**getattr(self, "_sklearn_output_config", {}), **given}
+        return self
+
+
+def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method work with arrays; one that fits notes the names of targets."""
+    fits = method.__name__ in ("fit", "partial_fit")
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **params: Any) -> Any:
+        with no_frames():
+            found = method(self, *args, **params)
+        if fits and not _inside.get():
+            Y = args[1] if len(args) > 1 else params.get("Y", params.get("y"))
+            names = column_names(Y)
+            if names is not None:
+                self.target_names_ = names
+            elif method.__name__ == "fit":
+                vars(self).pop("target_names_", None)
+        return found
+
+    if method.__module__.startswith("sklearn."):  # whose docstring refers to its own pages
+        wrapped.__doc__ = _SCORE_DOC.format(method.__qualname__)
+    wrapped._is_wrapped = True  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method return frames, if they are asked for and nobody inside needs arrays."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, X: Any, *args: Any, **params: Any) -> Any:
+        container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
+        plain = container == "default" or _inside.get()
+        with no_frames():
+            if plain:
+                return method(self, X, *args, **params)
+            return in_frames(container, method, self, X, *args, **params)
+
+    wrapped._is_wrapped = True  # type: ignore[attr-defined]
+    return wrapped
 
 
 class PartsByName(FramesOut, OnPages):

@@ -1,168 +1,38 @@
-"""Predictions as data frames: of pandas with the index of X, or of polars, where asked for.
-
-scikit-learn's `set_output(transform="pandas")` does so for what transformers return. `FramesOut`
-does the same for predictors: `set_output(predict="pandas")`.
-"""
+"""Predictions as data frames: of pandas with the index of X, or of polars."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.metaestimators import available_if
 
 from .arrays import take
 
-__all__ = ["FramesOut", "column_names", "no_frames"]
-
-_CONTAINERS = ("default", "pandas", "polars")
-# Methods whose results become frames, and those within which nothing does.
-_WRAPPED = ("predict", "predict_interval", "predict_proba", "rank")
-_PLAIN = ("calibrate", "evaluate", "fit", "partial_fit", "score", "truth_ranks", "tune")
-# Whether a method of an estimator runs: what it calls gets arrays.
-_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+__all__ = ["in_frames"]
 
 
-_SCORE_DOC = """Score the predictions of X, as scikit-learn's `{}` does.
-
-        Parameters
-        ----------
-        X : what `predict` takes, n rows
-        y : targets of these rows
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        score : float
-        """
-
-
-@contextmanager
-def no_frames() -> Iterator[None]:
-    """Within the block, predictions are arrays and objects, as by default."""
-    before = _inside.set(True)
-    try:
-        yield
-    finally:
-        _inside.reset(before)
-
-
-def column_names(Y: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, or the name of a series; None without.
-
-    Examples
-    --------
-    >>> from skout._numerics.frames import column_names
-    >>> column_names([[1, 2]]) is None
-    True
-    """
-    names = getattr(Y, "column_names", None)  # of pyarrow
-    if names is None and hasattr(Y, "shape"):
-        names = getattr(Y, "columns", None)
-    if names is None and hasattr(Y, "to_numpy") and getattr(Y, "name", None):
-        names = [Y.name]
-    return None if names is None or callable(names) else [str(name) for name in names]
-
-
-class FramesOut:
-    """Methods that predict give data frames, once `set_output(predict=...)` was called."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if not hasattr(cls, "predict"):
-            return
-        for names, wrap in ((_WRAPPED, _framed), (_PLAIN, _plain)):
-            for name in names:
-                method = inspect.getattr_static(cls, name, None)
-                is_offered = hasattr(method, "check") and hasattr(method, "fn")  # by available_if
-                function = method.fn if is_offered else method
-                if not inspect.isfunction(function) or hasattr(function, "_is_wrapped"):
-                    continue
-                wrapped = wrap(function)
-                setattr(cls, name, available_if(method.check)(wrapped) if is_offered else wrapped)
-
-    @available_if(lambda self: hasattr(self, "predict"))
-    def set_output(self, *, transform: str | None = None, predict: str | None = None) -> Self:
-        """Say what predictions are given as.
-
-        Parameters
-        ----------
-        transform : str, optional
-            Of `transform`, as in scikit-learn; for estimators that have one.
-        predict : {"default", "pandas", "polars"}, optional
-            Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
-            data frames. Columns have the names that the targets had in `fit`, and those of pandas
-            the index of X. None leaves it as it is.
-
-        Returns
-        -------
-        self : estimator
-        """
-        asked = {"transform": transform, "predict": predict}
-        for name, value in asked.items():
-            if value is not None and value not in _CONTAINERS:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, _CONTAINERS))}. Got {value!r}."
-                )
-        given = {name: value for name, value in asked.items() if value is not None}
-        self._sklearn_output_config = {**getattr(self, "_sklearn_output_config", {}), **given}
-        return self
-
-
-def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method work with arrays; one that fits notes the names of targets."""
-    fits = method.__name__ in ("fit", "partial_fit")
-
-    @functools.wraps(method)
-    def wrapped(self: Any, *args: Any, **params: Any) -> Any:
-        with no_frames():
-            found = method(self, *args, **params)
-        if fits and not _inside.get():
-            Y = args[1] if len(args) > 1 else params.get("Y", params.get("y"))
-            names = column_names(Y)
-            if names is not None:
-                self.target_names_ = names
-            elif method.__name__ == "fit":
-                vars(self).pop("target_names_", None)
-        return found
-
-    if method.__module__.startswith("sklearn."):  # whose docstring refers to its own pages
-        wrapped.__doc__ = _SCORE_DOC.format(method.__qualname__)
-    wrapped._is_wrapped = True  # type: ignore[attr-defined]
-    return wrapped
-
-
-def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method return frames, if they are asked for and nobody inside needs arrays."""
-
-    @functools.wraps(method)
-    def wrapped(self: Any, X: Any, *args: Any, **params: Any) -> Any:
-        container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
-        if container == "default" or _inside.get():
-            with no_frames():
-                return method(self, X, *args, **params)
-        index = X.index if hasattr(X, "iloc") else None
-        if method.__name__ == "rank":
-            with no_frames():
-                columns = _ranked(self, method, X, *args, **params)
-            return _frame(columns, container, index, repeated="row")
-        with no_frames():
-            found = method(self, X, *args, **params)
-        if hasattr(found, "indptr") and hasattr(found, "pool"):
-            return _frame(_set_columns(self, found), container, index, repeated="row")
-        if isinstance(found, tuple):
-            return tuple(_frame(_columns(self, one, method), container, index) for one in found)
-        return _frame(_columns(self, found, method), container, index)
-
-    wrapped._is_wrapped = True  # type: ignore[attr-defined]
-    return wrapped
+def in_frames(
+    container: str,
+    method: Callable[..., Any],
+    model: Any,
+    X: Any,
+    *args: Any,
+    **params: Any,
+) -> Any:
+    """Return what a method of a model predicts for X in frames, of pandas or of polars."""
+    index = X.index if hasattr(X, "iloc") else None
+    if method.__name__ == "rank":
+        columns = _ranked(model, method, X, *args, **params)
+        return _frame(columns, container, index, repeated="row")
+    found = method(model, X, *args, **params)
+    if hasattr(found, "indptr") and hasattr(found, "pool"):
+        return _frame(_set_columns(model, found), container, index, repeated="row")
+    if isinstance(found, tuple):
+        return tuple(_frame(_columns(model, one, method), container, index) for one in found)
+    return _frame(_columns(model, found, method), container, index)
 
 
 def _columns(model: Any, found: Any, method: Callable[..., Any]) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import (
@@ -17,24 +16,21 @@ from scipy.linalg import (
     cho_solve,
     eigh,
     lapack,
-    solve_triangular,
     solveh_banded,
     svd,
 )
 
-from .definite import check_remainder, check_spectrum
 from .namespace import is_tensor, namespace, tensor
 
 __all__ = [
-    "PartlyWhitened",
     "check_definite",
+    "check_spectrum",
     "congruence",
     "eigen_whitening",
     "inverse_gram_product",
     "large_matrices_on",
     "low_rank",
     "orthonormal",
-    "partial_whitening",
     "pivoted_cholesky",
     "positive_solve",
     "positive_solver",
@@ -42,6 +38,7 @@ __all__ = [
     "ridge_leverage",
     "ridge_path",
     "ridge_solve",
+    "rounding_of",
     "square_root",
     "symmetric_eigen",
     "symmetric_eigenvalues",
@@ -60,6 +57,12 @@ _LARGE = 1500
 _TRIANGLE = 256
 # Up to this many shifts are solved by one Cholesky factor each; more by a tridiagonal form.
 _FEW_SHIFTS = 8
+# Rounding of a kernel matrix of n rows stays below n times this share of its largest entry.
+_ROUNDING = 1e-6
+# Random vectors that a remainder is multiplied with.
+_PROBES = 3
+# Numbers below this have lost digits to underflow.
+_UNDERFLOW = 1e-290
 
 
 @contextmanager
@@ -390,109 +393,72 @@ def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
     return np.minimum(1.0, seen + missed / s)
 
 
-def partial_whitening(
-    C: np.ndarray, size: int, dtype: np.dtype
-) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-    """Whiten the first `size` features exactly and subtract their share from the others.
+# Kernel matrices that are not positive semi-definite: rounding alone is no reason -----------------
 
-    Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
-    costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
-    of K~. In between, the first pivots carry nearly all of it:
 
-        L = [[A, 0], [B, D]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 D')
+def rounding_of(found: np.ndarray, exact: np.ndarray) -> float:
+    """Return how much rounding shows in kernel values.
 
     Parameters
     ----------
-    C : ndarray of shape (p, p)
-        Lower triangular, the inverse of L: its blocks on the diagonal are A^-1 and D^-1.
-    size : int
-        Number of features to whiten, 0 to p.
-    dtype : numpy dtype
-        Of the blocks.
+    found : ndarray of shape (n,)
+        k(x, x) as the blocks of a kernel matrix have it, with their rounding.
+    exact : ndarray of shape (n,)
+        The same from `Kernel.diag`.
 
     Returns
     -------
-    apply : callable
-        Maps a block F of shape (b, p) in place to (Z1, Z2 D').
-    finish : ndarray of shape (p, p)
-        The matrix M = diag(I, D^(-1)) that takes the moments of (Z1, Z2 D') to those of Z.
+    rounding : float
+        The largest difference; what no rounding explains does not count.
     """
-    p = len(C)
-    ends = [*range(_TRIANGLE, size, _TRIANGLE), size] if size else []
-    starts = [0, *ends[:-1]]
-    # columns of C' without the zeros below; the last first, as each needs those before it
-    steps = [
-        (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
-        for a, b in zip(starts, ends, strict=False)
-    ][::-1]
-    share = off_diagonal(C, size).T.astype(dtype)
-    memory = threading.local()  # a product in fresh memory would cost page faults
-
-    def apply(F: np.ndarray) -> np.ndarray:
-        if size:
-            if len(getattr(memory, "product", ())) < len(F):
-                memory.product = np.empty((len(F), p - size), dtype=dtype)
-            product = memory.product[: len(F)]
-            for some, right in steps:
-                F[:, some] = F[:, : some.stop] @ right
-            F[:, size:] -= np.matmul(F[:, :size], share, out=product)
-        return F
-
-    return apply, _whitening_left(C, size)
+    limit = _ROUNDING * float(np.max(np.abs(exact), initial=0.0))
+    return min(float(np.max(np.abs(found - exact), initial=0.0)), limit)
 
 
-def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
-    """Return M = diag(I, D^(-1)), see `partial_whitening`."""
-    if size == 0:
-        return C
-    finish = np.eye(len(C))
-    finish[size:, size:] = C[size:, size:]
-    return finish
+def check_spectrum(values: np.ndarray, tol: float = 0.0) -> None:
+    """Raise where the eigenvalues of a kernel matrix, in any order, are clearly below zero."""
+    if len(values) == 0:
+        return
+    lowest, largest = float(np.min(values)), float(np.max(np.abs(values)))
+    if largest < _UNDERFLOW:
+        return
+    if lowest < -max(10.0 * tol, len(values) * _ROUNDING * largest):
+        _refuse(lowest, largest)
 
 
-def off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
-    """Return the block B of L, see `partial_whitening`."""
-    p = len(C)
-    if not 0 < size < p:
-        return np.zeros((p - size, size))
-    return solve_triangular(C, np.eye(p, size), lower=True)[size:]
+def check_remainder(K: np.ndarray, factor: np.ndarray, order: np.ndarray, tol: float) -> None:
+    """Raise where what a pivoted Cholesky factor leaves of K is more than small pivots allow.
 
+    That is R = K22 - L21 L21'. If K is positive semi-definite, no entry of R is above tol. Products
+    of R with a few vectors tell, at the cost of reading K once.
 
-class PartlyWhitened(NamedTuple):
-    """Features of which some are whitened: G = (Z1, Z2 D'), see `partial_whitening`.
-
-    Attributes
+    Parameters
     ----------
-    C : ndarray of shape (p, p)
-    size : int
-    gram : ndarray of shape (p, p), optional
-        K~ = L L', where it is at hand.
+    K : ndarray of shape (m, m)
+    factor : ndarray of shape (m, p)
+        Its rows are in the order of the pivots.
+    order : ndarray of int, shape (m,)
+    tol : float
+        The largest pivot that was left out.
     """
+    rest, L21 = order[factor.shape[1] :], factor[factor.shape[1] :]
+    scale = float(np.max(np.abs(np.diagonal(K)), initial=0.0)) or 1.0
+    if len(rest) == 0 or scale < _UNDERFLOW:
+        return
+    v = np.zeros((len(K), _PROBES))
+    v[rest] = np.cos(np.outer(np.arange(len(rest)), np.arange(_PROBES))) / np.sqrt(len(rest))
+    L21 = L21 / np.sqrt(scale)
+    remainder = (K @ v)[rest] / scale - L21 @ (L21.T @ v[rest])
+    size = float(np.linalg.norm(remainder, axis=0).max())
+    if size > len(K) * max(10.0 * tol / scale, _ROUNDING):
+        _refuse(-size * scale, scale)
 
-    C: np.ndarray
-    size: int
-    gram: np.ndarray | None = None
 
-    def penalty(self) -> np.ndarray:
-        """Return diag(I, D D'): the function G B has the squared norm tr(B' diag(I, D D') B)."""
-        s = self.size
-        out = np.eye(len(self.C))
-        if self.gram is None:
-            D = triangular_inverse(self.C[s:, s:])
-            out[s:, s:] = triangular_product(D, D.T)
-        else:
-            B = off_diagonal(self.C, s)
-            out[s:, s:] = self.gram[s:, s:] - B @ B.T
-        return out
-
-    def on_features(self, coef: np.ndarray) -> np.ndarray:
-        """Return what F is to be multiplied with where G is multiplied with `coef`."""
-        out, s = coef.copy(), self.size
-        if s:
-            out[:s] -= off_diagonal(self.C, s).T @ coef[s:]
-            out[:s] = self.C[:s, :s].T @ out[:s]
-        return out
-
-    def finish(self) -> np.ndarray:
-        """Return the matrix that takes the moments of G to those of Z."""
-        return _whitening_left(self.C, self.size)
+def _refuse(lowest: float, largest: float) -> None:
+    raise ValueError(
+        "The kernel is not positive semi-definite: its matrix of the rows has eigenvalues of about "
+        f"{lowest:.3g} beside values of up to {largest:.3g}, far beyond rounding. Use another "
+        "kernel: sums, products and exponentials of kernels are kernels, tanh(a x.x' + b) is not. "
+        "If it is one, numbers in sparse rows are too large for their distances: scale them, for "
+        "instance with scikit-learn's MaxAbsScaler, or give dense rows, which are centred."
+    )

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import (
-    PartlyWhitened,
     eigen_whitening,
     inverse_gram_product,
     pivoted_cholesky,
@@ -26,11 +25,20 @@ from .._numerics.validation import check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
 from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
 from ..sketches import as_sketch, least_rows
-from ..solvers.moments import Moments
-from .features import KernelMatrix, LandmarkFeatures, Residual, project
-from .landmarks import distinct, keep, late_components, merge_copies, pivot_noise
-from .passes import BlockMoments, KnownRows, Sample, principal
-from .whitening import Plan, Whitening, accuracy_plan
+from ..solvers.moments import Moments, PartlyWhitened
+from .features import (
+    KernelMatrix,
+    LandmarkFeatures,
+    Residual,
+    distinct,
+    keep,
+    late_components,
+    merge_copies,
+    pivot_noise,
+    project,
+)
+from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
+from .products import principal
 
 __all__ = ["KernelBasis"]
 
@@ -297,29 +305,24 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             everything = rows.here()
             first, inverse = unique(everything)
             return resolved(), take(everything, first), None, inverse, answer()
+        gram = None
         if sketch.needs_gram:
             survey.run()
-            draw = self._checked(sketch.draw(len(rows), rng, self._gram(resolved(), rows)), rows)
-            found = rows.take(draw.indices)
-        else:
-            draw = self._checked(sketch.draw(len(rows), rng, None), rows)
+            few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all
+            gram = KernelMatrix(resolved(), few, self.n_jobs)
+        draw = sketch.draw(len(rows), rng, gram)
+        if len(draw.indices) == 0:
+            raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
+        if gram is None:
             landmarks = survey.take(draw.indices)
             survey.run()
             found = landmarks()
+        else:
+            found = rows.take(draw.indices)
         found, W, number = merge_copies(found, draw.weights)
         place = np.full(len(rows), -1)
         place[draw.indices] = number
         return resolved(), found, W, place, answer()
-
-    def _gram(self, kernel: Kernel, rows: Source) -> KernelMatrix:
-        """Return the kernel matrix for a sketch, of rows in memory if it needs all of them."""
-        most = getattr(as_sketch(self.sketch), "max_rows", 0)
-        return KernelMatrix(kernel, rows.gathered(most), self.n_jobs)
-
-    def _checked(self, draw: Any, rows: Source) -> Any:
-        if len(draw.indices) > 0:
-            return draw
-        raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
 
     @property
     def eigenvalues_(self) -> np.ndarray:
@@ -384,16 +387,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.components_ @ mixed
 
     def _on_features(self, coef: np.ndarray) -> np.ndarray:
-        """Return the matrix B with z(x) . coef = phi(x) . B, where phi is ``W k(landmarks_, .)``.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (p, d)
-
-        Returns
-        -------
-        B : ndarray of shape (m, d)
-        """
+        """Return B, (m, d), with z(x) . coef = phi(x) . B, where phi is ``W k(landmarks_, .)``."""
         if self._spectrum is not None or self._padded:
             return self.components_.T @ coef
         return triangular_product(self.components_, coef, transposed=True)

@@ -1,4 +1,4 @@
-"""The place where kernel blocks are formed, streamed and reduced.
+"""Features of rows against landmarks: where kernel blocks are formed, streamed and reduced.
 
 Row blocks run in threads, with BLAS held to one thread each, and their results are reduced in the
 order of the rows: the result does not depend on the number of threads.
@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device
-from .._numerics.definite import rounding_of
-from .._numerics.inputs import check_memory
-from .._numerics.namespace import cast, empty, is_tensor, namespace, numpy_of, tensor
+from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device, unique
+from .._numerics.factors import cholesky
+from .._numerics.linalg import pivoted_cholesky, rounding_of, triangular_inverse
+from .._numerics.namespace import cast, empty, is_tensor
 from .._numerics.threads import map_blocks
-from ..kernels.base import KERNELS, Kernel, fill_block
+from .._numerics.validation import check_memory
+from ..kernels.base import Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
+from .card import beside, sent
 
-__all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "Residual", "check_block", "project"]
+__all__ = [
+    "KernelMatrix",
+    "LandmarkFeatures",
+    "Projection",
+    "Residual",
+    "check_block",
+    "distinct",
+    "keep",
+    "late_components",
+    "merge_copies",
+    "pivot_noise",
+    "project",
+]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
@@ -41,6 +54,8 @@ _ADVICE = (
 )
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
+# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
+_COPIES = 8.0
 
 
 class LandmarkFeatures:
@@ -80,7 +95,10 @@ class LandmarkFeatures:
     def _weights(self) -> list[Any] | None:
         if self.weights is None:
             return None
-        return [_beside(self.landmarks, self.weights[:, chunk]) for chunk in self._chunks]
+        parts = [self.weights[:, chunk] for chunk in self._chunks]
+        if not is_tensor(self.landmarks):
+            return parts
+        return [beside(self.landmarks, part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed from the rest, which need not be sent to workers."""
@@ -96,7 +114,7 @@ class LandmarkFeatures:
         dtype : float32 or float64
             Of NumPy: the precision of landmarks, kernel values and products with W there.
         """
-        landmarks = _sent(self.kernel, self.landmarks, device, dtype)
+        landmarks = sent(self.kernel, self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
     def __call__(self, rows: Any, out: Any = None) -> Any:
@@ -154,68 +172,8 @@ def check_block(kernel: Kernel, rows: Any) -> None:
         )
 
 
-def _sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
-    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
-
-    A kernel that does not announce it is tried on two rows, and must give what it gives here.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows on the host
-    device : torch.device
-    dtype : float32 or float64
-        The precision of kernel blocks.
-    """
-    if not kernel.runs_on_device:
-        try:
-            _check_same_block(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
-        except Exception as error:
-            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
-            raise ValueError(
-                f"{kernel!r} does not run on {device}. These kernels do: "
-                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
-                "Leave out device= to compute on the CPU."
-            ) from error
-    return to_device(rows, device, dtype)
-
-
-def _check_same_block(kernel: Kernel, rows: Any, device: Any) -> None:
-    """Raise unless a block of tensors has the values of a block of arrays."""
-    there = to_device(rows, device)
-    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
-    if not is_tensor(found) or found.device.type != device.type:
-        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
-    if not np.allclose(numpy_of(found), expected, rtol=1e-6):
-        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
-
-
 def _held(rows: Any) -> Any:
     return getattr(rows, "held", rows)
-
-
-def _beside(landmarks: Any, W: Any) -> Any:
-    """Return a part of the weights where the landmarks are, in their precision."""
-    if not is_tensor(landmarks):
-        return W
-    like = empty((0,), landmarks, float_dtype(landmarks))
-    if sparse.issparse(W):
-        W = W.tocsr(copy=True)
-        W.sum_duplicates()  # which sorts them too, as tensors want them
-        return _sparse_tensor(W, like)
-    return cast(tensor(W, like.device), like.dtype)
-
-
-def _sparse_tensor(W: Any, like: Any) -> Any:
-    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
-    torch = namespace(like)
-    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
-    values = torch.as_tensor(W.data)
-    with warnings.catch_warnings():  # PyTorch calls this form new, each time
-        warnings.simplefilter("ignore", UserWarning)
-        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
-        return made.to(like.device, like.dtype)
 
 
 class KernelMatrix:
@@ -423,3 +381,62 @@ def project(
     p = features.m if matrix is None else matrix.shape[1]
     kind = rows.precision if dtype is None else np.dtype(dtype)
     return rows.map(projection, (p,), kind, out=out, n_jobs=n_jobs)
+
+
+# Landmarks of a sketch R = W S: equal ones are merged, and those not needed are dropped ----------
+
+
+def pivot_noise(gram: np.ndarray, rounding: float, single: bool) -> float:
+    """Return how large a pivot of K~ may be by rounding alone."""
+    # smaller pivots cannot be told from the rounding of float32 kernel values
+    noise = np.finfo(np.float32).eps * np.diagonal(gram).max() if single else 0.0
+    return max(noise, _COPIES * rounding)
+
+
+def late_components(gram: np.ndarray, rounding: float, single: bool) -> tuple[np.ndarray, bool]:
+    """Return components for landmarks in their own order, and whether some of those depend.
+
+    K~ = L L' and C = L^-1 where all pivots are above the noise; else those of `pivoted_cholesky`,
+    with zeros for the landmarks that depend on others.
+    """
+    noise = max(pivot_noise(gram, rounding, single), len(gram) * np.finfo(np.float64).eps)
+    factor = cholesky(gram.copy())
+    if factor is not None and factor.smallest() ** 2 > noise:
+        return triangular_inverse(np.tril(factor.L)), False
+    L, kept = pivoted_cholesky(gram, noise)
+    components = np.zeros((len(L), len(gram)))
+    components[:, kept] = triangular_inverse(L)
+    return components, True
+
+
+def merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
+    """Add up the columns of W that stand for equal landmarks, of which one is kept.
+
+    Returns landmarks, W and the number that each landmark has now.
+    """
+    everything = np.arange(n_rows(landmarks))
+    if weights is None or not sparse.issparse(weights):
+        return landmarks, weights, everything
+    first, inverse = unique(landmarks)
+    if len(first) == len(everything):
+        return landmarks, weights, everything
+    ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
+    copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
+    return take(landmarks, first), (weights @ copies).tocsr(), inverse
+
+
+def distinct(landmarks: Any) -> Any:
+    """Return the landmarks without copies."""
+    first, _ = unique(landmarks)
+    return landmarks if len(first) == n_rows(landmarks) else take(landmarks, first)
+
+
+def keep(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any]:
+    """Keep some rows of R = W S, and only the landmarks that they touch."""
+    if weights is None:
+        return take(landmarks, rows), None
+    weights = weights[rows]
+    if not sparse.issparse(weights):
+        return landmarks, weights
+    used = np.unique(weights.indices)
+    return take(landmarks, used), weights[:, used].tocsr()

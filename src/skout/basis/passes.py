@@ -1,4 +1,8 @@
-"""The pass over the rows of a fit: blocks of rows and targets in, moments out."""
+"""The pass over the rows of a fit: blocks of rows and targets in, moments out.
+
+Whitening every row costs as much as the moments; whitening only the moments loses digits. A `Plan`
+says how many features to whiten row by row, and in which precision; `Whitening` does it to blocks.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,30 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_slices, take, unique
-from .._numerics.linalg import symmetric_eigen, triangle_gram
-from .._numerics.namespace import cast, flatnonzero, namespace, numpy_of
-from ..rows import Memory, Reduction, Source
-from ..solvers.holed import block_moments, check_masks
-from ..solvers.moments import Moments
-from .features import LandmarkFeatures, Projection
-from .whitening import Whitening
+from .._numerics.linalg import top_centred, top_eigenvalue, triangle_gram
+from .._numerics.namespace import cast, flatnonzero, namespace
+from ..rows import Memory, Reduction, RowMap, Source
+from ..solvers.holed import HoledMoments, check_masks
+from ..solvers.moments import Moments, off_diagonal, partial_whitening
+from .features import LandmarkFeatures
 
-__all__ = ["BlockMoments", "KnownRows", "Sample", "principal"]
+__all__ = [
+    "BlockMoments",
+    "KnownRows",
+    "Plan",
+    "Sample",
+    "WhitenedFeatures",
+    "Whitening",
+    "accuracy_plan",
+    "allowed_square",
+    "block_moments",
+]
 
 # Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
 _FEW_OUTPUTS = 64
@@ -32,6 +45,13 @@ _FEW_LANDMARKS = 0.1
 _SUM_COST = 150
 # A sample whose features take so many bytes is cut into at least two blocks, for two threads.
 _LARGE_BYTES = 2**24
+# Below this rank all features are whitened in each row; else the first so many may be.
+_SMALL_RANK = 256
+_WHITENED = (32, 64, 128, 256, 512)
+# Limits on the estimated loss, from float32 and from float64 products. It is an estimate, not a
+# bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
+_SINGLE_LOSS = 2e-3
+_DOUBLE_LOSS = 1e-8
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,21 @@ class KnownRows:
             out[others] = features(take(rows, others))
 
 
+def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Any:
+    """Return the moments of one block; those of targets with NaN are `HoledMoments`.
+
+    Parameters
+    ----------
+    Z, T, weights, wide, zz
+        As `Moments.of_block` takes them.
+    """
+    if not sparse.issparse(T):
+        missing = namespace(T).isnan(T)
+        if bool(missing.any()):
+            return HoledMoments.of_block(Z, T, missing, weights)
+    return Moments.of_block(Z, T, weights, wide, zz)
+
+
 class BlockMoments(Reduction):
     """The moments of (whitening(features(rows)), targets), one `Moments` a group of rows.
 
@@ -244,7 +279,9 @@ class BlockMoments(Reduction):
     ) -> list[Moments | None]:
         total = [None] * self.n_groups if total is None else total
         found = [self._sum(old, new) for old, new in zip(total, part, strict=True)]
-        check_masks(found, self.p)
+        holed: list[Any] = [part for part in found if isinstance(part, HoledMoments)]
+        if holed:
+            check_masks(holed, self.p)
         return found
 
     def _sum(self, old: Moments | None, new: Moments | None) -> Moments | None:
@@ -293,33 +330,138 @@ def _scratch(store: Any, dtype: np.dtype, b: int, m: int) -> np.ndarray:
     return store.buffer[:b]
 
 
-def principal(
-    features: LandmarkFeatures, components: np.ndarray, rows: Source
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coordinates' principal axes V' C over all rows, and their mean squares (5.7).
+# What is whitened row by row ----------------------------------------------------------------------
 
-    Z'Z / n = V diag(values) V' for coordinates Z = features(rows) C'.
+
+class Plan(NamedTuple):
+    """What is done to each block of features before its products are formed."""
+
+    size: int  # features to whiten
+    centre: bool  # whether to subtract their mean over the landmarks
+    dtype: np.dtype  # precision of the products
+
+
+def accuracy_plan(
+    C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool, n: float = np.inf
+) -> Plan:
+    """Choose how far to whiten the features in each block, and the precision of the products.
+
+    The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
+    what whitening leaves of K~ = L L' (C is L^-1); to centre the features takes away the largest.
+    Relative to the smallest eigenvalue mu of K~ the noise becomes noise / (mu (mu + shift)) in Z'Z
+    and between that and noise / (mu + shift)^2 in predictions, as measured. The cheapest choice
+    that keeps the geometric mean of the two small is taken; float32 rows get float32 products
+    where that is enough. `n` is the number of rows that will be seen.
     """
-    covariance = rows.reduce(_Squares(Projection(features, components.T))) / len(rows)
-    values, V = symmetric_eigen(covariance)
-    return V.T @ components, np.maximum(values, 0.0)
+    p = len(C)
+    if p < _SMALL_RANK:
+        return Plan(p, False, np.dtype(np.float64))
+    choices = [(0, False)] + [(0, True)] * may_centre
+    # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
+    sizes = [size for size in _WHITENED if size < p]
+    choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
+    mu = C[-1, -1] ** -2.0  # the last pivot, squared
+
+    largest_square = functools.partial(allowed_square, mu, shift)
+
+    # float32 products err at random and average out; sums over blocks are float64 in any case
+    kinds: list[tuple[Any, float]] = [(np.float64, largest_square(np.float64, 1.0, _DOUBLE_LOSS))]
+    if dtype == np.float32:
+        kinds.insert(0, (np.float32, largest_square(np.float32, p**-0.5, _SINGLE_LOSS)))
+    most = max(limit for _, limit in kinds)
+    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre, most))
+    for kind, limit in kinds:
+        for size, centre in choices:
+            if squared(size, centre) <= limit:
+                return Plan(size, centre, np.dtype(kind))
+    return Plan(p, False, np.dtype(np.float64))
 
 
-class _Squares(Reduction):
-    """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a card."""
+def allowed_square(mu: float, shift: float, kind: Any, share: float, loss: float) -> float:
+    """Return what lambda^2 may be for an estimated loss, see `accuracy_plan`.
 
-    def __init__(self, projection: Any) -> None:
-        self.projection, self.width = projection, projection.width
+    `share` is that of the rounding of `kind` which does not average out.
+    """
+    allowed = mu * (mu + shift) * min(0.25, loss * np.sqrt((mu + shift) / mu))
+    return allowed / (float(np.finfo(kind).eps) * share)
 
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
 
-    def __call__(self, rows: Any, *beside: Any) -> Any:
-        Z = cast(self.projection(rows), np.float64)
-        return Z.T @ Z
+def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:
+    """Return the largest eigenvalue, squared, of what is left of K~; roughly if above `enough`."""
+    if centre:
+        return top_centred(C, enough=enough)
+    return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
 
-    def finish(self, total: Any) -> np.ndarray:
-        return numpy_of(total)
 
-    def on(self, place: Any) -> _Squares:
-        return _Squares(self.projection.on(place))
+class Whitening:
+    """What a plan does to each block of features F; it can be sent to workers.
+
+    Parameters
+    ----------
+    components : ndarray of shape (p, m)
+        Z = F components'.
+    plan : Plan
+    mean : ndarray of shape (m,), optional
+        What is subtracted from features where the plan centres them.
+    ordered : bool, default False
+        Whether the components are those of an eigendecomposition, no triangle.
+    """
+
+    def __init__(
+        self,
+        components: np.ndarray,
+        plan: Plan,
+        mean: np.ndarray | None = None,
+        ordered: bool = False,
+    ) -> None:
+        self.components, self.plan, self.ordered = components, plan, ordered
+        self.mean = None if mean is None else mean.astype(plan.dtype)
+        self.p = len(components)
+
+    def apply(self, F: np.ndarray) -> np.ndarray:
+        """Return a block of features, whitened as far as the plan says; it may be F itself."""
+        if self.mean is not None:
+            return np.subtract(F, self.mean, out=F)
+        if self.ordered:
+            return F @ self.components.T
+        return self._partial(F)
+
+    @functools.cached_property
+    def _partial(self) -> Callable[[np.ndarray], np.ndarray]:
+        return partial_whitening(self.components, self.plan.size, self.plan.dtype)[0]
+
+    def on(self, place: Any) -> Callable[[Any], Any]:
+        """Return `apply` for tensors on a device."""
+        C, s = self.components, self.plan.size
+        if self.mean is not None:
+            centre = place.moved(self.mean)
+            return lambda F: F.sub_(centre)
+        if s == self.p or self.ordered:
+            full = place.moved(C.T)
+            return lambda F: F @ full
+        if s == 0:
+            return lambda F: F
+        first, share = place.moved(C[:s, :s].T), place.moved(off_diagonal(C, s).T)
+
+        def apply(F: Any) -> Any:
+            F[:, :s] = F[:, :s] @ first
+            F[:, s:].addmm_(F[:, :s], share, alpha=-1.0)
+            return F
+
+        return apply
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_partial"}
+
+
+class WhitenedFeatures(RowMap):
+    """x -> the features of x, of which a plan whitens some, in float64."""
+
+    def __init__(self, features: LandmarkFeatures, whitening: Whitening) -> None:
+        self.features, self.whitening, self.width = features, whitening, features.m
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        found = np.empty((n_rows(rows), self.width)) if out is None else out
+        for some in row_slices(len(found), self.features.cache_rows(rows, found.dtype)):
+            self.whitening.apply(self.features(take(rows, some), found[some]))
+        return found

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import astype, n_rows, row_slices, take
-from .._numerics.namespace import cast, namespace, times
+from .._numerics.linalg import symmetric_eigen
+from .._numerics.namespace import cast, namespace, numpy_of, times
 from ..rows import Reduction, Source
 from ..solvers.moments import Moments
-from .features import LandmarkFeatures
+from .features import LandmarkFeatures, Projection
 
-__all__ = ["FeatureProducts", "RightSide", "Store"]
+__all__ = ["FeatureProducts", "RightSide", "Store", "principal"]
 
 
 class Store:
@@ -215,3 +216,35 @@ class _CardRightSide(Reduction):
         return Moments(
             float(square[-1, -1]), nothing, cross[:, :-1].clone(), tt, cross[:, -1].clone(), t_sum
         )
+
+
+def principal(
+    features: LandmarkFeatures, components: np.ndarray, rows: Source
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coordinates' principal axes V' C over all rows, and their mean squares (5.7).
+
+    Z'Z / n = V diag(values) V' for coordinates Z = features(rows) C'.
+    """
+    covariance = rows.reduce(_Squares(Projection(features, components.T))) / len(rows)
+    values, V = symmetric_eigen(covariance)
+    return V.T @ components, np.maximum(values, 0.0)
+
+
+class _Squares(Reduction):
+    """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a card."""
+
+    def __init__(self, projection: Any) -> None:
+        self.projection, self.width = projection, projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        Z = cast(self.projection(rows), np.float64)
+        return Z.T @ Z
+
+    def finish(self, total: Any) -> np.ndarray:
+        return numpy_of(total)
+
+    def on(self, place: Any) -> _Squares:
+        return _Squares(self.projection.on(place))

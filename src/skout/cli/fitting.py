@@ -1,5 +1,7 @@
 """`skout fit`: a table, settings, and a model in a file with all that `predict` needs."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -47,17 +49,12 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
-        model = tuned_model(*_joined(pairs), outputs.kind, settings)
-        if model.encoder_ is not None:
-            unused |= _left_out(model.encoder_.left_out_, unused)
-        elif inputs.is_table:
-            inputs = inputs.as_numbers()
-    elif parts is not None:
-        model.fit(*_joined(pairs))
-    else:
-        _check_streams(settings, data)
-        model.fit(Blocks(pairs, n))
-    seconds = time.perf_counter() - start
+    model = _fitted(model, pairs, settings, n, data, tune=why is None)
+    if why is None and model.encoder_ is not None:
+        unused |= _left_out(model.encoder_.left_out_, unused)
+    elif why is None and inputs.is_table:
+        inputs = inputs.as_numbers()
+    seconds = round(time.perf_counter() - start, 3)
     tuned = {"validation": validation(model)} if why is None else {}
     record = {
         **tuned,
@@ -66,7 +63,7 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         "baseline": baseline_of((Y for _, Y in pairs()), outputs),
         "settings": as_record(settings),
         "rows": n,
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
         **({"columns": model.encoder_.kinds_} if getattr(model, "encoder_", None) else {}),
     }
     save(model, out, metadata={"command_line": record})
@@ -83,8 +80,20 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         **alpha,
         **tuned,
         "in_memory": parts is not None,
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
     }
+
+
+def _fitted(
+    model: Any, pairs: _Pairs, settings: Settings, n: int, data: Path, *, tune: bool
+) -> Any:
+    """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
+    if tune:
+        return tuned_model(*_joined(pairs), pairs.outputs.kind, settings)
+    if pairs.parts is not None:
+        return model.fit(*_joined(pairs))
+    _check_streams(settings, data)
+    return model.fit(Blocks(pairs, n))
 
 
 def _tell(unused: dict[str, str]) -> None:

@@ -18,6 +18,9 @@ _OUTPUT = "What they hold: label_sets, rankings, classes, strings, smiles or num
 _INPUT_KERNEL = '"gaussian:0.5", "ngram:4" ...: name:parameters.'
 _INPUT_SKETCH = '"subsample:500" (rows that are kept), or "none": exact.'
 _OUTPUT_SKETCH = '"p_sparsified:200" (output coordinates), or "none".'
+_ALPHA = "Penalty, default 0.001; give it again for more, the best is chosen."
+_SEPARATORS = "Characters between labels of a cell, default ;|"
+_MEMORY = "MB of the table to hold, default 256; larger ones are streamed."
 _INPUTS = "Input columns; default all others but ids, and with --no-tune numbers or one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
 _MISSING = 'Missing input numbers: "error", or "mean" fills them; default the model takes them.'
@@ -53,22 +56,14 @@ def _add_fit(app: "typer.Typer") -> None:
         output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
         input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,
         output_sketch: Annotated[Text, Option(help=_OUTPUT_SKETCH)] = None,
-        alpha: Annotated[
-            list[float] | None,
-            Option(help="Penalty, default 0.001; give it again for more, the best is chosen."),
-        ] = None,
+        alpha: Annotated[list[float] | None, Option(help=_ALPHA)] = None,
         intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
         decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
         standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
         missing: Annotated[Text, Option(help=_MISSING)] = None,
-        separators: Annotated[
-            Text, Option(help="Characters between labels of a cell, default ;|")
-        ] = None,
+        separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
         seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
-        memory: Annotated[
-            float | None,
-            Option(help="MB of the table to hold, default 256; larger ones are streamed."),
-        ] = None,
+        memory: Annotated[float | None, Option(help=_MEMORY)] = None,
         tune: Annotated[Flag, Option(help=_TUNE)] = None,
         budget: Annotated[Text, Option(help=_BUDGET)] = None,
         config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,

@@ -12,8 +12,7 @@ from .._numerics.arrays import match, n_rows, row_slices, take, unique
 from .._numerics.validation import check_choice, check_number
 from ..rows import Source
 from .candidates import CandidateDecoder
-from .pools import EmbeddedPool, check_one_for_each
-from .recognise import kinds, one
+from .pools import EmbeddedPool, check_one_for_each, kinds, one
 
 __all__ = ["LossDecoder"]
 

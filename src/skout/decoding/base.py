@@ -1,16 +1,66 @@
-"""What a decoder is: from predicted coordinates back to objects."""
+"""What a decoder is, and the training outputs that it is fitted on, wherever they lie.
+
+Outputs are encoded once: for a basis that is fitted on them, for their coordinates, and to find the
+distinct ones, which are candidates where none are given.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_array
 
+from .._numerics.arrays import Rows, n_rows, row_keys, take
 from .._numerics.estimators import PartsByName
+from .._numerics.namespace import numpy_of
+from .._numerics.validation import check_rng, numbers_in, resolve
 from ..basis import KernelBasis
+from ..basis.features import Projection
+from ..kernels import as_kernel
+from ..rows import Reduction, Source, encoded, limits
+from ..sketches import as_sketch, sketch_size
 
-__all__ = ["Decoder", "able"]
+__all__ = [
+    "DECODERS",
+    "Decoder",
+    "FittedOutputs",
+    "PendingOutputs",
+    "able",
+    "as_decoder",
+    "fit_outputs",
+    "keys_of",
+    "plain_outputs",
+    "relate_coordinates",
+    "same_candidates",
+]
+
+#: Names accepted wherever a decoder is, each for the default-constructed class; filled in
+#: `skout.decoding`.
+DECODERS: dict[str, Any] = {}
+# Distinct outputs that are kept, to be candidates where none are given.
+_MOST_OUTPUTS = 100_000
+
+
+def as_decoder(spec: Any) -> Any:
+    """Return a fresh decoder from a decoder, a name or None (the best of the candidates).
+
+    Examples
+    --------
+    >>> from skout.decoding import as_decoder
+    >>> as_decoder("label_sets")
+    LabelSetDecoder()
+    """
+    if spec is None:
+        spec = "candidates"
+    if isinstance(spec, str):
+        return resolve(spec, DECODERS, "decoder")()
+    if not hasattr(spec, "decode"):
+        raise TypeError(f"decoder must be a decoder, a name or None. Got {spec!r} instead.")
+    return clone(spec)
 
 
 class Decoder(ABC, PartsByName):
@@ -64,3 +114,232 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
             f'decoder="candidates", or, if {kind} is your own, write {names}.'
         )
     return decoder
+
+
+# Training outputs ---------------------------------------------------------------------------------
+
+
+def plain_outputs(Y: Any, name: str = "Y") -> Any:
+    """Return outputs in a data frame or series as an array, since files hold no frames."""
+    if not hasattr(Y, "to_numpy"):
+        return numpy_of(Y)
+    if not hasattr(Y, "columns"):
+        return Y.to_numpy()
+    with numbers_in(Y, name):
+        return check_array(
+            Y, accept_sparse="csr", dtype=None, ensure_all_finite=False, input_name=name
+        )
+
+
+def relate_coordinates(regressor: Any, basis: Any) -> None:
+    """Give a regressor the task matrix of coordinates, if it has one of columns of the outputs.
+
+    The basis functions of a linear kernel are vectors, the rows of E, and M becomes E M E'.
+    """
+    M = getattr(regressor, "task_matrix", None)
+    kernel = getattr(basis, "kernel_", None)
+    if M is None or isinstance(M, str) or kernel is None or not kernel.is_linear:
+        return
+    M = np.asarray(M)
+    if M.shape == (basis.landmarks_.shape[1],) * 2:
+        E = basis.combine(basis.landmarks_)
+        E = kernel.transform(E) if hasattr(kernel, "transform") else E  # of curves
+        regressor.set_params(task_matrix=E @ M @ E.T)
+
+
+@dataclass(frozen=True)
+class PendingOutputs:
+    """The distinct training outputs where they are not in memory: they are read when needed.
+
+    Attributes
+    ----------
+    source : Source
+        All outputs, as the user gave them.
+    positions : ndarray of int
+        Those that differ, in the order in which they appear.
+    """
+
+    source: Source
+    positions: np.ndarray
+
+    def objects(self) -> Any:
+        """Return the distinct outputs, here."""
+        return self.source.take(self.positions)
+
+
+@dataclass(frozen=True)
+class FittedOutputs:
+    """What a fit needs of the training outputs.
+
+    Attributes
+    ----------
+    basis : KernelBasis, fitted
+    outputs : Source
+        The objects.
+    rows : Source, optional
+        The same, encoded; None if the basis is of another class.
+    targets : ndarray of shape (n, p), or Source of blocks
+        Their coordinates.
+    positions : ndarray of int, optional
+        Of the distinct outputs where they are not in memory; None where there are too many.
+    """
+
+    basis: Any
+    outputs: Source
+    rows: Source | None
+    targets: Any
+    positions: np.ndarray | None = None
+
+    def residual(self) -> Any:
+        """Return what the basis does not see of each output."""
+        if self.rows is None:
+            return self.basis.residual(self.outputs.here())
+        return self.basis._residual_of(self.rows)
+
+    @property
+    def objects(self) -> Any:
+        """The outputs, if they are in memory, else None."""
+        return self.outputs.at_hand
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the distinct outputs are, or can be fetched, to be candidates."""
+        return self.positions is not None or self.rows is None or self.objects is not None
+
+    def subset(self, index: np.ndarray) -> FittedOutputs:
+        """Return what is known of some of the outputs, at increasing positions."""
+        outputs = self.outputs.subset(index)
+        rows = None if self.rows is None else self.rows.subset(index)
+        targets = self.targets
+        targets = targets[index] if isinstance(targets, np.ndarray) else targets.subset(index)
+        positions = None
+        if self.positions is not None and rows is not None:
+            positions = rows.reduce(Distinct(_MOST_OUTPUTS), np.arange(len(index)))
+        return FittedOutputs(self.basis, outputs, rows, targets, positions)
+
+    def fitted(self, decoder: Any) -> Any:
+        """Fit a decoder on the outputs, or on the distinct ones where they are not in memory."""
+        basis, Y = self.basis, self.objects
+        known = self.targets if isinstance(self.targets, np.ndarray) else None
+        takes_rows = getattr(decoder, "takes_rows", False)  # encoded already, or to be found later
+        if Y is not None or self.rows is None:
+            Y = self.outputs.here() if Y is None else Y
+            more = {"rows": self.rows.here()} if takes_rows and self.rows is not None else {}
+            return decoder.fit(basis, Y, known, **more)
+        if self.positions is None:
+            return self._without_pool(decoder)
+        found = PendingOutputs(self.outputs, self.positions)
+        later = takes_rows and self.outputs.is_remote
+        return decoder.fit(basis, found if later else found.objects())
+
+    def _without_pool(self, decoder: Any) -> Any:
+        if not hasattr(decoder, "drop_pool"):
+            raise ValueError(
+                f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
+                f'more than {_MOST_OUTPUTS}: use decoder="candidates".'
+            )
+        some = self.outputs.take(slice(0, 1))
+        decoder.fit(self.basis, some).drop_pool(_MOST_OUTPUTS)
+        return decoder
+
+
+def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
+    """Fit a basis on outputs, and return what the rest of a fit needs of them.
+
+    Parameters
+    ----------
+    basis : KernelBasis, or a transformer like it
+    outputs : Source
+        Objects.
+    lazy : bool
+        Whether coordinates may be a source, whose blocks are computed when they are asked for:
+        where they would take more memory than `memory_limits` allows, or are not here.
+    """
+    if not isinstance(basis, KernelBasis):
+        return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
+    basis._check()
+    kernel = as_kernel(basis.kernel)
+    rows = encoded(basis, kernel, outputs, reset=True)
+    is_here = rows.at_hand is not None
+    distinct = None if is_here else Distinct(_MOST_OUTPUTS)
+    positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
+    targets: Any
+    if not lazy:
+        targets = np.asarray(basis._training_coordinates(rows))
+    elif not is_here or _is_large(basis, len(rows)):
+        coordinates = Projection(basis._features, basis.components_.T)
+        targets = rows.then(coordinates, np.empty((0, basis.rank_), dtype=rows.precision))
+    else:
+        targets = basis._training_coordinates(rows)
+    return FittedOutputs(basis, outputs, rows, targets, positions)
+
+
+def same_candidates(decoder: Any, basis: Any) -> Any:
+    """Return a decoder like a fitted one of candidates, with its default pool, in another basis."""
+    fresh = clone(decoder)
+    if decoder.pending is not None:
+        return fresh.fit(basis, decoder.pending)
+    if hasattr(decoder, "pool_"):
+        return fresh.fit(basis, decoder.pool_)
+    fresh.fit(basis, take(basis.landmarks_, slice(0, 1))).drop_pool(_MOST_OUTPUTS)
+    return fresh
+
+
+def _is_large(basis: KernelBasis, n: int) -> bool:
+    """Whether the coordinates of n outputs would take more memory than `memory_limits` allows."""
+    sketch = as_sketch(basis.sketch)
+    if sketch is None:  # which holds as many numbers by itself
+        return False
+    size = getattr(sketch, "size", None) or sketch_size(None, n)
+    return 8 * n * min(n, size) > limits().coordinates_bytes
+
+
+class Distinct(Reduction):
+    """Positions of the distinct rows, in the order in which they appear.
+
+    Parameters
+    ----------
+    limit : int
+        Most that are kept; if there are more, the result is None.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
+        found: dict[Any, int] = {}
+        for key, number in zip(keys_of(rows, numbers), numbers.tolist(), strict=True):
+            found.setdefault(key, number)
+            if len(found) > self.limit:
+                break
+        return found
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        if total is None:
+            return dict(part)
+        for key, number in part.items():
+            if len(total) > self.limit:
+                break
+            total.setdefault(key, number)
+        return total
+
+    def finish(self, total: dict[Any, int]) -> np.ndarray | None:
+        if len(total) > self.limit:
+            return None
+        return np.fromiter(total.values(), dtype=np.intp, count=len(total))
+
+
+def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
+    """Return a key for each row that is the same on every machine; one that cannot be hashed is
+    a row of its own."""
+    if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
+        return row_keys(rows)
+    keys: list[Any] = []
+    for i in range(n_rows(rows)):
+        item = take(rows, slice(i, i + 1))[0]
+        try:
+            hash(item)
+        except TypeError:
+            item = ("row", int(numbers[i]))
+        keys.append(item)
+    return keys

@@ -19,33 +19,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.inputs import named
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_choice, check_number, named
 from ..basis import KernelBasis
 from ..rows import Memory, Source, encoded
-from .base import Decoder
+from .base import Decoder, PendingOutputs, plain_outputs
 from .index import as_index
-from .outputs import PendingOutputs, plain_outputs
 from .pools import (
     EmbeddedPool,
+    are_lists,
     as_sets,
     check_found,
+    check_kinds,
     check_made_by,
     check_one_for_each,
     check_sets,
+    comparable,
+    kinds,
     taken,
     truth_in,
     with_copies,
 )
-from .recognise import are_lists, check_kinds, comparable, kinds
 from .search import Found, count_better, floor_of, slack_of, top_k, within
-from .sets import (
-    CandidateSets,
-    best_of_sets,
-    count_better_of_sets,
-    set_scores,
-    top_k_of_sets,
-)
+from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
 __all__ = ["CandidateDecoder"]
 

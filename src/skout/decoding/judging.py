@@ -14,10 +14,8 @@ from .._numerics.validation import resolve
 from ..metrics import mean_reciprocal_rank
 from ..metrics.scoring import METRICS, metric_of, score_objects
 from ..rows import Reduction
-from .base import able
-from .outputs import FittedOutputs, keys_of
-from .pools import EmbeddedPool
-from .recognise import are_lists
+from .base import FittedOutputs, able, keys_of
+from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
 
 __all__ = [

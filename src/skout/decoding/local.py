@@ -14,7 +14,7 @@ from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
 from .candidates import CandidateDecoder
-from .recognise import one
+from .pools import one
 from .sets import CandidateSets
 
 __all__ = ["LocalSearchDecoder"]

@@ -11,9 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
-from .._numerics.inputs import numbers_in
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.validation import check_number
+from .._numerics.validation import check_number, numbers_in
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
 from ..rows import block_rows

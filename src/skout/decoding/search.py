@@ -73,9 +73,8 @@ def top_k(
     indices, scores : ndarrays of shape (n, k)
         Largest first; ties go to the lower index.
     """
-    device = the_card(device or "cpu")
-    if device != "cpu":
-        return device_top_k(queries, embedding, k, device)
+    if device is not None and (card := the_card(device)) != "cpu":
+        return device_top_k(queries, embedding, k, card)
     width = min(len(embedding), max(_CANDIDATE_BLOCK, k))
 
     def visit(some: slice, part: slice) -> Found:

@@ -20,8 +20,7 @@ from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
 from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
-from .pools import EmbeddedPool
-from .recognise import are_lists
+from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
 
 __all__ = ["decode", "rank"]

@@ -19,8 +19,7 @@ from torch import nn
 from .._numerics.arrays import has_rows, n_rows, take
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.files import check_place
-from .._numerics.inputs import numbers_in
-from .._numerics.validation import check_number, check_rng
+from .._numerics.validation import check_number, check_rng, numbers_in
 from ..losses import Squared, as_loss
 from ..rows.device import the_card
 from .batches import as_source, call

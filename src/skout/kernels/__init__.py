@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from .._numerics.arrays import Ragged, Rows, as_objects
 from .._numerics.namespace import namespace
-from .base import (
-    KERNELS,
-    Kernel,
-    Normalized,
-    PairwiseFunction,
-    Product,
-    Scaled,
-    Sum,
-    as_kernel,
-)
-from .bits import F1, GaussianTanimoto, Tanimoto
+from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
+from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
 from .columns import OnColumns, align_columns
-from .combine import Mapped, align
+from .combine import Mapped, Normalized, align
 from .curves import Curves
 from .fourier import Fourier
 from .graph_attributes import AttributedPaths
@@ -27,7 +18,7 @@ from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .strings import NGram
-from .vectors import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
+from .vectors import Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
 
 __all__ = [
     "F1",

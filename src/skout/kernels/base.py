@@ -17,17 +17,22 @@ from sklearn.base import clone
 
 from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
 from .._numerics.estimators import PartsByName
-from .._numerics.inputs import check_memory
-from .._numerics.namespace import cast, empty, is_tensor, namespace, ones
+from .._numerics.namespace import cast, empty, is_tensor, namespace
 from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.validation import Registry, check_columns, check_matrix, check_number, resolve
+from .._numerics.validation import (
+    Registry,
+    check_columns,
+    check_matrix,
+    check_memory,
+    check_number,
+    resolve,
+)
 from ..rows import Memory, Survey
 
 __all__ = [
     "KERNELS",
     "Block",
     "Kernel",
-    "Normalized",
     "PairwiseFunction",
     "Product",
     "Scaled",
@@ -376,56 +381,6 @@ class Scaled(_Wrapper):
 
     def diag(self, A: Any) -> Any:
         return check_number(self.factor, "factor", strict=True) * self._part("kernel").diag(A)
-
-
-class Normalized(_Wrapper):
-    """k(a, b) / sqrt(k(a, a) k(b, b)).
-
-    An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
-    k(y, y) = 1 holds for every y.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Linear, Normalized
-    >>> Normalized(Linear())(np.array([[3.0, 0.0], [5.0, 0.0], [0.0, 0.0]]))
-    array([[1., 1., 0.],
-           [1., 1., 0.],
-           [0., 0., 1.]])
-    """
-
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
-
-    @property
-    def normalized(self) -> bool:
-        return True
-
-    def against(self, B: Any) -> Block:
-        kernel = self._part("kernel")
-        base = kernel.against(B)
-        right, right_zero = _inverse_norms(kernel.diag(B))
-        any_zero = bool(right_zero.any())
-
-        def block(A: Any, out: Any = None) -> Any:
-            K = base(A, out)
-            left, left_zero = _inverse_norms(kernel.diag(A))
-            K *= cast(left[:, None], K.dtype)
-            K *= cast(right, K.dtype)
-            if any_zero and left_zero.any():
-                K[left_zero[:, None] & right_zero] = 1.0
-            return K
-
-        return block
-
-    def diag(self, A: Any) -> Any:
-        return ones(n_rows(A), A)
-
-
-def _inverse_norms(diagonal: Any) -> tuple[Any, Any]:
-    """Return (1/sqrt(diagonal), 0 where it is 0) and the mask of the zeros."""
-    xp, zero = namespace(diagonal), diagonal <= 0
-    return xp.where(zero, 0.0, 1.0 / xp.sqrt(xp.where(zero, 1.0, diagonal))), zero
 
 
 class PairwiseFunction(Kernel):

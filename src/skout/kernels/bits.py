@@ -1,30 +1,54 @@
-"""Kernels on sets: 0/1 vectors, packed where they are long, and counts as multisets."""
+"""Kernels on sets: 0/1 vectors, packed where they are long, and counts; and cosines, of both."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import RightOperand, astype, n_rows
-from .._numerics.namespace import cast, contiguous, namespace, ones
+from .._numerics.arrays import RightOperand, Rows, astype, float_dtype, n_rows, row_slices
+from .._numerics.namespace import (
+    cast,
+    contiguous,
+    empty,
+    is_on_card,
+    is_tensor,
+    namespace,
+    ones,
+    sqrt,
+)
+from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import check_choice
 from ..rows import Survey
 from .base import Block, Kernel
-from .distances import block_buffer
-from .packed import divide_sets, pack_matrix, pack_objects, set_blocks
-from .popcount import Parts
-from .vectors import VectorKernel
-from .widths import WithGamma, median_of_pairs, some_positions
+from .distances import (
+    WithGamma,
+    block_buffer,
+    median_of_pairs,
+    some_positions,
+    squared_norms,
+)
+from .packed import PackedBits, pack_matrix, pack_objects
+from .popcount import Parts, fill_ratios, is_worthwhile
+from .vectors import Linear, VectorKernel
 
-__all__ = ["F1", "GaussianTanimoto", "Tanimoto"]
+__all__ = ["F1", "BitBlocks", "Cosine", "GaussianTanimoto", "Tanimoto", "set_blocks"]
 
 # Matrices of fewer columns stay as they are: products of them are fast, and no code need unpack.
 _LEAST_BITS = 256
 # Bytes of a stored entry of a CSR matrix.
 _ENTRY_BYTES = 12
+# Rows and columns of the blocks that are unpacked and multiplied, each by one thread.
+_LEFT, _RIGHT = 512, 1024
+# Rows of a product that are divided at a time, in cache.
+_DIVIDED = 64
+# Bytes of unpacked columns that are kept from one block to the next.
+_KEPT_BYTES = 2**28
+# float32 counts exactly up to here, float16 up to the next.
+_EXACT, _EXACT_HALF = 2**24, 2**11
 
 
 class _SetKernel(VectorKernel):
@@ -51,7 +75,7 @@ class _SetKernel(VectorKernel):
             A matrix of 0 and 1 is packed where it has at least 256 columns and this saves memory;
             counts stay as they are.
         """
-        packed = pack_objects(objects)
+        packed = None if _is_matrix(objects) else pack_objects(objects)
         if packed is None and _are_integers(objects) and _is_long(objects):
             packed = pack_matrix(objects)  # without a copy in float64
         if packed is not None:
@@ -87,6 +111,11 @@ class _SetKernel(VectorKernel):
 
 def _row_sums(A: Any) -> Any:
     return np.asarray(A.sum(axis=1)).ravel() if sparse.issparse(A) else A.sum(axis=1)
+
+
+def _is_matrix(objects: Any) -> bool:
+    """Whether this is a matrix or a data frame, not packed and no list of fingerprints."""
+    return getattr(objects, "ndim", 1) == 2 and not isinstance(objects, Rows)
 
 
 def _are_integers(objects: Any) -> bool:
@@ -257,3 +286,194 @@ class GaussianTanimoto(_SetKernel, WithGamma):
 def _squared_distances(rows: Any) -> np.ndarray:
     """Return 2 - 2 t of all pairs."""
     return 2.0 - 2.0 * Tanimoto().against(rows)(rows)
+
+
+def _cosine(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return common, sqrt(a * b)
+
+
+class Cosine(VectorKernel):
+    """k(x, x') = x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
+
+    Fingerprints may be given as `PackedBits`, bit vectors or hex strings, as for `Tanimoto`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Cosine
+    >>> float(Cosine()(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]))[0, 0].round(4))
+    0.7071
+    """
+
+    runs_on_device = True
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def encode(self, objects: Any) -> Any:
+        """Return a finite dense or CSR matrix of float32 or float64; bits stay packed."""
+        packed = None if _is_matrix(objects) else pack_objects(objects)
+        return super().encode(objects) if packed is None else packed
+
+    def against(self, B: Any) -> Block:
+        return set_blocks(_cosine, B, self._of_matrix)
+
+    def _of_matrix(self, B: Any) -> Block:
+        unit, zero = _unit_rows(B)
+        linear, any_zero = Linear().against(unit), bool(zero.any())
+
+        def block(A: Any, out: Any = None) -> Any:
+            unit_a, zero_a = _unit_rows(A)
+            K = linear(unit_a, out)
+            if any_zero and zero_a.any():
+                K[zero_a[:, None] & zero] = 1.0
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> Any:
+        return ones(n_rows(A), A)
+
+
+def _unit_rows(A: Any) -> tuple[Any, Any]:
+    """Return the rows divided by their norms, and the mask of the zero rows."""
+    xp = namespace(A)
+    norms = xp.sqrt(squared_norms(A))
+    zero = norms == 0
+    scale = cast(1.0 / xp.where(zero, 1.0, norms), float_dtype(A))
+    if sparse.issparse(A):
+        return sparse.diags_array(scale) @ A, zero
+    return A * scale[:, None], zero
+
+
+# Gram blocks -----------------------------------------------------------------------------------
+
+
+def divide_sets(parts: Parts, common: Any, a: Any, b: Any, out: Any) -> Any:
+    """Fill `out` with a kernel of the overlaps and sizes of sets; two empty ones are alike."""
+    top, bottom = parts(common, a[:, None], b)
+    empty_a, empty_b = a <= 0, b <= 0
+    any_empty = bool(empty_a.any() or empty_b.any())
+    if any_empty:
+        bottom[empty_a] = 1.0
+        bottom[:, empty_b] = 1.0
+    namespace(common).divide(top, bottom, out=out)
+    if any_empty:
+        out[empty_a] = 0.0
+        out[:, empty_b] = 0.0
+        out[empty_a[:, None] & empty_b] = 1.0
+    return out
+
+
+class BitBlocks:
+    """The block function (A, out=None) -> K(A, B) of packed rows.
+
+    It counts in a compiled loop where numba is installed, else multiplies unpacked bits in float32,
+    which is exact. Both divide the same integers in float64, so that the results are the same. Bits
+    in tensors are multiplied, on a card in float16, whose sums there are exact; the division is in
+    the precision of the rows.
+
+    Parameters
+    ----------
+    parts : callable
+        (|a and b|, |a|, |b|) -> numerator and denominator.
+    B : PackedBits
+    """
+
+    def __init__(self, parts: Parts, B: PackedBits) -> None:
+        self.parts, self.B = parts, B
+        self._exact: Any = np.float32 if B.n_bits < _EXACT else np.float64
+        if is_on_card(B.words):
+            self._exact = np.float16
+
+    def __call__(self, A: PackedBits, out: Any = None) -> Any:
+        B = self.B
+        if A.n_bits != B.n_bits:  # a compiled loop would read beyond the end
+            raise ValueError(f"Rows have {A.n_bits} bits, and landmarks {B.n_bits}.")
+        if out is None:
+            out = empty((len(A), len(B)), A.words, A.dtype)
+        if is_tensor(A.words):  # one product: the device shares it itself
+            self._fill(A.unpack(self._exact), cast(A.sizes, A.dtype), out, slice(0, len(B)))
+        elif not is_worthwhile(self.parts, out.size * B.words.shape[1]):
+            self._multiply(A, out)
+        elif out.flags.f_contiguous and not out.flags.c_contiguous:  # kernels are symmetric
+            fill_ratios(self.parts, B.words, B.sizes, A.words, A.sizes, out.T)
+        else:
+            fill_ratios(self.parts, A.words, A.sizes, B.words, B.sizes, out)
+        return out
+
+    def _multiply(self, A: PackedBits, out: np.ndarray) -> None:
+        """Fill `out` by matrix products of unpacked bits, in as many threads as BLAS would use."""
+        threads = spare_threads() if len(self.B) > _RIGHT else 1  # BLAS shares one product itself
+        for rows in row_slices(len(A), _LEFT):
+            left, sizes = A[rows].unpack(self._exact), A.sizes[rows]
+            fill = functools.partial(self._fill, left, sizes, out[rows])
+            for _ in map_blocks(fill, row_slices(len(self.B), _RIGHT), n_jobs=threads):
+                pass
+
+    def _fill(self, left: Any, a: Any, out: Any, columns: slice) -> None:
+        """Fill some columns of some rows."""
+        common, b = _counts(left, self._unpacked(columns)), cast(self.B.sizes[columns], a.dtype)
+        at_once = max(1, len(common)) if is_tensor(common) else _DIVIDED
+        for some in row_slices(len(common), at_once):
+            part = cast(common[some], a.dtype)
+            divide_sets(self.parts, part, a[some], b, out[some, columns])
+
+    def _unpacked(self, columns: slice) -> Any:
+        if self.B.n_bits * len(self.B) * np.dtype(self._exact).itemsize > _KEPT_BYTES:
+            return self.B[columns].unpack(self._exact)
+        return self._kept[columns]
+
+    @functools.cached_property
+    def _kept(self) -> Any:
+        return self.B.unpack(self._exact)
+
+
+def _counts(left: Any, right: Any) -> Any:
+    """Return left right', exactly: what float16 cannot count is added up in float32."""
+    if left.dtype.itemsize > 2:
+        return left @ right.T
+    parts = row_slices(left.shape[1], _EXACT_HALF)
+    return sum(cast(left[:, some] @ right[:, some].T, np.float32) for some in parts)
+
+
+def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block:
+    """Return the block function of B, packed or a matrix, for rows A that may be either.
+
+    Parameters
+    ----------
+    parts : callable
+        (|a and b|, |a|, |b|) -> numerator and denominator.
+    B : PackedBits, ndarray or CSR matrix
+    of_matrix : callable
+        B as a matrix -> the block function of matrices, which may have counts.
+    """
+
+    @functools.cache
+    def bits() -> BitBlocks | None:
+        packed = _packed(B)
+        return None if packed is None else BitBlocks(parts, packed)
+
+    @functools.cache
+    def matrices() -> Block:
+        return of_matrix(_matrix(B))
+
+    def block(A: Any, out: Any = None) -> Any:
+        if isinstance(A, PackedBits) or isinstance(B, PackedBits):
+            packed, blocks = _packed(A), bits()
+            if packed is not None and blocks is not None:
+                return blocks(packed, out)
+        return matrices()(_matrix(A), out)
+
+    return block
+
+
+def _packed(rows: Any) -> PackedBits | None:
+    if isinstance(rows, PackedBits):
+        return rows
+    return None if is_tensor(rows) else pack_matrix(rows)
+
+
+def _matrix(rows: Any) -> Any:
+    return rows.toarray() if isinstance(rows, PackedBits) else rows

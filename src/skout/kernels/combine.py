@@ -1,4 +1,4 @@
-"""Kernels from kernels: of what a function makes of the objects; sums with learned weights."""
+"""Kernels from kernels: normalised, of what a function makes of objects, learned sums."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from .._numerics.arrays import (
     take,
 )
 from .._numerics.linalg import symmetric_eigen
+from .._numerics.namespace import cast, namespace, ones
 from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
-from .base import Block, Kernel, Scaled, as_kernel, sides
+from .base import Block, Kernel, Scaled, _Wrapper, as_kernel, sides
 
-__all__ = ["Mapped", "align", "summands"]
+__all__ = ["Mapped", "Normalized", "align", "summands"]
 
 # Rows of a kernel matrix that are computed at a time.
 _ROWS = 512
@@ -37,6 +38,56 @@ _CONSTANT = 1e-10
 _RIDGE = 1e-8
 # Smaller shares of the combination, and smaller alignments, are rounding.
 _ROUNDING = 1e-7
+
+
+class Normalized(_Wrapper):
+    """k(a, b) / sqrt(k(a, a) k(b, b)).
+
+    An object of norm zero is taken as alike to objects of norm zero and to nothing else, so that
+    k(y, y) = 1 holds for every y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Linear, Normalized
+    >>> Normalized(Linear())(np.array([[3.0, 0.0], [5.0, 0.0], [0.0, 0.0]]))
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def against(self, B: Any) -> Block:
+        kernel = self._part("kernel")
+        base = kernel.against(B)
+        right, right_zero = _inverse_norms(kernel.diag(B))
+        any_zero = bool(right_zero.any())
+
+        def block(A: Any, out: Any = None) -> Any:
+            K = base(A, out)
+            left, left_zero = _inverse_norms(kernel.diag(A))
+            K *= cast(left[:, None], K.dtype)
+            K *= cast(right, K.dtype)
+            if any_zero and left_zero.any():
+                K[left_zero[:, None] & right_zero] = 1.0
+            return K
+
+        return block
+
+    def diag(self, A: Any) -> Any:
+        return ones(n_rows(A), A)
+
+
+def _inverse_norms(diagonal: Any) -> tuple[Any, Any]:
+    """Return (1/sqrt(diagonal), 0 where it is 0) and the mask of the zeros."""
+    xp, zero = namespace(diagonal), diagonal <= 0
+    return xp.where(zero, 0.0, 1.0 / xp.sqrt(xp.where(zero, 1.0, diagonal))), zero
 
 
 class _Images(Rows):

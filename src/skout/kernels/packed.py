@@ -1,8 +1,7 @@
-"""Packed bits: 0/1 rows with 64 columns in a word, and Gram blocks of them."""
+"""Packed bits: 0/1 rows with 64 columns in a word, made of matrices or of fingerprints."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -10,26 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import Rows, float_dtype, row_slices
-from .._numerics.namespace import cast, empty, is_on_card, is_tensor, namespace, unpack_bits
-from .._numerics.threads import map_blocks, spare_threads
-from .base import Block
-from .popcount import Parts, fill_ratios, is_worthwhile
+from .._numerics.namespace import empty, is_tensor, unpack_bits
 
-__all__ = ["BitBlocks", "PackedBits", "divide_sets", "pack_matrix", "pack_objects", "set_blocks"]
+__all__ = ["PackedBits", "pack_matrix", "pack_objects"]
 
 _WORD = np.dtype("<u8")
 # The number of ones in each byte.
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-# Rows and columns of the blocks that are unpacked and multiplied, each by one thread.
-_LEFT, _RIGHT = 512, 1024
-# Rows of a product that are divided at a time, in cache.
-_DIVIDED = 64
-# Bytes of unpacked columns that are kept from one block to the next.
-_KEPT_BYTES = 2**28
 # Bits that are looked at, packed or unpacked at a time.
 _AT_ONCE = 2**24
-# float32 counts exactly up to here, float16 up to the next.
-_EXACT, _EXACT_HALF = 2**24, 2**11
 
 
 class PackedBits(Rows):
@@ -297,135 +285,3 @@ def _octets_reader(items: list[Any]) -> Any:
         return np.packbits(digits, bitorder="little").tobytes()
 
     return read
-
-
-# Gram blocks -----------------------------------------------------------------------------------
-
-
-def divide_sets(parts: Parts, common: Any, a: Any, b: Any, out: Any) -> Any:
-    """Fill `out` with a kernel of the overlaps and sizes of sets; two empty ones are alike."""
-    top, bottom = parts(common, a[:, None], b)
-    empty_a, empty_b = a <= 0, b <= 0
-    any_empty = bool(empty_a.any() or empty_b.any())
-    if any_empty:
-        bottom[empty_a] = 1.0
-        bottom[:, empty_b] = 1.0
-    namespace(common).divide(top, bottom, out=out)
-    if any_empty:
-        out[empty_a] = 0.0
-        out[:, empty_b] = 0.0
-        out[empty_a[:, None] & empty_b] = 1.0
-    return out
-
-
-class BitBlocks:
-    """The block function (A, out=None) -> K(A, B) of packed rows.
-
-    It counts in a compiled loop where numba is installed, else multiplies unpacked bits in float32,
-    which is exact. Both divide the same integers in float64, so that the results are the same. Bits
-    in tensors are multiplied, on a card in float16, whose sums there are exact; the division is in
-    the precision of the rows.
-
-    Parameters
-    ----------
-    parts : callable
-        (|a and b|, |a|, |b|) -> numerator and denominator.
-    B : PackedBits
-    """
-
-    def __init__(self, parts: Parts, B: PackedBits) -> None:
-        self.parts, self.B = parts, B
-        self._exact: Any = np.float32 if B.n_bits < _EXACT else np.float64
-        if is_on_card(B.words):
-            self._exact = np.float16
-
-    def __call__(self, A: PackedBits, out: Any = None) -> Any:
-        B = self.B
-        if A.n_bits != B.n_bits:  # a compiled loop would read beyond the end
-            raise ValueError(f"Rows have {A.n_bits} bits, and landmarks {B.n_bits}.")
-        if out is None:
-            out = empty((len(A), len(B)), A.words, A.dtype)
-        if is_tensor(A.words):  # one product: the device shares it itself
-            self._fill(A.unpack(self._exact), cast(A.sizes, A.dtype), out, slice(0, len(B)))
-        elif not is_worthwhile(self.parts, out.size * B.words.shape[1]):
-            self._multiply(A, out)
-        elif out.flags.f_contiguous and not out.flags.c_contiguous:  # kernels are symmetric
-            fill_ratios(self.parts, B.words, B.sizes, A.words, A.sizes, out.T)
-        else:
-            fill_ratios(self.parts, A.words, A.sizes, B.words, B.sizes, out)
-        return out
-
-    def _multiply(self, A: PackedBits, out: np.ndarray) -> None:
-        """Fill `out` by matrix products of unpacked bits, in as many threads as BLAS would use."""
-        threads = spare_threads() if len(self.B) > _RIGHT else 1  # BLAS shares one product itself
-        for rows in row_slices(len(A), _LEFT):
-            left, sizes = A[rows].unpack(self._exact), A.sizes[rows]
-            fill = functools.partial(self._fill, left, sizes, out[rows])
-            for _ in map_blocks(fill, row_slices(len(self.B), _RIGHT), n_jobs=threads):
-                pass
-
-    def _fill(self, left: Any, a: Any, out: Any, columns: slice) -> None:
-        """Fill some columns of some rows."""
-        common, b = _counts(left, self._unpacked(columns)), cast(self.B.sizes[columns], a.dtype)
-        at_once = max(1, len(common)) if is_tensor(common) else _DIVIDED
-        for some in row_slices(len(common), at_once):
-            part = cast(common[some], a.dtype)
-            divide_sets(self.parts, part, a[some], b, out[some, columns])
-
-    def _unpacked(self, columns: slice) -> Any:
-        if self.B.n_bits * len(self.B) * np.dtype(self._exact).itemsize > _KEPT_BYTES:
-            return self.B[columns].unpack(self._exact)
-        return self._kept[columns]
-
-    @functools.cached_property
-    def _kept(self) -> Any:
-        return self.B.unpack(self._exact)
-
-
-def _counts(left: Any, right: Any) -> Any:
-    """Return left right', exactly: what float16 cannot count is added up in float32."""
-    if left.dtype.itemsize > 2:
-        return left @ right.T
-    parts = row_slices(left.shape[1], _EXACT_HALF)
-    return sum(cast(left[:, some] @ right[:, some].T, np.float32) for some in parts)
-
-
-def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block:
-    """Return the block function of B, packed or a matrix, for rows A that may be either.
-
-    Parameters
-    ----------
-    parts : callable
-        (|a and b|, |a|, |b|) -> numerator and denominator.
-    B : PackedBits, ndarray or CSR matrix
-    of_matrix : callable
-        B as a matrix -> the block function of matrices, which may have counts.
-    """
-
-    @functools.cache
-    def bits() -> BitBlocks | None:
-        packed = _packed(B)
-        return None if packed is None else BitBlocks(parts, packed)
-
-    @functools.cache
-    def matrices() -> Block:
-        return of_matrix(_matrix(B))
-
-    def block(A: Any, out: Any = None) -> Any:
-        if isinstance(A, PackedBits) or isinstance(B, PackedBits):
-            packed, blocks = _packed(A), bits()
-            if packed is not None and blocks is not None:
-                return blocks(packed, out)
-        return matrices()(_matrix(A), out)
-
-    return block
-
-
-def _packed(rows: Any) -> PackedBits | None:
-    if isinstance(rows, PackedBits):
-        return rows
-    return None if is_tensor(rows) else pack_matrix(rows)
-
-
-def _matrix(rows: Any) -> Any:
-    return rows.toarray() if isinstance(rows, PackedBits) else rows

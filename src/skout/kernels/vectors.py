@@ -10,15 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import RightOperand, float_dtype, n_rows
-from .._numerics.inputs import check_squares
-from .._numerics.namespace import cast, empty, namespace, ones, sqrt
-from .._numerics.validation import check_choice, check_matrix, check_number
+from .._numerics.namespace import cast, empty, namespace, ones
+from .._numerics.validation import check_choice, check_matrix, check_number, check_squares
 from .base import Block, Kernel
-from .distances import SquaredDistances, block_buffer, manhattan, squared_norms
-from .packed import pack_objects, set_blocks
-from .widths import WithGamma
+from .distances import SquaredDistances, WithGamma, block_buffer, manhattan, squared_norms
 
-__all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
+__all__ = ["Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
 
 # Differences of so many times the precision are rounding.
 _ROUNDING = 64.0
@@ -381,62 +378,3 @@ class Matern(_Radial):
             return S if self.nu == 1.5 else S * (1.0 + U) / 3.0
 
         return block
-
-
-def _cosine(common: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    return common, sqrt(a * b)
-
-
-class Cosine(VectorKernel):
-    """k(x, x') = x . x' / (||x|| ||x'||); a zero vector is alike to zero vectors alone.
-
-    Fingerprints may be given as `PackedBits`, bit vectors or hex strings, as for `Tanimoto`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Cosine
-    >>> float(Cosine()(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]))[0, 0].round(4))
-    0.7071
-    """
-
-    runs_on_device = True
-
-    @property
-    def normalized(self) -> bool:
-        return True
-
-    def encode(self, objects: Any) -> Any:
-        """Return a finite dense or CSR matrix of float32 or float64; bits stay packed."""
-        packed = pack_objects(objects)
-        return super().encode(objects) if packed is None else packed
-
-    def against(self, B: Any) -> Block:
-        return set_blocks(_cosine, B, self._of_matrix)
-
-    def _of_matrix(self, B: Any) -> Block:
-        unit, zero = _unit_rows(B)
-        linear, any_zero = Linear().against(unit), bool(zero.any())
-
-        def block(A: Any, out: Any = None) -> Any:
-            unit_a, zero_a = _unit_rows(A)
-            K = linear(unit_a, out)
-            if any_zero and zero_a.any():
-                K[zero_a[:, None] & zero] = 1.0
-            return K
-
-        return block
-
-    def diag(self, A: Any) -> Any:
-        return ones(n_rows(A), A)
-
-
-def _unit_rows(A: Any) -> tuple[Any, Any]:
-    """Return the rows divided by their norms, and the mask of the zero rows."""
-    xp = namespace(A)
-    norms = xp.sqrt(squared_norms(A))
-    zero = norms == 0
-    scale = cast(1.0 / xp.where(zero, 1.0, norms), float_dtype(A))
-    if sparse.issparse(A):
-        return sparse.diags_array(scale) @ A, zero
-    return A * scale[:, None], zero

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.inputs import named
+from .._numerics.validation import named
 from ..kernels import as_kernel
 
 __all__ = ["kernel_loss", "kernel_similarity"]

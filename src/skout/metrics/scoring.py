@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import Rows, row_keys
-from .._numerics.inputs import named
-from .._numerics.validation import check_matrix, resolve
+from .._numerics.validation import check_matrix, named, resolve
 from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
 from ._checks import check_same_shape
 from .labels import subset_accuracy

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 
 from .. import decoding, kernels, losses, molecules, predictor, predictors, regressors, sketches
 from .._numerics.arrays import Joint, Ragged, n_rows, take
-from .._numerics.linalg import PartlyWhitened
 from ..basis import KernelBasis
 from ..basis.passes import KnownRows
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
@@ -32,7 +31,7 @@ from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge
 from ..regressors.intervals import Calibration
 from ..solvers.holed import HoledMoments
-from ..solvers.moments import Moments
+from ..solvers.moments import Moments, PartlyWhitened
 from .files import FileError
 
 __all__ = [

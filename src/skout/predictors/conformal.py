@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
-from .._numerics.frames import FramesOut
+from .._numerics.estimators import FramesOut
 from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets

@@ -9,8 +9,7 @@ from sklearn.base import clone
 
 from .._numerics.validation import check_rng
 from ..decoding import as_decoder
-from ..decoding.base import able
-from ..decoding.outputs import plain_outputs
+from ..decoding.base import able, plain_outputs
 from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
 from .over import OverBasis

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from .._numerics.arrays import Rows, row_slices
-from ..decoding.outputs import plain_outputs
+from ..decoding.base import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
 from ..rows import Memory, Source, source

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
-from ..decoding.base import able
-from ..decoding.outputs import plain_outputs
-from ..decoding.recognise import are_lists
+from ..decoding.base import able, plain_outputs
+from ..decoding.pools import are_lists
 from ..kernels import as_kernel
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence

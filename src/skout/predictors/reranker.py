@@ -11,8 +11,8 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.validation import check_choice, check_number, check_rng
+from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
-from ..decoding.outputs import plain_outputs
 from ..decoding.pools import taken
 from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found

@@ -13,8 +13,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from .._numerics.arrays import n_rows
 from .._numerics.validation import check_choice, spawn_seed
 from ..decoding import as_decoder
-from ..decoding.base import able
-from ..decoding.outputs import plain_outputs
+from ..decoding.base import able, plain_outputs
 from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source

@@ -15,10 +15,8 @@ from sklearn.base import clone
 from .._numerics.arrays import n_rows, row_slices, take
 from .._numerics.validation import check_number, check_rng
 from ..decoding import CandidateSets, EmbeddedPool
-from ..decoding.base import Decoder
-from ..decoding.outputs import plain_outputs, same_candidates
-from ..decoding.pools import taken, truth_in
-from ..decoding.recognise import are_lists
+from ..decoding.base import Decoder, plain_outputs, same_candidates
+from ..decoding.pools import are_lists, taken, truth_in
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
 from ..predictor import as_basis

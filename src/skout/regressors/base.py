@@ -43,13 +43,13 @@ from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
 from ..solvers.problem import check_runs
-from .holes import coordinates_of
+from .choice import Chooses
 from .learning import learnt_kernel
 from .parts import Part, parts_of
-from .path import Chooses, Judge, greatest_score
+from .path import Judge, greatest_score
 from .splits import least_loss, splits_of
 
-__all__ = ["KernelMachineBase"]
+__all__ = ["KernelMachineBase", "coordinates_of", "first_column"]
 
 
 # Targets below this leave the solver, which smooths losses, without digits.
@@ -363,6 +363,23 @@ class KernelMachineBase(Chooses, PartsByName):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
+    """Return the coordinates of all rows: held, in one pass, or made again in each.
+
+    They are of a precision, or of that of the rows, if it is None.
+    """
+    basis = model.basis_
+    function = Projection(basis._features, basis.components_.T, dtype=dtype)
+    Z = rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
+    if Z is not None:
+        return Design(Z, n_jobs=model.n_jobs)
+
+    def through(B: Any) -> Projection:
+        return Projection(basis._features, basis._on_features(B), dtype=dtype)
+
+    return Design(rows.then(function), rows, through, model.n_jobs)
 
 
 def first_column(F: Any) -> Any:

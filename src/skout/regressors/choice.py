@@ -1,4 +1,4 @@
-"""Which solver a kernel ridge fit takes, and fits that need no moments on the host."""
+"""What a fit chooses: alpha, on which splits, and the solver; and fits that need no moments."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .._numerics.validation import check_alphas, check_choice, check_number
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..rows import reads_once
-from ..solvers.cost import cheaper, least_landmarks, sketched_costs
+from ..solvers.cost import LEAST_LANDMARKS, cheaper, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 from .memory import room_for
 from .path import Judge, chosen_by_paths
-from .splits import Splits, least_loss
+from .splits import Splits, least_loss, splits_of
 
 __all__ = [
     "Choice",
+    "Chooses",
     "alphas_and_splits",
     "check_has_moments",
     "check_settings",
@@ -32,6 +33,36 @@ _SOLVERS = ("auto", "direct", "cg")
 # In a metric that was learnt the last fit tries so many alphas below and above the best one of the
 # rounds: it has more landmarks than they had.
 _BELOW, _ABOVE = 2, 1
+
+
+class Chooses:
+    """A regressor that chooses among its alphas, where they are several, by its `cv`."""
+
+    alpha: Any
+    cv: Any
+    random_state: Any
+
+    def choice_splits(
+        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+    ) -> Splits:
+        """Return the splits that alpha is chosen on; none where there is a single one.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+        y : n targets or objects, optional
+            For splitters that look at them.
+        weights : ndarray of shape (n,), optional
+        groups : array of shape (n,), optional
+
+        Returns
+        -------
+        splits : list of (train, test)
+        """
+        if len(check_alphas(self.alpha)) == 1:
+            return []
+        return splits_of(self.cv, n, y, weights, self.random_state, groups=groups)
 
 
 def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
@@ -133,7 +164,7 @@ class Choice:
             return 0
         on_card = oncard.LEAST if self.rows.device is not None else np.inf
         may_iterate = self.wanted == "auto" and self.rows.rereadable
-        return min(on_card, least_landmarks() if may_iterate else np.inf)
+        return min(on_card, LEAST_LANDMARKS if may_iterate else np.inf)
 
     def decide(self, basis: Any) -> None:
         """Choose by the costs, now that the landmarks are known."""

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once
-from .._numerics.inputs import named
+from .._numerics.validation import named
 from ..losses import Logistic, MarginLoss, as_loss
 from ..rows import beside
 from .base import KernelMachineBase, first_column

@@ -131,38 +131,20 @@ def exact_by_cg(
 
     Each alpha starts from the solution of the one before it, and `each` is given every solution.
     """
-    n = float(weights.sum())
-    C = room.moved(np.sqrt(weights)[:, None], np.float64)
-    T = room.moved(np.asarray(targets, dtype=np.float64), np.float64)
-    unit = C / np.sqrt(n)
-    tiles = _Tiles(kernel, rows, room, n_jobs)
-
-    def centred(V: Any) -> Any:
-        return V - unit * (unit.T @ V) if fit_intercept else V
-
+    problem = _Centred(kernel, rows, targets, weights, fit_intercept, room, n_jobs)
+    tiles, n = problem.tiles, problem.n
     start, total = None, 0
-    b = centred(C * T)
-    Z, gram, missed = tiles.sketch(C, sketch_rank(tiles.n, room.on_card))
+    b = problem.right()
+    Z, gram, missed = tiles.sketch(problem.C, sketch_rank(tiles.n, room.on_card))
     tiles.store.room = max(0, room.kept() - 4 * int(np.prod(Z.shape)))
-
-    def system(single: bool, shift: float) -> Callable[[Any], Any]:
-        return lambda V: centred(C * tiles.product(C * centred(V), single=single)) + shift * V
-
-    def inverse(M: Sketched) -> Callable[[Any], Any]:
-        return lambda r: centred(M(centred(r)))
-
     for alpha in alphas:
-        products = [system(single, n * alpha) for single in (True, False)]
-        M = inverse(Sketched(Z, gram, n * alpha + missed))
+        products = [problem.system(single, n * alpha) for single in (True, False)]
+        M = problem.inverse(Sketched(Z, gram, n * alpha + missed))
         settings: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "plain": True}
         run = refined(products, b, M, start=start, **settings)
         start, total = run.x, total + run.steps
-        c = C * run.x
-        intercept = 0.0 * T[0]
-        if fit_intercept:
-            left = T - tiles.product(c, single=False)
-            intercept = (C * C * left).sum(0) / n
-        found = numpy_of(c), numpy_of(intercept)
+        c = problem.C * run.x
+        found = numpy_of(c), numpy_of(problem.intercept(c))
         if each is not None:
             each(*found)
     report = _report(run, b, n, alpha, tol) | {
@@ -172,6 +154,52 @@ def exact_by_cg(
         "memory_bytes": int(tiles.store.bytes + 4 * np.prod(Z.shape)),
     }
     return *found, report
+
+
+class _Centred:
+    """The system (P C K C P + n alpha I) u = P C T of `dual_ridge`, through products with K."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        rows: Any,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        fit_intercept: bool,
+        room: Room,
+        n_jobs: int | None,
+    ) -> None:
+        self.n, self.fit_intercept = float(weights.sum()), fit_intercept
+        self.C = room.moved(np.sqrt(weights)[:, None], np.float64)
+        self.T = room.moved(np.asarray(targets, dtype=np.float64), np.float64)
+        self.unit = self.C / np.sqrt(self.n)
+        self.tiles = _Tiles(kernel, rows, room, n_jobs)
+
+    def centred(self, V: Any) -> Any:
+        """Return P V."""
+        return V - self.unit * (self.unit.T @ V) if self.fit_intercept else V
+
+    def right(self) -> Any:
+        return self.centred(self.C * self.T)
+
+    def system(self, single: bool, shift: float) -> Callable[[Any], Any]:
+        """Return V -> (P C K C P + shift I) V."""
+
+        def product(V: Any) -> Any:
+            KV = self.tiles.product(self.C * self.centred(V), single=single)
+            return self.centred(self.C * KV) + shift * V
+
+        return product
+
+    def inverse(self, M: Sketched) -> Callable[[Any], Any]:
+        return lambda r: self.centred(M(self.centred(r)))
+
+    def intercept(self, c: Any) -> Any:
+        """Return the weighted mean of T - K c, 0 without an intercept."""
+        if not self.fit_intercept:
+            return 0.0 * self.T[0]
+        left = self.T - self.tiles.product(c, single=False)
+        return (self.C * self.C * left).sum(0) / self.n
 
 
 def exact_on_card(

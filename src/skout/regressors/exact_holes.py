@@ -17,8 +17,8 @@ from ..basis.passes import Sample
 from ..kernels import Kernel
 from ..rows import Memory
 from ..solvers import dual_ridge
+from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from .exact import begin_exact, fit_some, path_of_some, pooled
-from .holes import check_outputs_seen, outputs_by_rows
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits

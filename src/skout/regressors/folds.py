@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.linalg import LinAlgError
 from tqdm.auto import tqdm
 
 from .._numerics.threads import map_blocks
 from ..basis import KernelBasis
 from ..rows import Memory, Source
-from ..solvers import feature_ridge, ridge, ridge_errors, ridge_paths, ridge_predictions
+from ..solvers import ridge_errors, ridge_paths, ridge_predictions
 from ..solvers.moments import Moments, sum_moments
 from .path import Judge, greatest_score
 from .splits import TEST, TRAIN, check_some, least_loss
 
-__all__ = ["Folds", "looked_at", "on_features"]
+__all__ = ["Folds", "looked_at"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Folds:
 
     @functools.cached_property
     def total(self) -> Moments:
-        return sum_moments(self.moments, np.ones(len(self.moments), dtype=bool))
+        return sum_moments(self.moments)
 
     @property
     def roles(self) -> np.ndarray:
@@ -130,29 +129,6 @@ class Folds:
         found = map_blocks(predicted, range(len(self.roles)), n_jobs=n_jobs)
         table = [judge.score(k, F) for k, F in enumerate(self._shown(found))]
         return greatest_score(alphas, table, judge)
-
-
-def on_features(
-    total: Moments, basis: KernelBasis, alpha: float, fit_intercept: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve, and return what the features are multiplied with, and the intercept."""
-    if total.partly is not None:
-        penalty = total.partly.penalty()
-        try:
-            coef, intercept = _each(total, feature_ridge, penalty, alpha, fit_intercept)
-            return total.partly.on_features(coef), intercept
-        except LinAlgError:  # in coordinates, rounding can be told from the rest
-            total = total.whitened()
-    coef, intercept = _each(total, ridge, alpha, fit_intercept)
-    return basis._on_features(coef), intercept
-
-
-def _each(total: Any, solve: Any, *options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Solve for outputs that have the same rows, those of each mask in turn."""
-    coef, intercept = np.empty(total.zt.shape), np.empty(total.zt.shape[1])
-    for columns in total.column_sets():
-        coef[:, columns], intercept[columns] = solve(total.of_columns(columns), *options)
-    return coef, intercept
 
 
 def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:

@@ -18,28 +18,20 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import unique_columns
-from .._numerics.linalg import PartlyWhitened
 from .._numerics.namespace import numpy_of
-from ..basis.features import Projection
-from ..basis.passes import Sample
-from ..basis.whitening import WhitenedFeatures, Whitening
-from ..rows import Source, block_rows, limits
+from ..basis.passes import Sample, WhitenedFeatures, Whitening
+from ..rows import block_rows, limits
 from ..solvers.cg import refined
 from ..solvers.design import Design
+from ..solvers.holed import check_outputs_seen
 from ..solvers.masked import MaskedSystem, cheaper_by_steps
+from ..solvers.moments import PartlyWhitened
+from .base import coordinates_of
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits
 
-__all__ = [
-    "check_outputs_seen",
-    "coordinates_of",
-    "fit_by_coordinates",
-    "has_holes",
-    "keeps_rows",
-    "mean_of_known",
-    "outputs_by_rows",
-]
+__all__ = ["fit_by_coordinates", "keeps_rows", "mean_of_known"]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
@@ -47,36 +39,11 @@ _TOL, _MOST_STEPS = 1e-9, 2000
 _SUM_COST = 60.0
 
 
-def has_holes(known: Any) -> bool:
-    """Return whether targets have holes; of those not in memory, None, nobody knows yet."""
-    return known is not None and bool(np.isnan(np.asarray(known)).any())
-
-
 def mean_of_known(T: np.ndarray) -> np.ndarray:
     """Return the mean of each output over the rows that have it, 0 where none has."""
     there = ~np.isnan(T)
     sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
     return sums / np.maximum(there.sum(axis=0), 1)
-
-
-def check_outputs_seen(weight: Any) -> None:
-    """Raise where an output has no row at all."""
-    empty = np.flatnonzero(np.atleast_1d(numpy_of(weight)) <= 0.0)
-    if len(empty):
-        raise ValueError(
-            f"y has no number in output {int(empty[0])} ({len(empty)} such) on rows of positive "
-            "weight: leave these outputs out."
-        )
-
-
-def outputs_by_rows(T: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return outputs that have the same rows, and the numbers of these rows, for each mask."""
-    there = ~np.isnan(T)
-    first, codes = unique_columns(there)
-    return [
-        (np.flatnonzero(codes == k), np.flatnonzero(there[:, column]))
-        for k, column in enumerate(first)
-    ]
 
 
 def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
@@ -101,23 +68,6 @@ def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
     by_masks = float(m) * m * (summed + _SUM_COST * sums + count * m / 3.0)
     kept = cheaper_by_steps(n - hidden, np.bincount(codes), n, m)[1] + _SUM_COST * n * m
     return kept < by_masks
-
-
-def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
-    """Return the coordinates of all rows: held, in one pass, or made again in each.
-
-    They are of a precision, or of that of the rows, if it is None.
-    """
-    basis = model.basis_
-    function = Projection(basis._features, basis.components_.T, dtype=dtype)
-    Z = rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
-    if Z is not None:
-        return Design(Z, n_jobs=model.n_jobs)
-
-    def through(B: Any) -> Projection:
-        return Projection(basis._features, basis._on_features(B), dtype=dtype)
-
-    return Design(rows.then(function), rows, through, model.n_jobs)
 
 
 def _partly_whitened(

@@ -12,8 +12,7 @@ import numpy as np
 from .._numerics.factors import add_gram, cholesky, inverse_corner
 from .._numerics.namespace import namespace
 from .._numerics.validation import check_total_weight
-from ..basis.passes import Sample
-from ..basis.whitening import allowed_square
+from ..basis.passes import Sample, allowed_square
 from ..rows import Reduction
 from .iterative import LandmarkSystem
 

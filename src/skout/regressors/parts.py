@@ -11,7 +11,7 @@ from .._numerics.namespace import constant, positions
 from ..losses import Loss
 from ..rows import Source
 from ..solvers import Problem
-from .holes import check_outputs_seen, outputs_by_rows
+from ..solvers.holed import check_outputs_seen, outputs_by_rows
 
 __all__ = ["Part", "parts_of", "without_holes"]
 

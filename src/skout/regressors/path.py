@@ -25,13 +25,12 @@ from tqdm.auto import tqdm
 
 from .._numerics.arrays import take
 from .._numerics.namespace import numpy_of
-from .._numerics.validation import check_alphas, check_rng
+from .._numerics.validation import check_rng
 from ..basis.passes import Sample
 from ..rows import source
-from .splits import Splits, least_loss, splits_of
+from .splits import Splits, least_loss
 
 __all__ = [
-    "Chooses",
     "Judge",
     "fold_predictions",
     "greatest_score",
@@ -73,36 +72,6 @@ class Judge:
     score: Callable[[int, np.ndarray], Sequence[float]]
     refit: bool = True
     scoring: str = ""
-
-
-class Chooses:
-    """A regressor that chooses among its alphas, where they are several, by its `cv`."""
-
-    alpha: Any
-    cv: Any
-    random_state: Any
-
-    def choice_splits(
-        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
-    ) -> Splits:
-        """Return the splits that alpha is chosen on; none where there is a single one.
-
-        Parameters
-        ----------
-        n : int
-            The number of rows.
-        y : n targets or objects, optional
-            For splitters that look at them.
-        weights : ndarray of shape (n,), optional
-        groups : array of shape (n,), optional
-
-        Returns
-        -------
-        splits : list of (train, test)
-        """
-        if len(check_alphas(self.alpha)) == 1:
-            return []
-        return splits_of(self.cv, n, y, weights, self.random_state, groups=groups)
 
 
 class NotWanted(Exception):

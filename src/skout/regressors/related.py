@@ -18,11 +18,12 @@ from ..basis.passes import Sample
 from ..kernels import Kernel
 from ..solvers.coupled import Coupled, MomentSystem, coupled, coupled_path
 from ..solvers.design import Design
+from ..solvers.holed import check_outputs_seen
 from ..solvers.masked import MaskedSystem
-from ..solvers.ridge import ridge_errors
+from ..solvers.moments import ridge_errors
+from .base import coordinates_of
 from .exact import begin_exact
 from .folds import Folds
-from .holes import check_outputs_seen, coordinates_of
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
-from .._numerics.validation import check_rng, check_total_weight
+from .._numerics.validation import check_rng
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
@@ -32,25 +32,26 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers.moments import Moments
+from ..solvers.moments import Moments, ridge_on_features, sum_moments
 from .adding import AddsRows
 from .base import first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import Choice, alphas_and_splits, check_settings, fit_without_moments, wanted_solver
+from .choice import (
+    Choice,
+    Chooses,
+    alphas_and_splits,
+    check_settings,
+    fit_without_moments,
+    wanted_solver,
+)
 from .doubt import Doubts, WithStd, add_variance
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
-from .folds import Folds, looked_at, on_features
-from .holes import (
-    check_outputs_seen,
-    fit_by_coordinates,
-    has_holes,
-    keeps_rows,
-    mean_of_known,
-)
+from .folds import Folds, looked_at
+from .holes import fit_by_coordinates, keeps_rows, mean_of_known
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
-from .path import Chooses, Judge
+from .path import Judge
 from .related import RelatedFolds, checked_tasks, fit_related, solve_related
 from .scores import ScoresHoles
 from .splits import groups_of_splits
@@ -280,7 +281,7 @@ class KernelRidge(
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
         known = sample.targets.at_hand
-        holed = has_holes(known)
+        holed = known is not None and bool(np.isnan(np.asarray(known)).any())
         if holed and checkpoint is not None:
             raise ValueError(NO_HOLES)
         related = self.task_matrix is not None
@@ -310,7 +311,7 @@ class KernelRidge(
         self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
         choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
-        number, parts = groups_of_splits(splits, len(sample.rows))
+        number, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
         sample = self._prepared(sample, number, len(parts))
         if holed and keeps_rows(self, sample.targets.here(), len(parts)):
             if related:
@@ -327,7 +328,8 @@ class KernelRidge(
         moments = self.basis_._moments(sample, min(alphas), whiten=whiten, progress=bar)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
         self._base = self._solve(moments, parts, alphas, judge, held)
-        add_variance(self, sample)
+        if self.variance != "dtc":
+            add_variance(self, sample)
 
     def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
         """Return the rows that the sketch is drawn from, and their weights."""
@@ -460,19 +462,18 @@ class KernelRidge(
         held: Sequence[np.ndarray] = (),
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
-        options = moments, parts, self.fit_intercept, self.verbose
-        tasks = self.task_matrix
-        if tasks is None:
-            folds = Folds(*options)
-        else:
+        options, tasks = (moments, parts, self.fit_intercept, self.verbose), self.task_matrix
+        folds: Folds | None = Folds(*options) if parts else None
+        if tasks is not None:
             folds = RelatedFolds(*options, checked_tasks(tasks, self._n_outputs))
-        total = folds.total
-        check_total_weight(np.max(total.weight))
-        check_outputs_seen(total.weight)
-        self._choose(alphas, folds, judge, held)
+        total = sum_moments(moments) if folds is None else folds.total
+        total.check_weight()
+        self.alpha_ = max(alphas)
+        if folds is not None:
+            self._choose(alphas, folds, judge, held)
         if tasks is None:
-            solved = on_features(total, self.basis_, self.alpha_, self.fit_intercept)
-            self._matrix, self.intercept_ = solved
+            given = total, self.basis_._on_features, self.alpha_, self.fit_intercept
+            self._matrix, self.intercept_ = ridge_on_features(*given)
         else:
             solve_related(self, folds)
         self.solver_report_ = {"solver": "direct"} | getattr(self, "solver_report_", {})

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import row_slices
-from .._numerics.inputs import named
-from .._numerics.validation import check_number, check_rng, check_size
+from .._numerics.validation import check_number, check_rng, check_size, named
 
 __all__ = [
     "TEST",
@@ -108,17 +107,15 @@ def check_some(splits: list[Any], cv: Any) -> None:
         )
 
 
-def groups_of_splits(splits: Splits, n: int) -> tuple[np.ndarray | None, list[np.ndarray]]:
+def groups_of_splits(splits: Splits, n: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """Group the rows that play the same part in every split.
 
     Returns
     -------
-    groups : ndarray of int, shape (n,), or None
+    groups : ndarray of int, shape (n,)
     parts : list of ndarrays of shape (n_splits,)
         The parts each group plays: 1 in training, 2 in testing, 3 in both, 0 in neither.
     """
-    if not splits:
-        return None, []
     groups, parts = _grouped(splits, n)
     if len(parts) > _MAX_GROUPS:
         raise ValueError(
@@ -155,8 +152,8 @@ def interleaved_groups(
 ) -> tuple[np.ndarray | None, list[np.ndarray]]:
     """Deal n rows, the first of which is number `start`, into folds in turn.
 
-    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does,
-    and no parts where there is a single alpha.
+    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does;
+    None and no parts where there is a single alpha.
     """
     if n_alphas == 1:
         return None, []

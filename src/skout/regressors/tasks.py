@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._numerics.inputs import numbers_in
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.validation import check_number
+from .._numerics.validation import check_number, numbers_in
 
 __all__ = ["check_quantiles", "graph_task_matrix", "quantile_task_matrix"]
 

@@ -3,7 +3,7 @@
 `source(X)` returns a `Source`, whatever X is; nothing outside this package asks where rows lie.
 """
 
-from .blocks import Blocks, reads_once, reread, unpacked
+from .blocks import Blocks
 from .dask import Dask
 from .device import Device, Place, on_device
 from .disk import Disk
@@ -15,12 +15,25 @@ from .encode import (
     encoded_targets,
     encoded_weights,
     is_lazy,
+    reads_once,
+    reread,
     rows_in_memory,
     source,
+    unpacked,
 )
-from .limits import Limits, block_rows, limits, memory_limits
 from .local import Local, Memory
-from .source import Finished, Progress, Reduction, RowMap, Source, Survey
+from .source import (
+    Finished,
+    Limits,
+    Progress,
+    Reduction,
+    RowMap,
+    Source,
+    Survey,
+    block_rows,
+    limits,
+    memory_limits,
+)
 
 __all__ = [
     "Blocks",

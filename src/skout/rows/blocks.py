@@ -16,12 +16,11 @@ from scipy import sparse
 from .._numerics.arrays import Rows, n_rows, take
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
-from .limits import limits
 from .local import Memory, first_bad_row
-from .source import Source
+from .source import Source, limits
 from .stream import Reservoir, Stream, join
 
-__all__ = ["Blocks", "StreamColumn", "check_no_targets", "reads_once", "reread", "unpacked"]
+__all__ = ["Blocks", "StreamColumn"]
 
 # Rows that landmarks and widths are taken from where the number of rows is not known.
 _POOL_ROWS = 20_000
@@ -219,39 +218,6 @@ class StreamColumn(Disk):
         super().__init__(column, name)
         if pool is not None:
             self.pool = Memory(pool, name), pool_weights
-
-
-def reads_once(X: Any) -> bool:
-    """Whether X are blocks of a generator."""
-    return isinstance(X, Blocks) and X.is_once
-
-
-def reread(X: Any) -> Any:
-    """Return X; a copy of it, if it is blocks that can be read only once."""
-    return X.reread() if isinstance(X, Blocks) else X
-
-
-def unpacked(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    seed: Any = None,
-    size: int = 0,
-    visit: Callable[[Any], None] | None = None,
-) -> tuple[Any, Any, Any]:
-    """Return X, y and weights: those that Blocks bring, or what was given."""
-    if not isinstance(X, Blocks):
-        return X, y, sample_weight
-    check_no_targets(y, sample_weight)
-    return X.open(seed, size, visit)
-
-
-def check_no_targets(y: Any, sample_weight: Any) -> None:
-    """Raise if y or weights are given beside blocks, which bring their own."""
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if given is not None:
-            raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
 
 
 def _columns(

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype, n_rows, take
-from .limits import limits
 from .local import Memory
-from .source import Progress, Reduction, RowMap, Source
+from .source import Progress, Reduction, RowMap, Source, limits
 from .stream import join
 from .tasks import alone, broadcast, compute, from_blocks, has_graph, quiet, task, tree
 

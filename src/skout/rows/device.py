@@ -16,9 +16,8 @@ import numpy as np
 
 from .._numerics.arrays import moved, n_rows, row_slices, take, to_device
 from .._numerics.namespace import is_on_card, is_tensor, numpy_of, positions, torch_dtype
-from .limits import limits
 from .local import Local, Memory, in_file
-from .source import Progress, Reduction, RowMap, Source
+from .source import Progress, Reduction, RowMap, Source, limits
 
 __all__ = ["Device", "Place", "is_on_card", "on_device", "resolved", "the_card"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,16 @@ from sklearn.utils.validation import (
 )
 
 from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
-from .._numerics.inputs import check_squares, named, numbers_in
 from .._numerics.namespace import numpy_of
-from .._numerics.validation import check_matrix, check_total_weight, check_weights
+from .._numerics.validation import (
+    check_matrix,
+    check_squares,
+    check_total_weight,
+    check_weights,
+    named,
+    numbers_in,
+)
+from .blocks import Blocks
 from .dask import Dask, is_dask
 from .device import Device, is_on_card, on_device
 from .disk import Disk, is_array_like
@@ -32,8 +40,11 @@ __all__ = [
     "encoded_targets",
     "encoded_weights",
     "is_lazy",
+    "reads_once",
+    "reread",
     "rows_in_memory",
     "source",
+    "unpacked",
 ]
 
 
@@ -41,8 +52,10 @@ def source(X: Any, name: str = "X") -> Source:
     """Return what a user gave as a source: the only place that tells arrays from each other."""
     if isinstance(X, Source):
         return X
-    if type(X) is np.ndarray:  # a memory map is of another type
+    if type(X) is np.ndarray:
         return Memory(X, name)
+    if isinstance(X, np.ndarray):  # a memory map, for one
+        return Disk(X, name) if is_array_like(X) else Memory(X, name)
     if is_dask(X):
         return Dask.of(X, name)
     if is_on_card(X):
@@ -59,7 +72,40 @@ def beside(y: Any, name: str = "y") -> Source:
 
 def is_lazy(X: Any) -> bool:
     """Whether a method of X gives what dask will compute later."""
-    return is_dask(X)
+    return X is not None and type(X) is not np.ndarray and is_dask(X)
+
+
+def reads_once(X: Any) -> bool:
+    """Whether X are blocks of a generator."""
+    return isinstance(X, Blocks) and X.is_once
+
+
+def reread(X: Any) -> Any:
+    """Return X; a copy of it, if it is blocks that can be read only once."""
+    return X.reread() if isinstance(X, Blocks) else X
+
+
+def unpacked(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    seed: Any = None,
+    size: int = 0,
+    visit: Callable[[Any], None] | None = None,
+) -> tuple[Any, Any, Any]:
+    """Return X, y and weights: those that Blocks bring, or what was given."""
+    if not isinstance(X, Blocks):
+        return X, y, sample_weight
+    _check_no_targets(y, sample_weight)
+    return X.open(seed, size, visit)
+
+
+def _check_no_targets(y: Any, sample_weight: Any) -> None:
+    """Raise if y or weights are given beside blocks, which bring their own."""
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise ValueError(f"{name} must be None where X are Blocks, which bring their own.")
 
 
 def encoded(

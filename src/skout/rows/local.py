@@ -11,8 +11,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, row_keys, row_slices, take, unique, unique_keys
 from .._numerics.threads import map_blocks
-from .limits import block_rows, limits
-from .source import Progress, Reduction, RowMap, Source
+from .source import Progress, Reduction, RowMap, Source, block_rows, limits
 
 __all__ = ["Encoded", "Local", "Memory", "first_bad_row", "in_file"]
 

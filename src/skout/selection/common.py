@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices, take
-from .._numerics.inputs import named
-from .._numerics.validation import check_number
+from .._numerics.validation import check_number, named
 from ..basis import KernelBasis
 from ..kernels import Kernel, as_kernel
 

@@ -13,8 +13,7 @@ from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows
-from .._numerics.inputs import named
-from .._numerics.validation import check_number, check_rng
+from .._numerics.validation import check_number, check_rng, named
 from ..sketches import Sketch, as_sketch
 from .common import axes, trials
 
@@ -133,26 +132,35 @@ def sketch_size_search(
         result = cross_validate(
             clone(model).set_params(**sized), X, Y, cv=splits, scoring=scoring, error_score="raise"
         )
-        fit, predict = result["fit_time"].mean(), result["score_time"].mean()
-        found[trial] = sized | {
-            "mean_score": result["test_score"].mean(),
-            "std_score": result["test_score"].std(),
-            "fit_seconds": fit,
-            "predict_seconds": predict,
-            "within_budget": _kept(budgets, fit, predict),
-        }
+        found[trial] = sized | _measured(result, budgets)
     records = list(found.values())
     table = {name: np.array([record[name] for record in records]) for name in records[0]}
-    goal = np.where(table["within_budget"], table["mean_score"], -np.inf)
-    if not table["within_budget"].any():
-        goal = -(table["fit_seconds"] + table["predict_seconds"])
-        limits = ", ".join(f"{name}={s:g}" for name, s in budgets.items() if np.isfinite(s))
-        message = f"No sketch size keeps to {limits}: try smaller sizes."
-        warnings.warn(message, UserWarning, stacklevel=2)
-    best = list(found)[int(np.argmax(goal))]
+    best = list(found)[_best(table, budgets)]
     for sketch, m in zip(sketches.values(), best, strict=True):
         sketch.set_params(size=m)
     return SketchSizeSearch(table, best, sketches, budgets["budget_seconds"])
+
+
+def _measured(result: dict[str, np.ndarray], budgets: dict[str, float]) -> dict[str, Any]:
+    """Return scores and seconds of a trial, and whether they keep to the budgets."""
+    fit, predict = result["fit_time"].mean(), result["score_time"].mean()
+    return {
+        "mean_score": result["test_score"].mean(),
+        "std_score": result["test_score"].std(),
+        "fit_seconds": fit,
+        "predict_seconds": predict,
+        "within_budget": _kept(budgets, fit, predict),
+    }
+
+
+def _best(table: dict[str, np.ndarray], budgets: dict[str, float]) -> int:
+    """Return the trial of the best score within the budgets; if none is, warn: the fastest."""
+    if table["within_budget"].any():
+        return int(np.argmax(np.where(table["within_budget"], table["mean_score"], -np.inf)))
+    limits = ", ".join(f"{name}={s:g}" for name, s in budgets.items() if np.isfinite(s))
+    message = f"No sketch size keeps to {limits}: try smaller sizes."
+    warnings.warn(message, UserWarning, stacklevel=3)
+    return int(np.argmin(table["fit_seconds"] + table["predict_seconds"]))
 
 
 def _budgets(**given: float | None) -> dict[str, float]:

@@ -1,15 +1,15 @@
 """Pure functions: ridge regression from moments, and any convex loss with a certificate."""
 
 from .convex import Solution, solve_convex
-from .problem import Problem
-from .ridge import (
-    dual_ridge,
+from .dual import dual_ridge
+from .moments import (
     feature_ridge,
     ridge,
     ridge_errors,
     ridge_paths,
     ridge_predictions,
 )
+from .problem import Problem
 
 __all__ = [
     "Problem",

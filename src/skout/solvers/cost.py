@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 __all__ = [
+    "LEAST_LANDMARKS",
     "cheaper",
     "exact_costs",
     "is_small",
-    "least_landmarks",
     "preconditioner_costs",
     "sketch_rank",
     "sketched_costs",
@@ -25,7 +25,7 @@ _EXACT_STEPS = 40
 # Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
 _MARGIN = 1.5
 # Below these sizes the direct solver is used in any case, with landmarks and without.
-_LEAST_LANDMARKS, _LEAST_ROWS = 2500, 8000
+LEAST_LANDMARKS, _LEAST_ROWS = 2500, 8000
 # About the rows whose tiles of K, in single precision, are kept by default.
 _KEPT_ROWS = 40000
 # Least rows of the sketch that preconditions an exact fit.
@@ -91,11 +91,6 @@ def exact_costs(n: int, d: int, q: int, on_card: bool = False) -> dict[str, floa
 def sketch_rank(n: int, on_card: bool = False) -> int:
     """Return the rows of the sketch that preconditions n rows: the more, the fewer passes."""
     return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_card else 10) * n**0.5)))
-
-
-def least_landmarks() -> int:
-    """Return the number of landmarks below which the direct solver is taken."""
-    return _LEAST_LANDMARKS
 
 
 def is_small(n: int) -> bool:

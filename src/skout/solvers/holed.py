@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .._numerics.arrays import unique_columns
-from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
+from .._numerics.linalg import congruence, triangular_product
 from .._numerics.namespace import (
     cast,
     gram,
@@ -20,36 +19,42 @@ from .._numerics.namespace import (
     sqrt,
     tall_product,
 )
+from .._numerics.validation import check_total_weight
 from ..rows import limits
-from .moments import Moments
+from .moments import Moments, PartlyWhitened
 
-__all__ = ["HoledMoments", "block_moments", "check_masks"]
-
-
-def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Any:
-    """Return the moments of one block; those of targets with NaN are `HoledMoments`.
-
-    Parameters
-    ----------
-    Z, T, weights, wide, zz
-        As `Moments.of_block` takes them.
-    """
-    if not sparse.issparse(T):
-        missing = namespace(T).isnan(T)
-        if bool(missing.any()):
-            return HoledMoments.of_block(Z, T, missing, weights)
-    return Moments.of_block(Z, T, weights, wide, zz)
+__all__ = ["HoledMoments", "check_masks", "check_outputs_seen", "outputs_by_rows"]
 
 
-def check_masks(parts: list[Any], p: int) -> None:
+def check_masks(parts: list[HoledMoments], p: int) -> None:
     """Raise where the matrices Z'Z of outputs with different rows take too much memory."""
-    count = sum(len(getattr(part, "codes", ())) and len(part.zz) for part in parts)
-    if count and 8 * count * p * p > limits().coordinates_bytes:
+    count = sum(len(part.zz) for part in parts)
+    if 8 * count * p * p > limits().coordinates_bytes:
         raise MemoryError(
             f"y has missing values, and {count} matrices of {p} x {p} numbers for outputs with "
             "different rows, and for folds, take more than memory_limits(coordinates_mb=...): "
             "raise it, use a smaller sketch, or give y in memory, as an array."
         )
+
+
+def check_outputs_seen(weight: Any) -> None:
+    """Raise where an output has no row at all."""
+    empty = np.flatnonzero(np.atleast_1d(numpy_of(weight)) <= 0.0)
+    if len(empty):
+        raise ValueError(
+            f"y has no number in output {int(empty[0])} ({len(empty)} such) on rows of positive "
+            "weight: leave these outputs out."
+        )
+
+
+def outputs_by_rows(T: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return outputs that have the same rows, and the numbers of these rows, for each mask."""
+    there = ~np.isnan(T)
+    first, codes = unique_columns(there)
+    return [
+        (np.flatnonzero(codes == k), np.flatnonzero(there[:, column]))
+        for k, column in enumerate(first)
+    ]
 
 
 @dataclass
@@ -128,6 +133,11 @@ class HoledMoments:
             float(self.weight[first]), zz, self.zt[:, columns], self.tt[columns],
             self.z_sum[:, first], self.t_sum[columns], self.partly,
         )  # fmt: skip
+
+    def check_weight(self) -> None:
+        """Raise where no row has weight, or none that has some output."""
+        check_total_weight(np.max(self.weight))
+        check_outputs_seen(self.weight)
 
     def __add__(self, other: Any) -> HoledMoments:
         return self._combine(other, 1.0)

@@ -12,7 +12,6 @@ from numpy.linalg import LinAlgError
 
 from .._numerics.arrays import unique_columns
 from .._numerics.linalg import (
-    PartlyWhitened,
     positive_solve,
     positive_solver,
     ridge_solve,
@@ -20,6 +19,7 @@ from .._numerics.linalg import (
 )
 from .._numerics.namespace import constant, is_tensor, numpy_of, positions
 from .design import Design
+from .moments import PartlyWhitened
 
 __all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
 

@@ -1,14 +1,28 @@
-"""Moments: the sufficient statistics of ridge regression, which add up over blocks of rows."""
+"""Ridge regression from moments: sufficient statistics, which add up over blocks of rows.
+
+Where the rows of Z are features of which only the first are whitened, `PartlyWhitened` knows how
+their moments become those of coordinates.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import LinAlgError, solve_triangular
 
-from .._numerics.linalg import PartlyWhitened, congruence, triangular_product
+from .._numerics.linalg import (
+    congruence,
+    positive_solve,
+    ridge_path,
+    ridge_solve,
+    triangular_inverse,
+    triangular_product,
+)
 from .._numerics.namespace import (
     cast,
     contiguous,
@@ -20,8 +34,24 @@ from .._numerics.namespace import (
     sqrt,
     tall_product,
 )
+from .._numerics.validation import check_total_weight
 
-__all__ = ["Moments", "sum_moments"]
+__all__ = [
+    "Moments",
+    "PartlyWhitened",
+    "feature_ridge",
+    "off_diagonal",
+    "partial_whitening",
+    "ridge",
+    "ridge_errors",
+    "ridge_on_features",
+    "ridge_paths",
+    "ridge_predictions",
+    "sum_moments",
+]
+
+# Columns of a triangle that are multiplied at a time.
+_TRIANGLE = 256
 
 
 @dataclass
@@ -129,6 +159,10 @@ class Moments:
         own = {name: getattr(self, name)[columns] for name in names}
         return replace(self, zt=self.zt[:, columns], **own)
 
+    def check_weight(self) -> None:
+        """Raise where no row has weight."""
+        check_total_weight(self.weight)
+
     def __add__(self, other: Moments) -> Moments:
         return self._combine(other, 1.0)
 
@@ -178,12 +212,243 @@ class Moments:
         return Moments(self.weight, zz, zt, self.tt, self.z_sum + self.weight * v, self.t_sum)
 
 
-def sum_moments(parts: list[Moments], chosen: np.ndarray) -> Moments:
-    """Return the sum of the chosen parts, in their order."""
-    picked = [part for part, take_it in zip(parts, chosen, strict=True) if take_it]
+def sum_moments(parts: list[Moments], chosen: np.ndarray | None = None) -> Moments:
+    """Return the sum of the chosen parts, in their order; None are all of them."""
+    picked = parts if chosen is None else [parts[i] for i in np.flatnonzero(chosen)]
     if len(picked) == 1:
         return picked[0]
     total = Moments.zeros(*parts[0].zt.shape)
     for part in picked:
         total += part
     return total
+
+
+# Solutions ----------------------------------------------------------------------------------------
+
+
+def _normal_equations(
+    moments: Moments, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return Z'Z and Z'T, centred if there is an intercept, and the means of Z and T."""
+    if not fit_intercept:
+        return moments.zz, moments.zt, np.zeros_like(moments.z_sum), np.zeros_like(moments.t_sum)
+    z_mean, t_mean = moments.z_sum / moments.weight, moments.t_sum / moments.weight
+    zz = moments.zz - moments.weight * np.outer(z_mean, z_mean)
+    return zz, moments.zt - moments.weight * np.outer(z_mean, t_mean), z_mean, t_mean
+
+
+def ridge(
+    moments: Moments, alpha: float, fit_intercept: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise mean 1/2 ||t - B'z - b||^2 + alpha/2 ||B||^2: B = (Z'Z + n alpha I)^-1 Z'T.
+
+    Returns
+    -------
+    coef : ndarray of shape (p, d)
+    intercept : ndarray of shape (d,)
+    """
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coef = ridge_solve(zz, zt, moments.weight * alpha)
+    return coef, t_mean - z_mean @ coef
+
+
+def feature_ridge(
+    moments: Moments, penalty: np.ndarray, alpha: float, fit_intercept: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise mean 1/2 ||t - B'g - b||^2 + alpha/2 tr(B'PB): B = (G'G + n alpha P)^-1 G'T.
+
+    It is `ridge` in features g that are not orthonormal, without making them so. Raises
+    LinAlgError where rounding hides that the matrix is positive definite.
+    """
+    gg, gt, g_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coef = positive_solve(gg + moments.weight * alpha * penalty, gt)
+    return coef, t_mean - g_mean @ coef
+
+
+def ridge_on_features(
+    moments: Any,
+    on_features: Callable[[np.ndarray], np.ndarray],
+    alpha: float,
+    fit_intercept: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve for all outputs, and return what the features are multiplied with, and the intercept.
+
+    `on_features` maps coefficients of coordinates to those of features.
+    """
+    if moments.partly is not None:
+        penalty = moments.partly.penalty()
+        try:
+            coef, intercept = _each(moments, feature_ridge, penalty, alpha, fit_intercept)
+            return moments.partly.on_features(coef), intercept
+        except LinAlgError:  # in coordinates, rounding can be told from the rest
+            moments = moments.whitened()
+    coef, intercept = _each(moments, ridge, alpha, fit_intercept)
+    return on_features(coef), intercept
+
+
+def _each(moments: Any, solve: Any, *options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Solve for outputs that have the same rows, those of each mask in turn."""
+    coef, intercept = np.empty(moments.zt.shape), np.empty(moments.zt.shape[1])
+    for columns in moments.column_sets():
+        coef[:, columns], intercept[columns] = solve(moments.of_columns(columns), *options)
+    return coef, intercept
+
+
+def ridge_paths(
+    moments: Moments, alphas: Sequence[float], fit_intercept: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Solve `ridge` for many alphas by one eigendecomposition of Z'Z."""
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    coefs = ridge_path(zz, zt, moments.weight * np.asarray(alphas))
+    return [(coef, t_mean - z_mean @ coef) for coef in coefs]
+
+
+def ridge_predictions(
+    moments: Moments, Z: np.ndarray, alphas: Sequence[float], fit_intercept: bool = False
+) -> np.ndarray:
+    """Predict other rows by `ridge` for many alphas: F = Z (Z'Z + n alpha I)^-1 Z'T.
+
+    Systems are solved for the rows or for the outputs, whichever are fewer.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the training rows.
+    Z : ndarray of shape (h, p)
+    alphas : sequence of floats
+    fit_intercept : bool, default False
+
+    Returns
+    -------
+    F : ndarray of shape (n_alphas, h, d)
+    """
+    zz, zt, z_mean, t_mean = _normal_equations(moments, fit_intercept)
+    shifts, rows = moments.weight * np.asarray(alphas), Z - z_mean
+    if len(rows) < zt.shape[1]:
+        found = [solved.T @ zt for solved in ridge_path(zz, rows.T, shifts)]
+    else:
+        found = [rows @ coef for coef in ridge_path(zz, zt, shifts)]
+    return np.array(found) + t_mean
+
+
+def ridge_errors(moments: Moments, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Return the mean squared error of each output on the rows behind `moments`.
+
+    sum ||t - B'z - b||^2 = T'T - 2 B'Z'T + B'Z'Z B - 2 b (sum t - B' sum z) + n b^2, diagonals.
+    """
+    fitted = moments.zz @ coef  # (p, d)
+    error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
+    error += intercept * (moments.weight * intercept)
+    error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
+    return np.maximum(error, 0.0) / moments.weight
+
+
+# Features of which some are whitened --------------------------------------------------------------
+
+
+def partial_whitening(
+    C: np.ndarray, size: int, dtype: np.dtype
+) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    """Whiten the first `size` features exactly and subtract their share from the others.
+
+    Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
+    costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number
+    of K~. In between, the first pivots carry nearly all of it:
+
+        L = [[A, 0], [B, D]]:   (F1, F2) -> (F1 A^(-T), F2 - F1 A^(-T) B') = (Z1, Z2 D')
+
+    Parameters
+    ----------
+    C : ndarray of shape (p, p)
+        Lower triangular, the inverse of L: its blocks on the diagonal are A^-1 and D^-1.
+    size : int
+        Number of features to whiten, 0 to p.
+    dtype : numpy dtype
+        Of the blocks.
+
+    Returns
+    -------
+    apply : callable
+        Maps a block F of shape (b, p) in place to (Z1, Z2 D').
+    finish : ndarray of shape (p, p)
+        The matrix M = diag(I, D^(-1)) that takes the moments of (Z1, Z2 D') to those of Z.
+    """
+    p = len(C)
+    ends = [*range(_TRIANGLE, size, _TRIANGLE), size] if size else []
+    starts = [0, *ends[:-1]]
+    # columns of C' without the zeros below; the last first, as each needs those before it
+    steps = [
+        (slice(a, b), np.ascontiguousarray(C[a:b, :b].T, dtype=dtype))
+        for a, b in zip(starts, ends, strict=False)
+    ][::-1]
+    share = off_diagonal(C, size).T.astype(dtype)
+    memory = threading.local()  # a product in fresh memory would cost page faults
+
+    def apply(F: np.ndarray) -> np.ndarray:
+        if size:
+            if len(getattr(memory, "product", ())) < len(F):
+                memory.product = np.empty((len(F), p - size), dtype=dtype)
+            product = memory.product[: len(F)]
+            for some, right in steps:
+                F[:, some] = F[:, : some.stop] @ right
+            F[:, size:] -= np.matmul(F[:, :size], share, out=product)
+        return F
+
+    return apply, _whitening_left(C, size)
+
+
+def _whitening_left(C: np.ndarray, size: int) -> np.ndarray:
+    """Return M = diag(I, D^(-1)), see `partial_whitening`."""
+    if size == 0:
+        return C
+    finish = np.eye(len(C))
+    finish[size:, size:] = C[size:, size:]
+    return finish
+
+
+def off_diagonal(C: np.ndarray, size: int) -> np.ndarray:
+    """Return the block B of L, see `partial_whitening`."""
+    p = len(C)
+    if not 0 < size < p:
+        return np.zeros((p - size, size))
+    return solve_triangular(C, np.eye(p, size), lower=True)[size:]
+
+
+class PartlyWhitened(NamedTuple):
+    """Features of which some are whitened: G = (Z1, Z2 D'), see `partial_whitening`.
+
+    Attributes
+    ----------
+    C : ndarray of shape (p, p)
+    size : int
+    gram : ndarray of shape (p, p), optional
+        K~ = L L', where it is at hand.
+    """
+
+    C: np.ndarray
+    size: int
+    gram: np.ndarray | None = None
+
+    def penalty(self) -> np.ndarray:
+        """Return diag(I, D D'): the function G B has the squared norm tr(B' diag(I, D D') B)."""
+        s = self.size
+        out = np.eye(len(self.C))
+        if self.gram is None:
+            D = triangular_inverse(self.C[s:, s:])
+            out[s:, s:] = triangular_product(D, D.T)
+        else:
+            B = off_diagonal(self.C, s)
+            out[s:, s:] = self.gram[s:, s:] - B @ B.T
+        return out
+
+    def on_features(self, coef: np.ndarray) -> np.ndarray:
+        """Return what F is to be multiplied with where G is multiplied with `coef`."""
+        out, s = coef.copy(), self.size
+        if s:
+            out[:s] -= off_diagonal(self.C, s).T @ coef[s:]
+            out[:s] = self.C[:s, :s].T @ out[:s]
+        return out
+
+    def finish(self) -> np.ndarray:
+        """Return the matrix that takes the moments of G to those of Z."""
+        return _whitening_left(self.C, self.size)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ... import save
 from ..._numerics.arrays import n_rows
-from ..._numerics.frames import column_names, no_frames
+from ..._numerics.estimators import column_names, no_frames
 from ..._numerics.validation import resolve
 from ...persistence import describe
 from ...predictors.tuning.kinds import guess_kind
@@ -220,14 +220,8 @@ def subject_of_rows(
     inputs = Inputs([str(name) for name in column_names(X) or _numbered(X)])
     saved = Saved(model, inputs, outputs)
     start = time.perf_counter()
-    with no_frames():
-        found = saved.predict(X, candidates)
+    found = _predicted(saved, X, candidates, truth)
     seconds = time.perf_counter() - start
-    if kind == "numbers" and np.size(found) != truth.size:
-        raise ValueError(
-            f"The model predicts shape {np.shape(found)}, and Y has shape {truth.shape}: a report "
-            "takes one prediction for each number, not quantiles."
-        )
     score = saved.new_score()
     score.add(truth, found)
     rows = None if train is None else (train[0], _outputs(kind, train[1], names)[0])
@@ -254,6 +248,18 @@ def subject_of_rows(
         sets=sets,
         costs=_costs_of_model(model),
     )
+
+
+def _predicted(saved: Saved, X: Any, candidates: Any, truth: Any) -> Any:
+    """Return predictions of some rows, of numbers as many as the truth has."""
+    with no_frames():
+        found = saved.predict(X, candidates)
+    if saved.outputs.kind == "numbers" and np.size(found) != truth.size:
+        raise ValueError(
+            f"The model predicts shape {np.shape(found)}, and Y has shape {truth.shape}: a report "
+            "takes one prediction for each number, not quantiles."
+        )
+    return found
 
 
 def _check_rows(n: int, Y: Any, by: dict[str, Any]) -> None:

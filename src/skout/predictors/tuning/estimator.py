@@ -10,11 +10,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
-from ..._numerics.estimators import all_at_once
-from ..._numerics.frames import FramesOut
-from ..._numerics.inputs import named
+from ..._numerics.estimators import FramesOut, all_at_once
 from ..._numerics.pages import OnPages
-from ..._numerics.validation import check_number, check_rng, resolve
+from ..._numerics.validation import check_number, check_rng, named, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.inputs import named
-from ..._numerics.validation import check_rng
+from ..._numerics.validation import check_rng, named
 
 __all__ = ["Folds", "make_folds"]
 

@@ -10,8 +10,7 @@ from scipy.special import ndtri
 from sklearn.base import TransformerMixin
 
 from ..._numerics.estimators import PartsByName
-from ..._numerics.inputs import named
-from ..._numerics.validation import check_choice, check_matrix
+from ..._numerics.validation import check_choice, check_matrix, named
 from ...readers.encoder import TableEncoder
 from ...readers.frames import columns_of, has_only_numbers, is_frame, names_in
 
