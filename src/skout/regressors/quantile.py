@@ -153,9 +153,8 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         M = quantile_task_matrix(levels, self.gamma_quantiles) * np.outer(scale, scale)
         Y = y.reshape(-1, 1) * scale
         self._learn(rows, Y, weights, Pinball(levels), M if len(levels) > 1 else None)
-        self.coef_ /= scale
-        self.intercept_ /= scale
-        self.__dict__.pop("_matrix", None)
+        self._matrix = self._matrix / scale
+        self.coef_, self.intercept_ = self.coef_ / scale, self.intercept_ / scale
         return self
 
     def _takes_all(self) -> bool:
