@@ -56,7 +56,7 @@ for level, share in zip(levels, below, strict=True):
     print(f"{level:5.2f}    {share:.3f}")
 
 # %%
-# ``predict_interval`` takes the two curves of a given coverage, and interpolates between levels.
+# ``predict_interval`` takes the two curves of a given coverage, between fitted levels too.
 
 for wanted in (0.5, 0.8, 0.9):
     lower, upper = model.predict_interval(X_test, wanted)

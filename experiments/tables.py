@@ -314,18 +314,33 @@ def figure_5_3() -> None:
     print(markdown(["kernel", *(f"m_y = {m}" for m in settings["sizes"])], rows))
 
 
+#: Our methods of text to molecule, and what they are in the paper.
+CAPTION_METHODS = {
+    "sisokr": "SISOKR",
+    "regression": "regression",
+    "contrastive": "contrastive",
+    "ensemble-contrastive": "contrastive x3",
+    "dsokr": "DSOKR",
+    "dsokr-gaussian": "DSOKR, Gaussian sketch",
+    "end-to-end": "DSOKR",
+    "ensemble": "DSOKR x3",
+    "ensemble-gaussian": "DSOKR, Gaussian sketch x3",
+    "ensemble-mixed": "DSOKR, both sketches x3",
+}
+
+
 def text2mol(columns: Sequence[str]) -> None:
     """Ranks of the molecule that a caption is of."""
     record = read_record("text2mol")
     names = {"sisokr": "SISOKR, n-grams", "iokr": "IOKR, n-grams, learnt kernel", "dsokr": "DSOKR",
-             "ensemble": "2 DSOKR, mean of scores", "end-to-end": "DSOKR, then end to end",
-             "ensemble-end-to-end": "2 end to end, mean of scores",
+             "dsokr-gaussian": "DSOKR, Gaussian sketch", "end-to-end": "DSOKR, then end to end",
+             "ensemble": "{} DSOKR, mean of scores",
+             "ensemble-gaussian": "{} DSOKR, Gaussian sketch, mean of scores",
+             "ensemble-mixed": "{} DSOKR of both sketches, mean of scores",
+             "ensemble-end-to-end": "{} end to end, mean of scores",
+             "ensemble-contrastive": "{} contrastive, mean of scores",
              "dsokr-unread": "DSOKR, encoder that has not read names",
-             "iokr-unread": "IOKR of that run",
-             "contrastive": "contrastive, Mol2vec and fewer names",
-             "contrastive-earlier": "contrastive, an earlier version of that"}  # fmt: skip
-    thesis = {"sisokr": "SISOKR", "regression": "regression", "contrastive": "contrastive",
-              "dsokr": "DSOKR", "ensemble": "DSOKR x3"}  # fmt: skip
+             "end-to-end-unread": "that, then end to end"}  # fmt: skip
     places = [("Hits@1 %", "Hits@10 %", "MRR", "mean rank").index(column) for column in columns]
     print("\n3,300 captions among 33,010 molecules\n")
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -337,9 +352,9 @@ def text2mol(columns: Sequence[str]) -> None:
             pair(mean_sd(run[column] for run in runs), 3 if column == "MRR" else 1)
             for column in columns
         ]
-        theirs = record["settings"]["thesis"].get(thesis.get(method, ""), None)
+        theirs = record["settings"]["thesis"].get(CAPTION_METHODS.get(method, ""))
         other = "-" if theirs is None else " / ".join(str(theirs[i]) for i in places)
-        name = names.get(method, method)
+        name = names.get(method, method).format(runs[0].get("members"))
         validation = pair(mean_sd(run["validation"]["MRR"] for run in runs), 3)
         price = {"plain": "no", "priced": "yes"}[kind]
         rows.append([name, price, str(len(runs)), *found, other, validation])

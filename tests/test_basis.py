@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
+from skout.basis.features import KernelMatrix
 from skout.basis.passes import Plan, Sample, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.losses import Huber
@@ -780,6 +781,21 @@ def test_what_is_prepared_goes_with_its_model():
     del model
     gc.collect()
     assert features() is None
+
+
+def test_a_linear_kernel_needs_no_kernel_matrix_of_its_landmarks(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((600, 7))
+    W = sparse.csr_matrix(rng.standard_normal((20, 600)) * (rng.random((20, 600)) < 0.1))
+    measured, sizes = KernelMatrix.measured, []
+    monkeypatch.setattr(
+        KernelMatrix, "measured", lambda self: sizes.append(len(self.rows)) or measured(self)
+    )
+    gram, mixed, _ = KernelMatrix(Linear(), rows).sketched(W)
+    K = rows @ rows.T
+    assert_allclose(mixed, K @ W.T.toarray(), atol=1e-12)
+    assert_allclose(gram, W @ K @ W.T.toarray(), atol=1e-12)
+    assert max(sizes) < 600  # a few rows, for their rounding
 
 
 def test_a_linear_kernel_mixes_rows_instead_of_kernel_values():

@@ -132,7 +132,7 @@ def test_coverage_of_new_rows():
 def crossing(quantiles, **params):
     """A model whose curves cross: levels apart, little penalty, few rows."""
     X, y = data(40)
-    model = joint(quantiles, alpha=1e-5, gamma=1e4, tol=1e-4, **params).fit(X, y)
+    model = joint(quantiles, **{"alpha": 1e-5, "gamma": 1e4, "tol": 1e-4, **params}).fit(X, y)
     return model, np.linspace(-0.5, 3.5, 200)[:, None]
 
 
@@ -183,30 +183,119 @@ def test_interval_between_fitted_levels():
     X, y = data()
     model = joint([0.1, 0.3, 0.7, 0.9], tol=1e-4).fit(X, y)
     F = model.predict(X)
-    expected = {
-        0.8: (F[:, 0], F[:, 3]),
-        0.4: (F[:, 1], F[:, 2]),
-        0.6: ((F[:, 0] + F[:, 1]) / 2, (F[:, 2] + F[:, 3]) / 2),
-        0.5: (0.25 * F[:, 0] + 0.75 * F[:, 1], 0.75 * F[:, 2] + 0.25 * F[:, 3]),
-        0.2: (0.75 * F[:, 1] + 0.25 * F[:, 2], 0.25 * F[:, 1] + 0.75 * F[:, 2]),
-    }
-    for coverage, ends in expected.items():
-        for found, end in zip(model.predict_interval(X, coverage), ends, strict=True):
+    for coverage, (i, j) in {0.8: (0, 3), 0.4: (1, 2)}.items():
+        for found, end in zip(model.predict_interval(X, coverage), (F[:, i], F[:, j]), strict=True):
             assert found.shape == (80,)
             assert_allclose(found, end, atol=1e-9, err_msg=str(coverage))
+    for coverage in (0.6, 0.5, 0.2):
+        ends = model.predict(X, quantiles=[(1 - coverage) / 2, (1 + coverage) / 2])
+        assert_allclose(np.transpose(model.predict_interval(X, coverage)), ends, atol=1e-9)
     assert_array_equal(model.predict_interval(X), model.predict_interval(X, 0.8))
 
 
-def test_any_level_between_those_of_the_fit():
+# Any level ---------------------------------------------------------------------------------------
+
+
+def by_representer(model, X, X_new, tau):
+    """f(x)(tau) = sum_j M(tau, tau_j) sum_i k(x, x_i) a_ij + b(tau), by the formula."""
+    levels, gamma = model.quantiles_, model.gamma_quantiles
+    M = np.exp(-gamma * np.subtract.outer(levels, levels) ** 2)
+    K, K_new = (Gaussian(2.0)(some, X) for some in (X, X_new))
+    f = model.basis_.transform(X) @ model.coef_
+    A = np.linalg.lstsq(K, f, rcond=1e-13)[0] @ np.linalg.inv(M)
+    order = np.argsort(levels)
+    b = np.interp(tau, levels[order], model.intercept_[order])
+    return K_new @ A @ np.exp(-gamma * (levels - tau) ** 2) + b
+
+
+@pytest.mark.parametrize("levels", [[0.1, 0.5, 0.9], [0.9, 0.3, 0.1, 0.6]], ids=str)
+def test_a_new_level_is_the_formula_of_the_representer(levels):
     X, y = data()
-    model = joint([0.1, 0.5, 0.9], tol=1e-4).fit(X, y)
+    X_new = data(50, seed=1)[0]
+    model = joint(levels, gamma=3.0, alpha=1e-2, non_crossing=False).fit(X, y)
+    wanted = [0.5, 0.2, 0.88, 0.1]
+    found = model.predict(X_new, quantiles=wanted)
+    expected = np.column_stack([by_representer(model, X, X_new, tau) for tau in wanted])
+    assert_allclose(found, expected, atol=1e-5)
+    F = model.predict(X_new)
+    for tau in set(wanted) & set(levels):
+        assert_allclose(found[:, wanted.index(tau)], F[:, levels.index(tau)], atol=1e-12)
+    lines = np.apply_along_axis(lambda f: np.interp(0.2, *_sorted(levels, f)), 1, F)
+    assert np.abs(found[:, 1] - lines).max() > 1e-3  # no interpolation
+    assert_allclose(model.predict(X_new, quantiles=0.2), found[:, 1], atol=1e-12)
+
+
+def _sorted(levels, f):
+    order = np.argsort(levels)
+    return np.array(levels)[order], f[order]
+
+
+def test_new_levels_lie_between_those_of_the_fit():
+    model, grid = crossing([0.3, 0.4, 0.5, 0.6], gamma=300.0)
+    F = model.predict(grid)
+    many = np.linspace(0.3, 0.6, 61)
+    found = model.predict(grid, quantiles=many[::-1])[:, ::-1]
+    assert np.diff(found, axis=1).min() >= 0.0
+    assert_allclose(found[:, ::20], F, atol=1e-12)
+    raw, _ = crossing([0.3, 0.4, 0.5, 0.6], gamma=300.0, non_crossing=False)
+    assert np.diff(raw.predict(grid, quantiles=many), axis=1).min() < -1e-3
+
+
+def test_a_level_that_the_kernel_does_not_know_is_interpolated():
+    X, y = data()
+    model = joint(LEVELS, gamma=1e4, tol=1e-3, non_crossing=False).fit(X, y)
     F = model.predict(X)
-    found = model.predict(X, quantiles=[0.5, 0.2, 0.88])
-    assert_allclose(found[:, 0], F[:, 1], atol=1e-12)
-    assert_allclose(found[:, 1], 0.75 * F[:, 0] + 0.25 * F[:, 1], atol=1e-12)
-    assert_allclose(found[:, 2], 0.05 * F[:, 1] + 0.95 * F[:, 2], atol=1e-12)
-    many = model.predict(X, quantiles=np.linspace(0.1, 0.9, 500))
-    assert np.all(np.diff(many, axis=1) >= -1e-12)
+    assert_allclose(model.predict(X, quantiles=0.2), 0.75 * F[:, 0] + 0.25 * F[:, 1], atol=1e-9)
+
+
+def test_levels_left_out_are_predicted_as_well_as_by_interpolation():
+    X, y = data(300)
+    X_te, y_te = data(3000, seed=1)
+    known, left_out = [0.1, 0.3, 0.5, 0.7, 0.9], [0.2, 0.4, 0.6, 0.8]
+    model = joint(known, alpha=1e-3, gamma=2.0, tol=1e-4).fit(X, y)
+    F = model.predict(X_te)
+    lines = (F[:, 1:] + F[:, :-1]) / 2
+    ours = pinball(y_te, model.predict(X_te, quantiles=left_out), left_out)
+    assert ours <= 1.002 * pinball(y_te, lines, left_out)
+
+
+def test_all_levels_minimise_the_integral_of_the_loss():
+    X, y = data()
+    model = joint("all", alpha=1e-2, tol=1e-5, non_crossing=False).fit(X, y)
+    tau, w = np.polynomial.legendre.leggauss(20)
+    tau, w = (tau + 1) / 2, w / 2
+    assert_allclose(model.quantiles_, tau)
+    F = model.predict(X)
+    assert F.shape == (80, 20)
+    penalty = (
+        1e-2
+        / 2
+        * np.sum(
+            model.coef_ @ np.linalg.pinv(quantile_task_matrix(tau, 1.0), rcond=1e-14) * model.coef_
+        )
+    )
+    losses = [mean_pinball_loss(y, f, alpha=t) for f, t in zip(F.T, tau, strict=True)]
+    assert_allclose(model.objective_, w @ losses + penalty, rtol=1e-4)
+    # a finer grid gives the same integral: half the continuous ranked probability score
+    fine = (np.arange(500) + 0.5) / 500
+    curve = model.predict(X, quantiles=fine)
+    assert_allclose(pinball(y, curve, fine) / 500, w @ losses, rtol=0.01)
+    best = np.quantile(y, tau, method="inverted_cdf")
+    worst = w @ [
+        mean_pinball_loss(y, np.full(80, c), alpha=t) for c, t in zip(best, tau, strict=True)
+    ]
+    assert_allclose(model.score(X, y), 1 - w @ losses / worst, rtol=1e-6)
+
+
+def test_all_levels_cover():
+    X, y = data(400)
+    X_te, y_te = data(3000, seed=1)
+    model = joint("all", SubSample(30), alpha=1e-3, tol=1e-3).fit(X, y)
+    levels = np.array([0.001, 0.05, 0.123, 0.5, 0.77, 0.95, 0.999])
+    below = (y_te[:, None] <= model.predict(X_te, quantiles=levels)).mean(axis=0)
+    assert_allclose(below, levels, atol=0.05)
+    lower, upper = model.predict_interval(X_te, 0.99)
+    assert np.mean((lower <= y_te) & (y_te <= upper)) > 0.95
 
 
 def test_interval_of_levels_made_by_arithmetic():

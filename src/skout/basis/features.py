@@ -252,7 +252,8 @@ class KernelMatrix:
             return K, K, rounding
         rows = astype(self.rows, np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
-        if 8 * n_rows(rows) ** 2 <= _KEPT_BYTES and sparse.issparse(weights):
+        mixes = sparse.issparse(features.weights)  # a linear kernel has no use for all of K
+        if mixes and 8 * n_rows(rows) ** 2 <= _KEPT_BYTES:
             K, rounding = self.measured()
             mixed = self._mixed(K, weights)
             return weights @ mixed, mixed, rounding * _largest_square(weights)

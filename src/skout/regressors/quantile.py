@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.estimators import all_at_once
+from .._numerics.linalg import pseudo_inverse
 from .._numerics.validation import check_number
 from ..losses import Pinball
 from ..metrics import pinball_loss
@@ -19,6 +20,14 @@ from .tasks import check_quantiles, quantile_task_matrix
 
 __all__ = ["JointQuantileRegressor"]
 
+# Levels that stand for all: nodes of Gauss and Legendre, from 0.003 to 0.997.
+_NODES = 20
+# Squared distance of a level from the span of the fitted ones, of at most 1, up to which the kernel
+# of the levels knows what its curve is.
+_FAR = 0.05
+# Levels that differ by less are one.
+_SAME = 1e-12
+
 
 class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """Kernel quantile regression, several levels at once, that need not cross.
@@ -26,10 +35,16 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     Minimises mean_i sum_j pinball_tau_j(f_j(x_i), y_i) + alpha/2 ||f||^2 with the kernel k M,
     M_ij = exp(-gamma (tau_i - tau_j)^2), which ties the curves of near levels (example 2.13).
 
+    As M is a kernel of levels, f has a curve at every level (Brault et al., 2019):
+
+        f(x)(tau) = sum_j M(tau, tau_j) sum_i k(x, x_i) a_ij + b(tau)
+
     Parameters
     ----------
-    quantiles : float or array of shape (q,), default 0.5
+    quantiles : float, array of shape (q,) or "all", default 0.5
         Levels, in (0, 1), such as (0.1, 0.5, 0.9); one number is one quantile, here the median.
+        "all" minimises the integral of the loss over all levels, by a quadrature of 20; it is half
+        the continuous ranked probability score.
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
     alpha : float or sequence of floats, default 1e-3
@@ -49,6 +64,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     Attributes
     ----------
     quantiles_ : ndarray of shape (q,)
+        The levels; of "all" those of the quadrature.
     kernel_, basis_, coef_, intercept_, alpha_, objective_, duality_gap_, n_iter_, cv_results_
         As in `KernelMachine`.
 
@@ -65,7 +81,11 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     >>> low, high = model.predict_interval(X, 0.8)
     >>> bool(0.75 < np.mean((low <= y) & (y <= high)) < 0.85)
     True
+    >>> model.predict(X, quantiles=[0.2, 0.3, 0.4]).shape
+    (300, 3)
     """
+
+    _shares: Any = 1.0  # of the levels in the loss
 
     def __init__(
         self,
@@ -115,7 +135,8 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         -------
         self : JointQuantileRegressor
         """
-        levels = check_quantiles(self.quantiles)
+        levels, shares = _quadrature() if self._takes_all() else (self.quantiles, 1.0)
+        levels = check_quantiles(levels)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, y, weights = self._read(X, y, sample_weight)
         y = self._targets(y, rows, holes=True)
@@ -125,12 +146,19 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
                 "each target."
             )
         y, weights = without_holes(column_or_1d(y, warn=True), weights)
-        self.quantiles_ = levels
-        self._is_vector = np.ndim(self.quantiles) == 0
-        Y = np.repeat(y.reshape(-1, 1), len(levels), axis=1)
-        M = quantile_task_matrix(levels, self.gamma_quantiles) if len(levels) > 1 else None
-        self._learn(rows, Y, weights, Pinball(levels), M)
+        self.quantiles_, self._shares = levels, shares
+        self._is_vector = np.ndim(self.quantiles) == 0 and not self._takes_all()
+        # s pinball(f, y) = pinball(s f, s y): shares of levels are scales of outputs
+        scale = np.broadcast_to(shares, len(levels))
+        M = quantile_task_matrix(levels, self.gamma_quantiles) * np.outer(scale, scale)
+        Y = y.reshape(-1, 1) * scale
+        self._learn(rows, Y, weights, Pinball(levels), M if len(levels) > 1 else None)
+        self._matrix = self._matrix / scale
+        self.coef_, self.intercept_ = self.coef_ / scale, self.intercept_ / scale
         return self
+
+    def _takes_all(self) -> bool:
+        return isinstance(self.quantiles, str) and self.quantiles == "all"
 
     def predict(self, X: Any, quantiles: Any = None) -> np.ndarray:
         """Predict the quantiles of new rows.
@@ -139,22 +167,42 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         ----------
         X : array, CSR matrix or objects, n of them
         quantiles : float or array of shape (q,), optional
-            Other levels than those of the fit, but not outside of them: they are interpolated
-            between the nearest two, which are sorted first, so that none crosses another.
+            Other levels than those of the fit, by the formula above. They must not lie outside of
+            them, unless the fit was of "all". A level so far from all others that M says little of
+            it is interpolated.
 
         Returns
         -------
         quantiles : ndarray of shape (n, q)
-            In the order of `quantiles`; of shape (n,) if that is one number.
+            In the order of `quantiles`; of shape (n,) if that is one number. With `non_crossing`
+            they also lie between those of the nearest levels of the fit.
         """
         check_is_fitted(self)
         if quantiles is not None:
             levels = check_quantiles(quantiles)
-            finish: Any = _Between(self.quantiles_, levels, np.ndim(quantiles) == 0)
-            return self._map(X, () if finish.is_vector else (len(levels),), finish=finish)
+            self._check_reach(levels)
+            return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
         return self._map(X, () if self._is_vector else (len(self.quantiles_),), finish=finish)
+
+    def _at(self, X: Any, wanted: np.ndarray, sort: bool, is_vector: bool = False) -> np.ndarray:
+        """Predict the quantiles of any levels."""
+        finish = _Extended(self.quantiles_, self.gamma_quantiles, self.intercept_, wanted)
+        finish.sort, finish.is_vector = sort, is_vector
+        return self._map(X, () if is_vector else (len(wanted),), finish=finish)
+
+    def _check_reach(self, wanted: np.ndarray) -> None:
+        known = self.quantiles_
+        if self._takes_all() or (
+            wanted.min() >= known.min() - _SAME and wanted.max() <= known.max() + _SAME
+        ):
+            return
+        raise ValueError(
+            f"quantiles must lie between those of the fit, {known.min():g} and {known.max():g}. "
+            f"Got {wanted.min():g} to {wanted.max():g}: fit with quantiles that reach further, "
+            'or with quantiles="all".'
+        )
 
     def predict_interval(self, X: Any, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
@@ -164,7 +212,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         X : array, CSR matrix or objects, n of them
         coverage : float, default 0.8
             In (0, 1). The ends are the quantiles (1 - coverage)/2 and (1 + coverage)/2, which must
-            not lie outside the fitted levels; between two levels they are interpolated.
+            not lie outside the fitted levels, unless the fit was of "all".
 
         Returns
         -------
@@ -174,13 +222,13 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         if not 0.0 < check_number(coverage, "coverage") < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1. Got {coverage!r} instead.")
         ends = np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)])
-        levels = np.sort(self.quantiles_)
-        if ends[0] < levels[0] - 1e-12 or ends[1] > levels[-1] + 1e-12:
+        low, high = self.quantiles_.min(), self.quantiles_.max()
+        if not self._takes_all() and (ends[0] < low - _SAME or ends[1] > high + _SAME):
             raise ValueError(
                 f"coverage={coverage:g} needs the quantiles {ends[0]:g} and {ends[1]:g}, but the "
-                f"model has {levels[0]:g} to {levels[-1]:g}. Fit with quantiles that reach further."
+                f"model has {low:g} to {high:g}. Fit with quantiles that reach further."
             )
-        F = self._map(X, (2,), finish=_Between(self.quantiles_, ends, False))
+        F = self._at(X, ends, sort=True)
         return F[:, 0], F[:, 1]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -194,10 +242,14 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         F = self.predict(X).reshape(-1, len(self.quantiles_))
         y = np.asarray(y, dtype=np.float64).ravel()
-        loss = pinball_loss(y, F, self.quantiles_, sample_weight)
         constants = np.tile(_best_constants(y, self.quantiles_, sample_weight), (len(y), 1))
-        worst = pinball_loss(y, constants, self.quantiles_, sample_weight)
+        loss, worst = (self._loss(y, some, sample_weight) for some in (F, constants))
         return 1.0 - loss / worst if worst > 0.0 else float(loss == 0.0)
+
+    def _loss(self, y: np.ndarray, F: np.ndarray, sample_weight: Any) -> float:
+        levels = zip(F.T, self.quantiles_, strict=True)
+        losses = np.array([pinball_loss(y, f, tau, sample_weight) for f, tau in levels])
+        return float(np.sum(self._shares * losses))
 
 
 @dataclass(frozen=True)
@@ -213,27 +265,45 @@ class _Quantiles:
         return F[:, 0] if self.is_vector else F
 
 
-class _Between:
-    """Interpolate other levels between those of the columns, sorted; it can be sent to workers."""
+class _Extended:
+    """Predictions at other levels than those of the columns; it can be sent to workers.
 
-    def __init__(self, levels: np.ndarray, wanted: np.ndarray, is_vector: bool) -> None:
-        known, self.is_vector = np.sort(levels), is_vector
-        if wanted.min() < known[0] - 1e-12 or wanted.max() > known[-1] + 1e-12:
-            raise ValueError(
-                f"quantiles must lie between those of the fit, {known[0]:g} and {known[-1]:g}. "
-                f"Got {wanted.min():g} to {wanted.max():g}: fit with quantiles that reach further."
-            )
-        last = max(len(known) - 1, 1)
-        right = np.minimum(np.clip(np.searchsorted(known, wanted - 1e-12), 1, last), len(known) - 1)
-        self.left, self.right = np.maximum(right - 1, 0), right
-        width = known[self.right] - known[self.left]
-        share = (wanted - known[self.left]) / np.where(width > 0.0, width, 1.0)
-        self.share = np.clip(share, 0.0, 1.0)
+    f(tau) = (F - b) T + b(tau), T = M^+ M(levels, tau): the representer's formula, as F - b is the
+    sum over rows times M. The intercepts b, which nothing penalises, are carried over by the curve
+    with the least integral of b'(tau)^2, a straight line between two levels.
+    """
+
+    sort = is_vector = False
+
+    def __init__(
+        self, levels: np.ndarray, gamma: float, intercept: np.ndarray, wanted: np.ndarray
+    ) -> None:
+        order = np.argsort(levels)
+        lines = [np.interp(wanted, levels[order], one) for one in np.eye(len(levels))[:, order]]
+        kernel = np.exp(-gamma * (levels[:, None] - wanted) ** 2)  # (q, wanted)
+        T = pseudo_inverse(np.exp(-gamma * (levels[:, None] - levels) ** 2)) @ kernel
+        distance = 1.0 - np.sum(kernel * T, axis=0)
+        near = np.abs(levels[:, None] - wanted).min(axis=0) <= _SAME  # a level of the fit
+        self.T = np.where((distance > _FAR) | near, lines, T)
+        self.old, self.new = intercept, intercept @ np.array(lines)
+        self.order = np.argsort(wanted)
+        self.below = np.searchsorted(levels[order], wanted + _SAME, side="right")
+        self.above = np.searchsorted(levels[order], wanted - _SAME) + 1
 
     def __call__(self, F: np.ndarray) -> np.ndarray:
-        F = np.sort(F, axis=1)
-        found = (1.0 - self.share) * F[:, self.left] + self.share * F[:, self.right]
+        found = (F - self.old) @ self.T + self.new
+        if self.sort:  # between the sorted quantiles of the fit
+            known = np.pad(np.sort(F, axis=1), ((0, 0), (1, 1)), constant_values=np.inf)
+            known[:, 0] = -np.inf
+            found = np.clip(found, known[:, self.below], known[:, self.above])
+            found[:, self.order] = np.sort(found, axis=1)
         return found[:, 0] if self.is_vector else found
+
+
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Return levels and weights of an integral over (0, 1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def _best_constants(y: np.ndarray, levels: np.ndarray, sample_weight: Any) -> np.ndarray:
