@@ -28,7 +28,7 @@ from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpa
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
 from .features import KernelMatrix, LandmarkFeatures, Residual, project
-from .landmarks import distinct, keep, late_components, merge_copies, pivot_noise
+from .landmarks import distinct, drawn, keep, late_components, merge_copies, pivot_noise
 from .passes import BlockMoments, KnownRows, Sample, principal
 from .whitening import Plan, Whitening, accuracy_plan
 
@@ -299,10 +299,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             return resolved(), take(everything, first), None, inverse, answer()
         if sketch.needs_gram:
             survey.run()
-            draw = self._checked(sketch.draw(len(rows), rng, self._gram(resolved(), rows)), rows)
+            draw = drawn(sketch, len(rows), rng, self._gram(resolved(), rows))
             found = rows.take(draw.indices)
         else:
-            draw = self._checked(sketch.draw(len(rows), rng, None), rows)
+            draw = drawn(sketch, len(rows), rng)
             landmarks = survey.take(draw.indices)
             survey.run()
             found = landmarks()
@@ -315,11 +315,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """Return the kernel matrix for a sketch, of rows in memory if it needs all of them."""
         most = getattr(as_sketch(self.sketch), "max_rows", 0)
         return KernelMatrix(kernel, rows.gathered(most), self.n_jobs)
-
-    def _checked(self, draw: Any, rows: Source) -> Any:
-        if len(draw.indices) > 0:
-            return draw
-        raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
 
     @property
     def eigenvalues_(self) -> np.ndarray:

@@ -22,7 +22,15 @@ from .._numerics.threads import map_blocks
 from ..kernels.base import KERNELS, Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
 
-__all__ = ["KernelMatrix", "LandmarkFeatures", "Projection", "Residual", "check_block", "project"]
+__all__ = [
+    "KernelMatrix",
+    "LandmarkFeatures",
+    "Projection",
+    "Residual",
+    "check_block",
+    "check_values",
+    "project",
+]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
 _CACHE_BYTES = 2**21
@@ -154,6 +162,21 @@ def check_block(kernel: Kernel, rows: Any) -> None:
         )
 
 
+def check_values(kernel: Kernel, values: np.ndarray) -> None:
+    """Raise where kernel values, or sums of them, are not finite.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    values : ndarray
+    """
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{kernel!r} gives NaN or infinity for some rows: where it divides by a norm that is 0, "
+            "or overflows, say. Mend it, leave these rows out, or scale them."
+        )
+
+
 def _sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
 
@@ -274,6 +297,7 @@ class KernelMatrix:
         def fill_tile(tile: tuple[int, int]) -> None:
             i, j = tile
             K[parts[i], parts[j]] = columns[j](take(rows, parts[i]))
+            check_values(self.kernel, K[parts[i], parts[j]])
             if i != j:
                 K[parts[j], parts[i]] = K[parts[i], parts[j]].T
 
@@ -289,6 +313,11 @@ class KernelMatrix:
 
         All are in float64; K and K when W is None.
         """
+        found = self._sketched(weights)
+        check_values(self.kernel, found[0])
+        return found
+
+    def _sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
         if weights is None:
             K, rounding = self.measured()
             return K, K, rounding
@@ -360,7 +389,10 @@ class Projection(RowMap):
         rows = astype(rows, dtype)
         if self.matrix is None:
             return self.features(rows, out)
-        F = self.features(rows).astype(np.float64, copy=False) @ self.matrix
+        values = self.features(rows).astype(np.float64, copy=False)
+        F = values @ self.matrix
+        if not np.isfinite(F).all():
+            check_values(self.features.kernel, values)
         if self.offset is not None:
             F += self.offset
         return F.astype(dtype, copy=False)

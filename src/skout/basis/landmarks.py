@@ -11,10 +11,33 @@ from .._numerics.arrays import n_rows, take, unique
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
 
-__all__ = ["distinct", "keep", "late_components", "merge_copies", "pivot_noise"]
+from ..sketches import Draw, Sketch
+
+__all__ = ["distinct", "drawn", "keep", "late_components", "merge_copies", "pivot_noise"]
 
 # Pivots up to this many times the rounding of kernel values count as zero: copies have such.
 _COPIES = 8.0
+
+
+def drawn(sketch: Sketch, n: int, rng: np.random.Generator, gram: Any = None) -> Draw:
+    """Draw a sketch of n rows; raise where it is none, which those of users may be."""
+    draw = sketch.draw(n, rng, gram)
+    if not hasattr(draw, "indices"):
+        got = type(draw).__name__
+        raise TypeError(f"{sketch!r}.draw must return a skout.sketches.Draw. Got {got} instead.")
+    indices, W = np.asarray(draw.indices), draw.weights
+    shape = (draw.shape[0], len(indices))
+    if len(indices) == 0:
+        raise ValueError(f"{sketch!r} drew no row at all of {n}: raise its p.")
+    if np.any(np.diff(indices) <= 0):
+        raise ValueError(f"{sketch!r} must draw sorted and distinct indices.")
+    if draw.shape[1] != n or (shape[0] != shape[1] if W is None else W.shape != shape):
+        got = None if W is None else W.shape
+        raise ValueError(
+            f"{sketch!r} drew {len(indices)} of {n} rows with the shape {draw.shape} and weights "
+            f"of shape {got}. The shape must be (size, {n}), that of weights {shape}."
+        )
+    return draw
 
 
 def pivot_noise(gram: np.ndarray, rounding: float, single: bool) -> float:

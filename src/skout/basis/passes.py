@@ -19,7 +19,7 @@ from .._numerics.namespace import cast, flatnonzero, namespace, numpy_of
 from ..rows import Memory, Reduction, Source
 from ..solvers.holed import block_moments, check_masks
 from ..solvers.moments import Moments
-from .features import LandmarkFeatures, Projection
+from .features import LandmarkFeatures, Projection, check_values
 from .whitening import Whitening
 
 __all__ = ["BlockMoments", "KnownRows", "Sample", "principal"]
@@ -254,7 +254,11 @@ class BlockMoments(Reduction):
         return old
 
     def finish(self, total: list[Moments | None]) -> list[Moments | None]:
-        return [None if part is None else part.here() for part in total]
+        found = [None if part is None else part.here() for part in total]
+        for part in found:
+            if part is not None:
+                check_values(self.features.kernel, part.z_sum)
+        return found
 
     def _coordinates(self, rows: Any, place: np.ndarray | None) -> np.ndarray:
         """Return this thread's buffer, which begins with the coordinates of some rows."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import astype, n_rows, row_slices, take
-from .._numerics.namespace import cast, namespace, times
+from .._numerics.namespace import cast, namespace, numpy_of, times
 from ..rows import Reduction, Source
 from ..solvers.moments import Moments
-from .features import LandmarkFeatures
+from .features import LandmarkFeatures, check_values
 
 __all__ = ["FeatureProducts", "RightSide", "Store"]
 
@@ -166,7 +166,9 @@ class RightSide(_Pass):
 
     def of(self, rows: Source, targets: Any, weights: Any, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a card."""
-        return rows.reduce(self, targets, weights, n_jobs=n_jobs)
+        found = rows.reduce(self, targets, weights, n_jobs=n_jobs)
+        check_values(self.features.kernel, numpy_of(found.z_sum))
+        return found
 
     def __call__(self, rows: Any, targets: Any, weights: Any) -> Any:
         T = targets.astype(np.float64)
