@@ -691,7 +691,7 @@ def test_draws_that_are_none_are_said(drawn, message):
     class OneDraw(Sketch):
         size = None
 
-        def draw(self, n, rng, gram=None):  # noqa: ARG002
+        def draw(self, n, rng, gram=None):
             return drawn
 
     with pytest.raises((TypeError, ValueError), match=message):

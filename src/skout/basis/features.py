@@ -172,7 +172,7 @@ def check_values(kernel: Kernel, values: np.ndarray) -> None:
     """
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{kernel!r} gives NaN or infinity for some rows: where it divides by a norm that is 0, "
+            f"{kernel!r} gives NaN or infinity for some rows: where it divides by a norm of 0, "
             "or overflows, say. Mend it, leave these rows out, or scale them."
         )
 

@@ -10,7 +10,6 @@ from scipy import sparse
 from .._numerics.arrays import n_rows, take, unique
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
-
 from ..sketches import Draw, Sketch
 
 __all__ = ["distinct", "drawn", "keep", "late_components", "merge_copies", "pivot_noise"]
