@@ -808,6 +808,8 @@ def test_validation_pairs_may_be_given():
         ([60], "different numbers of rows"),
         ([0.5], "a share of the rows, or the numbers"),
         ([], "a share of the rows, or the numbers"),
+        ((np.ones((5, 5)), np.ones((5, 3))), "Put pairs that you hold out into X and Y"),
+        ((np.ones((5, 5)), np.ones(4)), "Put pairs that you hold out into X and Y"),
         (list(range(60)), "none is left to train on"),
     ],
 )
