@@ -311,6 +311,10 @@ def test_a_library_without_molecules_is_refused_or_they_are_left_out(folder):
         ("identify unknown.mgf --model m.skout --pool pool.skpool --top 0", "top"),
         ("identify unknown.mgf --model m.skout --pool pool.skpool --adduct M+H", "'M+H' cannot be"),
         ("fit-spectra unknown.mgf --skip-invalid -o x.skout", "None is left"),
+        (
+            "predict m.skout library.csv",
+            "m.skout is a model of spectra: use it with `skout identify`",
+        ),
         ("fit-spectra absent.msp -o x.skout", "no file"),
         ("fit-spectra library.msp --folds 1 -o x.skout", "cv"),
         ("fit-spectra library.msp -o library.msp", "it would be lost"),
