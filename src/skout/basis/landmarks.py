@@ -33,7 +33,8 @@ def drawn(sketch: Sketch, n: int, rng: np.random.Generator, gram: Any = None) ->
     if draw.shape[1] != n or (shape[0] != shape[1] if W is None else W.shape != shape):
         raise ValueError(
             f"{sketch!r} drew {len(indices)} of {n} rows with the shape {draw.shape} and weights "
-            f"of shape {getattr(W, 'shape', None)}. The shape must be (size, {n}), that of weights {shape}."
+            f"of shape {getattr(W, 'shape', None)}. The shape must be (size, {n}), that of weights "
+            f"{shape}."
         )
     return draw
 

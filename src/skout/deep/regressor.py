@@ -383,8 +383,8 @@ def _given_parts(held: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     held = np.empty(0) if is_pair else np.asarray(held)
     if held.ndim != 1 or held.dtype.kind not in "iu" or not len(held):
         raise ValueError(
-            "validation must be a share of the rows, or the numbers of some of them. Put pairs that "
-            "you hold out into X and Y, and say which rows they are: range(800, 1000), say."
+            "validation must be a share of the rows, or the numbers of some of them. Put pairs "
+            "that you hold out into X and Y, and say which rows they are: range(800, 1000), say."
         )
     if held.min() < 0 or held.max() >= n or len(np.unique(held)) < len(held):
         raise ValueError(f"validation must have different numbers of rows, from 0 to {n - 1}.")
