@@ -228,7 +228,7 @@ def test_top_ppm_and_formula_reach_the_model(folder):
     assert sum(one["n_candidates"] for one in wide) > sum(
         one["n_candidates"] for one in hits(folder)
     )
-    assert all('by="mass"' in one["note"] for one in hits(folder, options="--by formula"))
+    assert all("search it by mass" in one["note"] for one in hits(folder, options="--by formula"))
 
 
 def test_all_kinds_of_files_say_the_same(folder, records):
@@ -259,11 +259,14 @@ def test_adducts_from_the_file_or_from_the_option(folder, records):
 
 def test_spectra_without_candidates_keep_their_row_and_are_told(folder, records):
     name, _, _, peaks = records[0][N_LIBRARY]
-    (folder / "heavy.mgf").write_text(mgf(name, 4000.0, peaks))
+    heavy = mgf(name, 4000.0, peaks)
+    (folder / "heavy.mgf").write_text(heavy + mgf(name, 4000.0, peaks, adduct="") + heavy)
     result = identified(folder, "heavy.mgf", out="none.csv")
-    assert "1 of 1 spectra have no candidates" in result.stderr
+    said = " ".join(result.stderr.split())
+    assert "3 of 3 spectra have no candidates. 2: the pool has no molecule" in said
+    assert "1: its adduct is not known" in said
     with open(folder / "none.csv", newline="") as file:
-        (row,) = csv.DictReader(file)
+        row = next(csv.DictReader(file))
     assert (row["query"], row["smiles"]) == (name, "")
     assert "no molecule of its mass" in row["note"]
     identified(folder, "heavy.mgf", out="none.html")
@@ -306,6 +309,12 @@ def test_a_library_without_molecules_is_refused_or_they_are_left_out(folder):
         ("identify unknown.mgf --model m.skout --pool pool.skpool -o a.html --lists", "a table"),
         ("identify unknown.mgf --model m.skout --pool pool.skpool -o unknown.mgf", "unknown.mgf"),
         ("identify unknown.mgf --model m.skout --pool pool.skpool --top 0", "top"),
+        ("identify unknown.mgf --model m.skout --pool pool.skpool --adduct M+H", "'M+H' cannot be"),
+        ("fit-spectra unknown.mgf --skip-invalid -o x.skout", "None is left"),
+        (
+            "predict m.skout library.csv",
+            "m.skout is a model of spectra: use it with `skout identify`",
+        ),
         ("fit-spectra absent.msp -o x.skout", "no file"),
         ("fit-spectra library.msp --folds 1 -o x.skout", "cv"),
         ("fit-spectra library.msp -o library.msp", "it would be lost"),

@@ -549,9 +549,11 @@ def test_the_device_of_dsokr_is_that_of_all_parts(card, monkeypatch):
 def test_networks_are_trained_where_the_data_are(monkeypatch):
     X, Z = problem(60)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a card that is not asked for
-    for rows in (X, torch.as_tensor(X, dtype=torch.float32)):
+    for kind in (None, torch.float32, torch.float64):
+        rows = X if kind is None else torch.as_tensor(X, dtype=kind)
         model = NeuralRegressor(Small, training=quick(), random_state=0).fit(rows, Z)
         assert model._device == torch.device("cpu")
+        assert_array_equal(model.predict(rows), model.predict(X))
     far = torch.empty((60, 5), device="meta")
     assert _device(None, far) == _device(None, {"x": [1], "y": far}) == torch.device("meta")
     near = torch.ones((60, 5))
@@ -806,6 +808,8 @@ def test_validation_pairs_may_be_given():
         ([60], "different numbers of rows"),
         ([0.5], "a share of the rows, or the numbers"),
         ([], "a share of the rows, or the numbers"),
+        ((np.ones((5, 5)), np.ones((5, 3))), "Put pairs that you hold out into X and Y"),
+        ((np.ones((5, 5)), np.ones(4)), "Put pairs that you hold out into X and Y"),
         (list(range(60)), "none is left to train on"),
     ],
 )

@@ -223,6 +223,8 @@ def test_finite_rank_has_no_tail_and_few_rows_no_second_block():
 
 
 def test_errors_of_k_satisfiability():
+    with pytest.raises(TypeError, match=r"GaussianSketch\(size=5\)\.draw\(30, np"):
+        k_satisfiability(("linear", rows(30, 2)), GaussianSketch(5))
     with pytest.raises(ValueError, match="draw must be a sketch of 3 rows, as K is"):
         k_satisfiability(np.eye(3), np.eye(4))
     with pytest.raises(ValueError, match="K must not be zero"):

@@ -250,7 +250,7 @@ def test_without_formula_by_formula(model, asked, pool):
     got = model.identify(
         [{**asked[0], "formula": ""}, {**asked[0], "formula": "C6?"}], pool, by="formula"
     )
-    assert 'by="mass"' in got[0].note
+    assert got[0].note == "its formula is not known: search it by mass."
     assert "cannot be read, 'C6?'" in got[1].note
 
 
@@ -271,6 +271,8 @@ def test_both_polarities(model, asked, pool):
     assert got.mass == pytest.approx(mass, abs=1e-9)
     assert got.hits
     assert got.note == "the model has seen no negative spectra."
+    (got,) = model.identify([{**asked[0], "polarity": "negative"}], pool)
+    assert got.note == "the file calls it negative, and its adduct [M+H]+ is not."
 
 
 def test_one_candidate_is_sure(model, asked, pool):
@@ -293,6 +295,8 @@ def test_no_spectra(model, pool):
 def test_what_identify_refuses(model, asked, pool):
     with pytest.raises(TypeError, match="pool must be a MoleculePool"):
         model.identify(asked, ["CCO"])
+    with pytest.raises(ValueError, match="The adduct 'M\\+H' cannot be read"):
+        model.identify(asked, pool, adduct="M+H")
     other = Pool(["CCO"])
     other.fingerprint_settings = {"kind": "morgan", "n_bits": 1024, "radius": 2}
     with pytest.raises(ValueError, match=r"1024.*the model was fitted on.*512"):

@@ -29,6 +29,7 @@ from skout import (
     KernelMachine,
     KernelRidge,
     StructuredPredictor,
+    iokr,
     sisokr,
     without_hubs,
 )
@@ -47,7 +48,7 @@ from skout.kernels import (
 from skout.losses import MarginLoss, RadialLoss
 from skout.persistence import FileError, describe
 from skout.persistence.files import read_file, write_file
-from skout.sketches import Draw, Sketch, SubSample
+from skout.sketches import Draw, GaussianSketch, PSparsified, Sketch, SubSample
 from skout.testing import check_decoder, check_kernel, check_loss, check_sketch
 
 da = extra("dask.array")
@@ -634,6 +635,67 @@ def test_rank_that_is_missing_is_named():
 
 
 # Kernels ------------------------------------------------------------------------------------------
+
+
+class OwnCosine(VectorKernel):
+    """A cosine, as one writes it first: of a row of zeros it is NaN."""
+
+    def against(self, B):
+        def block(A, out=None):  # noqa: ARG001
+            with np.errstate(invalid="ignore"):
+                return (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
+
+        return block
+
+    def diag(self, A):
+        return np.ones(len(A))
+
+
+@pytest.mark.parametrize("sketch", [None, SubSample(20), PSparsified(20), GaussianSketch(10)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda k, s: KernelBasis(k, s, random_state=0),
+        lambda k, s: KernelRidge(k, s, random_state=0),
+        lambda k, s: KernelRidge(k, s or SubSample(20), solver="cg", random_state=0),
+        lambda k, s: KernelMachine(k, s, loss="huber", random_state=0),
+        lambda k, s: iokr("gaussian", k, input_sketch=s, output_sketch=s, random_state=0),
+        lambda k, s: iokr(k, "gaussian", input_sketch=s, output_sketch=s, random_state=0),
+    ],
+    ids=["basis", "ridge", "cg", "machine", "outputs", "inputs"],
+)
+def test_kernel_values_that_are_not_finite_are_said(model, sketch):
+    def used(X, new):
+        fitted = model(OwnCosine(), sketch).fit(X, X)
+        return (fitted.predict if hasattr(fitted, "predict") else fitted.transform)(new)
+
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    hole = np.vstack([rows, np.zeros((1, 3))])
+    assert np.isfinite(used(rows, rows)).all()
+    with pytest.raises(ValueError, match=r"OwnCosine\(\) gives NaN or infinity for some rows"):
+        used(hole, hole)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [
+        (np.eye(5, 60), r"OneDraw.*draw must return a skout.sketches.Draw. Got ndarray"),
+        (Draw(np.arange(5), np.ones((5, 3)), (5, 60)), r"weights of shape \(5, 3\)"),
+        (Draw(np.arange(5), None, (4, 60)), r"drew 5 of 60 rows with the shape \(4, 60\)"),
+        (Draw(np.arange(5), None, (5, 70)), r"must be \(size, 60\)"),
+        (Draw(np.array([3, 1]), None, (2, 60)), "sorted and distinct"),
+        (Draw(np.arange(0), None, (0, 60)), "drew no row at all of 60"),
+    ],
+)
+def test_draws_that_are_none_are_said(drawn, message):
+    class OneDraw(Sketch):
+        size = None
+
+        def draw(self, n, rng, gram=None):
+            return drawn
+
+    with pytest.raises((TypeError, ValueError), match=message):
+        KernelBasis("gaussian", OneDraw()).fit(np.random.default_rng(0).standard_normal((60, 3)))
 
 
 def test_a_kernel_that_says_vectors_and_encodes_objects():

@@ -257,7 +257,7 @@ def test_files_of_all_kinds_and_smiles_together(tmp_path):
         ([("CCO", 3)], TypeError, r"Got \('CCO', 3\) at position 0"),
         ([("CCO", "a", "b")], TypeError, "at position 0"),
         ([None], TypeError, "Got None at position 0"),
-        ([], ValueError, "source has no valid molecule"),
+        ([], ValueError, "source has no valid molecule.* names its columns"),
         (Path("nowhere.smi"), FileNotFoundError, "There is no file nowhere.smi"),
     ],
 )

@@ -196,6 +196,12 @@ def test_mzml(tmp_path):
     assert_allclose(table["collision_energy"], 35)
     assert list(table["polarity"]) == ["positive"] * 2
     assert list(table["identifier"]) == ["scan=1", "scan=2"]
+    lines = text.replace("<binary>", "<binary>\n  ").replace("</binary>", "\n</binary>")
+    again = read_mzml(write(tmp_path / "lines.mzML", lines))
+    assert_array_equal(again.spectra.mz, table.spectra.mz)
+    empty = mzml_text([(2, [], [])]).replace("MS:1000576", "MS:1000574")  # no bytes, by zlib
+    with pytest.raises(ValueError, match="record 1: it has no peaks"):
+        read_mzml(write(tmp_path / "empty.mzML", empty))
     cut = write(tmp_path / "cut.mzML", text[: len(text) * 2 // 3])
     with pytest.raises(ValueError, match="cannot be read from here on"):
         read_mzml(cut)
@@ -234,7 +240,7 @@ def test_masses_there_and_back(mass, ion):
     assert_allclose(neutral_mass(precursor_mz(mass, ion), ion), mass, rtol=1e-12)
 
 
-@pytest.mark.parametrize("text", ["[M+2H]2+", "[M+2H]+2", "[M+2H]++"])
+@pytest.mark.parametrize("text", ["[M+2H]2+", "[M+2H]+2", "[M+2H]++", "[M+2H]2+*", "[M+2H]++."])
 def test_ways_to_write_a_charge(text):
     assert parse_adduct(text) == parse_adduct("[M+2H]2+")
     assert parse_adduct(text).charge == 2
@@ -271,6 +277,8 @@ def test_masses_that_are_not_known():
         ("CCO\tethanol\nC\tmethane\n", {"name"}),
         ("id,SMILES\n1,CCO\n2,C\n", {"id"}),
         ("id\tsmiles\n1\tCCO\n2\tC\n", {"id"}),
+        ("id;smiles\n1,5;CCO\n2;C\n", {"id"}),
+        ("id, as we call it\tsmiles\n1\tCCO\n2\tC\n", {"id, as we call it"}),
     ],
 )
 def test_smiles(text, names, tmp_path):
@@ -325,6 +333,34 @@ def test_harmless_differences(name, how, tmp_path):
     whole = read(write(tmp_path / "whole", text))
     assert_array_equal(table.spectra.mz, whole.spectra.mz)
     assert_array_equal(table["precursor_mz"], whole["precursor_mz"])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        *[("mgf", "110.0713", f"{sign} a comment\n110.0713") for sign in "#;!/"],
+        ("mgf", "ADDUCT=", "ION="),
+        ("mgf", "TITLE=", "FEATURE_ID="),
+        ("msp", "110.0713 5.5", '110.0713\t5.5\t"C5H8N3+; p-85"'),
+        ("msp", "5.5\n\nNAME: two", "5.5\nNAME: two"),
+        ("msp", "Num Peaks", 'Comments: "SMILES=CCO" "precursor m/z=5" "a"\nNum Peaks'),
+    ],
+)
+def test_the_same_as_others_write_it(name, old, new, tmp_path):
+    text, read = TEXTS[name]
+    assert old in text
+    table = read(write(tmp_path / "file", text.replace(old, new, 1)))
+    whole = read(write(tmp_path / "whole", text))
+    for field in ("precursor_mz", "adduct", "polarity", "identifier"):
+        assert_array_equal(table[field], whole[field])
+    assert_array_equal(table.spectra.mz, whole.spectra.mz)
+    assert table["smiles"][0] == ("CCO" if "CCO" in new else whole["smiles"][0])
+
+
+def test_what_a_massbank_record_calls_ionization_is_no_adduct(tmp_path):
+    text = MASSBANK.replace("MS$FOCUSED_ION: PRECURSOR_TYPE [M+H]+", "AC$X: IONIZATION ESI")
+    text = text.replace("AC$X", "AC$MASS_SPECTROMETRY")
+    assert read_massbank(write(tmp_path / "file", text))["adduct"][0] == ""
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,8 @@ def k_satisfiability(K: Any, draw: Any) -> KSatisfiability:
     """
     K = _gram(K)
     n = len(K)
+    if hasattr(draw, "draw"):
+        raise TypeError(f"draw must be drawn: {draw!r}.draw({n}, np.random.default_rng(0)), say.")
     R = check_array(draw.toarray() if hasattr(draw, "toarray") else draw, dtype=np.float64)
     if R.shape[1] != n:
         raise ValueError(f"draw must be a sketch of {n} rows, as K is. Got one of {R.shape[1]}.")

@@ -31,6 +31,7 @@ from .features import (
     LandmarkFeatures,
     Residual,
     distinct,
+    drawn,
     keep,
     late_components,
     merge_copies,
@@ -310,9 +311,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             survey.run()
             few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all
             gram = KernelMatrix(resolved(), few, self.n_jobs)
-        draw = sketch.draw(len(rows), rng, gram)
-        if len(draw.indices) == 0:
-            raise ValueError(f"{self.sketch!r} drew no row at all of {len(rows)}: raise its p.")
+        draw = drawn(sketch, len(rows), rng, gram)
         if gram is None:
             landmarks = survey.take(draw.indices)
             survey.run()

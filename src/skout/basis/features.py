@@ -21,6 +21,7 @@ from .._numerics.threads import map_blocks
 from .._numerics.validation import check_memory
 from ..kernels.base import Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
+from ..sketches import Draw, Sketch
 from .card import beside, sent
 
 __all__ = [
@@ -29,7 +30,9 @@ __all__ = [
     "Projection",
     "Residual",
     "check_block",
+    "check_values",
     "distinct",
+    "drawn",
     "keep",
     "late_components",
     "merge_copies",
@@ -172,6 +175,21 @@ def check_block(kernel: Kernel, rows: Any) -> None:
         )
 
 
+def check_values(kernel: Kernel, values: np.ndarray) -> None:
+    """Raise where kernel values, or sums of them, are not finite.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    values : ndarray
+    """
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{kernel!r} gives NaN or infinity for some rows: where it divides by a norm of 0, "
+            "or overflows, say. Mend it, leave these rows out, or scale them."
+        )
+
+
 def _held(rows: Any) -> Any:
     return getattr(rows, "held", rows)
 
@@ -232,6 +250,7 @@ class KernelMatrix:
         def fill_tile(tile: tuple[int, int]) -> None:
             i, j = tile
             K[parts[i], parts[j]] = columns[j](take(rows, parts[i]))
+            check_values(self.kernel, K[parts[i], parts[j]])
             if i != j:
                 K[parts[j], parts[i]] = K[parts[i], parts[j]].T
 
@@ -247,6 +266,11 @@ class KernelMatrix:
 
         All are in float64; K and K when W is None.
         """
+        found = self._sketched(weights)
+        check_values(self.kernel, found[0])
+        return found
+
+    def _sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
         if weights is None:
             K, rounding = self.measured()
             return K, K, rounding
@@ -319,7 +343,10 @@ class Projection(RowMap):
         rows = astype(rows, dtype)
         if self.matrix is None:
             return self.features(rows, out)
-        F = self.features(rows).astype(np.float64, copy=False) @ self.matrix
+        values = self.features(rows).astype(np.float64, copy=False)
+        F = values @ self.matrix
+        if not np.isfinite(F).all():
+            check_values(self.features.kernel, values)
         if self.offset is not None:
             F += self.offset
         return F.astype(dtype, copy=False)
@@ -385,6 +412,27 @@ def project(
 
 
 # Landmarks of a sketch R = W S: equal ones are merged, and those not needed are dropped ----------
+
+
+def drawn(sketch: Sketch, n: int, rng: np.random.Generator, gram: Any = None) -> Draw:
+    """Draw a sketch of n rows; raise where it is none, which those of users may be."""
+    draw = sketch.draw(n, rng, gram)
+    if not hasattr(draw, "indices"):
+        got = type(draw).__name__
+        raise TypeError(f"{sketch!r}.draw must return a skout.sketches.Draw. Got {got} instead.")
+    indices, W = np.asarray(draw.indices), draw.weights
+    shape = (draw.shape[0], len(indices))
+    if len(indices) == 0:
+        raise ValueError(f"{sketch!r} drew no row at all of {n}: raise its p.")
+    if np.any(np.diff(indices) <= 0):
+        raise ValueError(f"{sketch!r} must draw sorted and distinct indices.")
+    if draw.shape[1] != n or (shape[0] != shape[1] if W is None else W.shape != shape):
+        raise ValueError(
+            f"{sketch!r} drew {len(indices)} of {n} rows with the shape {draw.shape} and weights "
+            f"of shape {getattr(W, 'shape', None)}. The shape must be (size, {n}), that of weights "
+            f"{shape}."
+        )
+    return draw
 
 
 def pivot_noise(gram: np.ndarray, rounding: float, single: bool) -> float:

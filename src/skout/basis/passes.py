@@ -23,7 +23,7 @@ from .._numerics.namespace import cast, flatnonzero, namespace
 from ..rows import Memory, Reduction, RowMap, Source
 from ..solvers.holed import HoledMoments, check_masks
 from ..solvers.moments import Moments, off_diagonal, partial_whitening
-from .features import LandmarkFeatures
+from .features import LandmarkFeatures, check_values
 
 __all__ = [
     "BlockMoments",
@@ -291,7 +291,11 @@ class BlockMoments(Reduction):
         return old
 
     def finish(self, total: list[Moments | None]) -> list[Moments | None]:
-        return [None if part is None else part.here() for part in total]
+        found = [None if part is None else part.here() for part in total]
+        for part in found:
+            if part is not None:
+                check_values(self.features.kernel, part.z_sum)
+        return found
 
     def _coordinates(self, rows: Any, place: np.ndarray | None) -> np.ndarray:
         """Return this thread's buffer, which begins with the coordinates of some rows."""

@@ -14,7 +14,7 @@ from .._numerics.linalg import symmetric_eigen
 from .._numerics.namespace import cast, namespace, numpy_of, times
 from ..rows import Reduction, Source
 from ..solvers.moments import Moments
-from .features import LandmarkFeatures, Projection
+from .features import LandmarkFeatures, Projection, check_values
 
 __all__ = ["FeatureProducts", "RightSide", "Store", "principal"]
 
@@ -167,7 +167,9 @@ class RightSide(_Pass):
 
     def of(self, rows: Source, targets: Any, weights: Any, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a card."""
-        return rows.reduce(self, targets, weights, n_jobs=n_jobs)
+        found = rows.reduce(self, targets, weights, n_jobs=n_jobs)
+        check_values(self.features.kernel, numpy_of(found.z_sum))
+        return found
 
     def __call__(self, rows: Any, targets: Any, weights: Any) -> Any:
         T = targets.astype(np.float64)

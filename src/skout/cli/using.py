@@ -162,7 +162,10 @@ def open_model(path: Path) -> Saved:
     """Load a model that `skout fit` saved."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    record = describe(path)["about"].get("metadata", {}).get("command_line")
+    metadata = describe(path)["about"].get("metadata", {})
+    if "fit_spectra" in metadata:
+        raise ValueError(f"{path} is a model of spectra: use it with `skout identify`.")
+    record = metadata.get("command_line")
     if not isinstance(record, dict):
         raise ValueError(
             f"{path} does not say which columns it takes: it was saved from Python, not by "

@@ -46,6 +46,7 @@ def as_source(X: Any, module: Any, device: torch.device) -> Source:
         Strings need a module with `tokenize`; the items of a Dataset are what the module takes.
     module : nn.Module
         Arrays of integers become int64 where it has an embedding; other numbers become float32.
+        Tensors of floats get the precision of its weights.
     device : torch.device
     """
     if isinstance(X, Mapping):
@@ -77,7 +78,8 @@ class _Array(Source):
         if sparse.issparse(X):
             self._rows: Any = X.tocsr()
         else:
-            self._rows = X if isinstance(X, Tensor) else _tensor(X, _takes_integers(module))
+            own = isinstance(X, Tensor)
+            self._rows = _floats(X, module) if own else _tensor(X, _takes_integers(module))
             if self._rows.numel() <= _RESIDENT:
                 self._rows = self._rows.to(device)
         self._device = device
@@ -100,6 +102,12 @@ def _takes_integers(module: Any) -> bool:
     return isinstance(module, torch.nn.Module) and any(
         isinstance(part, tables) for part in module.modules()
     )
+
+
+def _floats(X: Tensor, module: Any) -> Tensor:
+    """Return a tensor of floats in the precision of the module; others as they are."""
+    floats = (weights.dtype for weights in module.parameters() if weights.is_floating_point())
+    return X.to(next(floats, X.dtype)) if X.is_floating_point() else X
 
 
 def _tensor(X: Any, keep_integers: bool) -> Tensor:

@@ -46,8 +46,9 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
     training : Training, optional
         Epochs, batches, learning rate and so on.
     validation : float or array of int, default 0.0
-        Share of the rows, drawn at random, that is held out, or the numbers of these rows, where
-        the validation pairs are given: the epoch with the best value on them is kept.
+        Share of the rows, drawn at random, that is held out, or the numbers of these rows, such as
+        range(800, 1000), where the validation pairs are given: the epoch with the best value on
+        them is kept.
     patience : int, optional
         End when so many epochs in a row were no better on the held-out rows.
     metric : callable, optional
@@ -289,7 +290,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self, n: int, rng: np.random.Generator, groups: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows to train on and those held out."""
-        if np.ndim(self.validation) > 0:
+        if hasattr(self.validation, "__len__"):
             return _given_parts(self.validation, n)
         share = check_number(self.validation, "validation")
         if share >= 1.0:
@@ -377,9 +378,13 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
 
 def _given_parts(held: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows to train on and those held out, whose numbers are given."""
-    held = np.asarray(held)
+    is_pair = any(np.ndim(one) > 0 for one in held)
+    held = np.empty(0) if is_pair else np.asarray(held)
     if held.ndim != 1 or held.dtype.kind not in "iu" or not len(held):
-        raise ValueError("validation must be a share of the rows, or the numbers of some of them.")
+        raise ValueError(
+            "validation must be a share of the rows, or the numbers of some of them. Put pairs "
+            "that you hold out into X and Y, and say which rows they are: range(800, 1000), say."
+        )
     if held.min() < 0 or held.max() >= n or len(np.unique(held)) < len(held):
         raise ValueError(f"validation must have different numbers of rows, from 0 to {n - 1}.")
     train = np.setdiff1d(np.arange(n), held)
@@ -429,7 +434,7 @@ def _first_call(module: nn.Module, inputs: Any) -> Any:
         raise ValueError(
             f"module cannot take its first rows, {shown}: {error}. Numbers of arrays are float32, "
             "or int64 where they are integers and the module has an nn.Embedding; a torch tensor "
-            "is given to the module as it is."
+            "is given to the module as it is, but for the precision of floats."
         ) from error
 
 

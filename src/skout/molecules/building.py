@@ -70,7 +70,10 @@ def build_folder(
     with _place(path) as place:
         segment = _merged(source, place, known, work)
         if segment is None:
-            raise ValueError("source has no valid molecule: give at least one.")
+            raise ValueError(
+                "source has no valid molecule: give at least one. The first line of a table names "
+                "its columns, one of them smiles, or the one that column names."
+            )
         folder = place / "pool"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

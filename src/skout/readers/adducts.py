@@ -43,7 +43,10 @@ NAMES = {
     "DMSO": "C2H6OS",
     "IsoProp": "C3H8O",
 }
-_WHOLE = re.compile(r"\[(\d*)M((?:[+-]\d*[A-Za-z]\w*)*)\](?:(\d*)([+-])|([+-])(\d+)|([+-]{2,}))?")
+# A radical may have a point or a star behind its charge: [M]+. and [M]+*.
+_WHOLE = re.compile(
+    r"\[(\d*)M((?:[+-]\d*[A-Za-z]\w*)*)\](?:(?:(\d*)([+-])|([+-])(\d+)|([+-]{2,}))[.*•]?)?"
+)
 _PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 _ELEMENT = re.compile(r"([A-Z][a-z]?)(\d*)")
 _FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."

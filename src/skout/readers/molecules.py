@@ -123,7 +123,7 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, path: Path) -> I
     first = next(((number, line) for number, line in lines if line), None)
     if first is None:
         return
-    sign = "\t" if "\t" in first[1] else ","
+    sign = "\t" if "\t" in first[1] else max(",;", key=first[1].count)
     header = next(csv.reader([first[1]], delimiter=sign))
     names = [name.strip() for name in header]
     plain = [name.lower() for name in names]

@@ -70,7 +70,9 @@ def read_mzml(
                 continue
             try:
                 found.append((number, _spectrum(element, terms)))
-            except (ValueError, KeyError, zlib.error, binascii.Error) as error:
+            except (zlib.error, binascii.Error) as error:
+                faults.add(number, 0, f"its arrays cannot be unpacked ({error}).")
+            except ValueError as error:
                 faults.add(number, 0, str(error))
     return table_of(found, faults.problems)
 
@@ -124,6 +126,6 @@ def _numbers(part: ElementTree.Element, terms: dict[str, str]) -> np.ndarray:
             "file again with zlib, as msconvert does with --zlib."
         )
     text = next((inner.text or "" for inner in part if inner.tag.endswith("binary")), "")
-    raw = base64.b64decode(text, validate=True)
-    raw = zlib.decompress(raw) if _ZLIB in terms else raw
+    raw = base64.b64decode("".join(text.split()), validate=True)
+    raw = zlib.decompress(raw) if raw and _ZLIB in terms else raw
     return np.frombuffer(raw, dtype=kind).astype(np.float64)

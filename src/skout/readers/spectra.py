@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from .records import Faults, as_path, lines_of
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
+
+_QUOTED = re.compile(r'"([^"]*)"')
 
 
 @dataclass
@@ -33,7 +36,7 @@ class _Record:
 
     def add_peaks(self, text: str) -> None:
         """Keep the peaks of a line: m/z and intensity; several pairs are separated by ; ."""
-        for pair in text.split(";"):
+        for pair in _QUOTED.sub("", text).split(";"):
             words = pair.split()
             if words:
                 self.peaks.append((float(words[0]), float(words[1])))
@@ -65,30 +68,37 @@ def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None
             record.closed = True
             yield record, fault
             record = None
-        elif line and not line.startswith("#"):
+        elif line and line[0] not in "#;!/":  # these begin comments
             fault = fault or _kept(record, line, "=", peaks=line[0] in "0123456789.+-")
     if record is not None:
         yield record, fault
 
 
 def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
-    """Yield the records between empty lines; after "Num Peaks: n" come the peaks."""
+    """Yield the records between empty lines; after "Num Peaks: n" come the peaks, then a name.
+
+    Comments such as "SMILES=CCO", in quotes, are fields too: MoNA has molecules there.
+    """
     record, fault = None, None
     for number, line in lines:
-        if not line:
-            if record is not None:
-                yield record, fault
+        name, colon, value = line.partition(":")
+        word = name.strip().lower()
+        if record is not None and (not line or (word == "name" and record.wanted is not None)):
+            yield record, fault
             record, fault = None, None
+        if not line:
             continue
         record = record or _Record(number)
-        name, colon, value = line.partition(":")
-        if colon and name.strip().lower() in ("num peaks", "numpeaks", "num_peaks"):
+        if colon and word in ("num peaks", "numpeaks", "num_peaks"):
             try:
                 record.wanted = int(value)
             except ValueError:
                 fault = fault or f"its number of peaks is no number, {value.strip()!r}."
         else:
             fault = fault or _kept(record, line, ":", peaks=record.wanted is not None)
+        if word in ("comment", "comments"):
+            for text in _QUOTED.findall(value):
+                record.add(*text.partition("=")[::2])
     if record is not None:
         yield record, fault
 

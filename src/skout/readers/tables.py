@@ -27,10 +27,19 @@ __all__ = [
 
 #: What is known about a spectrum, whatever a file calls it: names in lower case without signs.
 FIELDS: dict[str, tuple[str, ...]] = {
-    "identifier": ("identifier", "accession", "spectrumid", "scans", "id", "db", "title"),
+    "identifier": (
+        "identifier",
+        "accession",
+        "spectrumid",
+        "featureid",
+        "scans",
+        "id",
+        "db",
+        "title",
+    ),
     "name": ("name", "compoundname", "names", "synon"),
     "precursor_mz": ("precursormz", "pepmass", "precursor", "parentmass"),
-    "adduct": ("adduct", "precursortype", "iontype", "ionization"),
+    "adduct": ("adduct", "precursortype", "iontype", "ion"),
     "charge": ("charge",),
     "polarity": ("polarity", "ionmode", "ionizationmode"),
     "collision_energy": ("collisionenergy", "ce"),
@@ -108,6 +117,8 @@ def _known(values: np.ndarray) -> bool:
 def normalised(found: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a record by our names; the first name of `FIELDS` that has a value.
 
+    Of fields of one name the first counts.
+
     Parameters
     ----------
     found : dict of str to str
@@ -118,7 +129,8 @@ def normalised(found: Mapping[str, str]) -> dict[str, Any]:
     ValueError
         If the m/z of the precursor is no positive number.
     """
-    plain = {re.sub(r"[^a-z]", "", key.lower()): value.strip() for key, value in found.items()}
+    known = [(key, value.strip()) for key, value in found.items() if value.strip()]
+    plain = {re.sub(r"[^a-z]", "", key.lower()): value for key, value in reversed(known)}
     fields: dict[str, Any] = {}
     for name, aliases in FIELDS.items():
         values = (plain.get(alias, "") for alias in aliases)
@@ -148,7 +160,7 @@ def _polarity(fields: dict[str, Any]) -> str:
     said = fields["polarity"].lower()
     if said in _POSITIVE or said in _NEGATIVE:
         return "positive" if said in _POSITIVE else "negative"
-    ending = (fields["adduct"] or fields["charge"]).strip()
+    ending = (fields["adduct"] or fields["charge"]).rstrip(".*•")  # [M]+* is a radical
     return {"+": "positive", "-": "negative"}.get(ending[-1:], "")
 
 

@@ -1,6 +1,7 @@
 """What `fit-spectra` and `identify` do."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from ..progress import is_terminal, note
 from .files import for_the_shell, open_identifier, open_pool, read_spectra_files
 
 __all__ = ["Asked", "FitSettings", "Found", "fit_library", "for_people", "identify_files"]
+
+# Reasons that are told.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,10 @@ def identify_files(spectra: Sequence[Path], model: Path, pool: Path, asked: Aske
             adduct=asked.adduct,
             progress=lambda done, total: bar.update(done - bar.n),
         )
-    none = [one for one in results if not one.hits]
+    none = Counter(one.note for one in results if not one.hits)
     if none:
-        note(f"{len(none)} of {len(results)} spectra have no candidates: {none[0].note}")
+        why = " ".join(f"{count}: {text}" for text, count in none.most_common(_SHOWN))
+        note(f"{none.total()} of {len(results)} spectra have no candidates. {why}")
     about = {
         "spectra": [path.name for path in spectra],
         "model": model.name,

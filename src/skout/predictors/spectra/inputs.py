@@ -12,7 +12,7 @@ import numpy as np
 from ..._numerics.validation import check_choice
 from ...kernels.spectrum_rows import Spectra
 from ...molecules.standard import entries
-from ...readers import SpectraTable, neutral_mass, precursor_mz, spectra_table
+from ...readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
 
 __all__ = [
     "Library",
@@ -35,8 +35,9 @@ def names_of(table: SpectraTable) -> list[str]:
 
 def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
     """Return spectra whose adduct is this one where they do not say theirs."""
-    if adduct is None:
+    if not adduct:
         return table
+    parse_adduct(adduct)  # what a user gives is refused, what a file has is told
     filled = np.array([own or adduct for own in table["adduct"]], dtype=object)
     return replace(table, fields={**table.fields, "adduct": filled})
 
@@ -50,7 +51,7 @@ def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
     for i in range(len(table)):
         mz, adduct = table["precursor_mz"][i], table["adduct"][i]
         if not adduct:
-            notes.append("its adduct is not known: give one, such as adduct='[M+H]+'.")
+            notes.append("its adduct is not known: give one, such as [M+H]+.")
         elif np.isnan(mz):
             notes.append("the m/z of its precursor is not known.")
         else:
@@ -183,16 +184,18 @@ def _whole(
     faults = {}
     for i, text in enumerate(texts):
         if np.isnan(exact[i]):
-            faults[i] = f"its SMILES is not valid, {text!r}." if text else "it has no SMILES."
+            faults[i] = f"its SMILES is not valid, {text!r}" if text else "it has no SMILES"
         elif np.isnan(table["precursor_mz"][i]):
-            faults[i] = "it has neither a precursor m/z nor an adduct that gives one."
+            faults[i] = "it has neither a precursor m/z nor an adduct that gives one"
     if faults:
         shown = "; ".join(
             f"record {table.record[i]}: {why}" for i, why in list(faults.items())[:_SHOWN]
         )
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        what = f"{len(faults)} of {len(table)} spectra cannot be learnt from: {shown}{more}"
-        if on_error == "raise" or len(faults) == len(table):
+        what = f"{len(faults)} of {len(table)} spectra cannot be learnt from: {shown}{more}."
+        if on_error == "raise":
             raise ValueError(f'{what} Mend them, or leave them out with on_error="skip".')
+        if len(faults) == len(table):
+            raise ValueError(f"{what} None is left.")
         warnings.warn(f"{what} They are left out.", UserWarning, stacklevel=4)
     return np.array([i for i in range(len(texts)) if i not in faults], dtype=np.intp)

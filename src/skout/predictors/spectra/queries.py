@@ -98,19 +98,24 @@ def read_queries(
         )
     ]
     order = [i for i in np.argsort(masses, kind="stable") if not notes[i]]
-    remarks = [_remark(one, polarities) for one in table["polarity"]]
+    remarks = [
+        _remark(one, ion, polarities)
+        for one, ion in zip(table["polarity"], table["adduct"], strict=True)
+    ]
     formulas = table["formula"]
     return Queries(table.spectra, masses, formulas, np.array(order, np.intp), blank, remarks)
 
 
-def _remark(polarity: str, known: tuple[str, ...]) -> str:
+def _remark(polarity: str, adduct: str, known: tuple[str, ...]) -> str:
+    if adduct.endswith("-" if polarity == "positive" else "+") and polarity:
+        return f"the file calls it {polarity}, and its adduct {adduct} is not."
     unseen = polarity and known and polarity not in known
     return f"the model has seen no {polarity} spectra." if unseen else ""
 
 
 def _formula_note(text: str) -> str:
     if not text:
-        return 'its formula is not known: search it with by="mass".'
+        return "its formula is not known: search it by mass."
     return "" if np.isfinite(formula_mass(text)) else f"its formula cannot be read, {text!r}."
 
 
