@@ -60,11 +60,21 @@ def _refuse_names(objects: Any, name: str) -> None:
 
 
 def _are_lists_of_words(objects: Any) -> bool:
-    """Whether these are lists of different lengths, as no matrix is, that begin with a word."""
+    """Whether these are lists that begin with a word, which is no number of a matrix."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
-    words = [item[0] for item in objects if len(item) > 0]
-    return len({len(item) for item in objects}) > 1 and isinstance(words[0], str)
+    first = next((item[0] for item in objects if len(item) > 0), None)
+    if not isinstance(first, str):
+        return False
+    return len({len(item) for item in objects}) > 1 or not _is_number(first)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _says(name: str, text: str) -> bool:

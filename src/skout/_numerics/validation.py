@@ -64,13 +64,19 @@ class Registry(dict[str, Any]):
 
 def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
     found = registry.spelled(name) if isinstance(registry, Registry) else name
     if found in registry:
         return registry[found]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(registry))}.")
+    raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
+
+
+def _available(registry: Mapping[str, Any]) -> str:
+    return f"Available: {', '.join(sorted(registry))}."
 
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:

@@ -6,9 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .. import save
+from ..predictors.tuning.kinds import guess_kind
 from ..rows import Blocks
 from ..rows.stream import join
 from .baselines import baseline_of
@@ -44,10 +46,15 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
     if unused:
         _tell(unused)
+    if outputs.doubt:
+        note(outputs.doubt)
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
-        model = tuned_model(*_joined(pairs), outputs.kind, settings)
+        X, Y = _joined(pairs)
+        if settings.output is None:
+            _tell_other_kind(outputs, Y)
+        model = tuned_model(X, Y, outputs.kind, settings)
         if model.encoder_ is not None:
             unused |= _left_out(model.encoder_.left_out_, unused)
         elif inputs.is_table:
@@ -89,6 +96,18 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
 
 def _tell(unused: dict[str, str]) -> None:
     note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
+
+
+def _tell_other_kind(outputs: Outputs, Y: np.ndarray) -> None:
+    """Say that numbers may be something else, where nobody said that they are numbers."""
+    values = Y[:, 0] if Y.shape[1] == 1 else Y
+    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
+    try:
+        kind = guess_kind(whole)
+    except ValueError:  # few integers, or pairs of 0 and 1
+        kind = "classes" if Y.shape[1] == 1 else "label_sets"
+    if kind != "numbers":
+        note(f"{listed(outputs.columns)}: taken for numbers. If not, say --output {kind}.")
 
 
 def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:
