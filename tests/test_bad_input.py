@@ -7,6 +7,7 @@ same afterwards.
 
 import copy
 import datetime
+import decimal
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from skout import (
     KernelClassifier,
     KernelMachine,
     KernelRidge,
+    Tuned,
     graph_task_matrix,
     iokr,
     metrics,
@@ -227,6 +229,157 @@ CASES += refused(
     "sample",
     none=X[:0],
     one=X[:1],
+)
+
+# A model that chooses itself, whose tables may have gaps, words and dates ------------------------
+
+
+def tuned(kind=None):
+    return Tuned(kind, budget="1 fits", random_state=0)
+
+
+def arrays(rows):
+    return {name: one for name, one in rows.items() if not hasattr(one, "columns")}
+
+
+def of_rows(X):
+    return tuned().fit(X, y).predict(X)
+
+
+def of_outputs(Y):
+    return tuned().fit(X, Y).predict(X)
+
+
+CASES += refused("tuned:X", of_rows, ValueError, "X contains NaN. Fill", **arrays(NAN_ROWS))
+CASES += refused("tuned:X", of_rows, ValueError, "X contains infinity", **arrays(INF_ROWS))
+CASES += refused(
+    "tuned:X", of_rows, (TypeError, ValueError), r"\bX\b", **arrays(UNREADABLE_ROWS), **scalars
+)
+CASES += refused("tuned:X", of_rows, TypeError, "X must hold numbers", **arrays(MISREAD_ROWS))
+CASES += refused(
+    "tuned:X",
+    of_rows,
+    (TypeError, ValueError),
+    "^X has (masked|more than one column|records)|^X: column 'b' (has complex|must have one value)",
+    masked=np.ma.masked_array(X, mask=X > 1),
+    columns_of_one_name=pd.DataFrame(X, columns=["a", "a", "b"]),
+    columns_of_one_text=pd.DataFrame(X, columns=["1", 1, "b"]),
+    records=[{"a": 1.0}] * N,
+    complex_column=frame(b=X[:, 0] + 1j),
+    nested_column=pl.DataFrame({"a": y, "b": [{"c": 1}] * N}),
+)
+CASES += refused(
+    "tuned:X",
+    of_rows,
+    ValueError,
+    "^X holds numbers (up to|of at most).* Scale",
+    too_large=X * 1e100,
+    too_small=X * [1.0, 1.0, 1e-100],
+    sparse=sparse.csr_matrix(X * 1e-300),
+)
+GOOD_TABLES = {"decimals": [[decimal.Decimal(str(one)) for one in row] for row in X.tolist()]}
+CASES += works("tuned:X", of_rows, X, **GOOD_ROWS, **GOOD_TABLES)
+CASES += works("tuned:X", of_rows, WORDS, series=pd.Series(WORDS, index=range(5, 5 + N)))
+CASES += refused(
+    "tuned:Y",
+    of_outputs,
+    ValueError,
+    "Input Y contains NaN, 1 times. Leave rows .*KernelRidge",
+    nan=np.append(y[1:], np.nan),
+    column=pd.DataFrame({"a": y, "b": np.append(y[1:], np.nan)}),
+    nullable=pd.Series([None, *range(N - 1)], dtype="Int64"),
+    polars=pl.Series([None, *y[1:].tolist()]),
+)
+CASES += refused(
+    "tuned:Y",
+    of_outputs,
+    TypeError,
+    "Y must be rows of numbers; .* MultiLabelBinarizer",
+    lists=[["a"], ["a", "b"]] * 6,
+    lists_of_one_length=[["a", "b"], ["b", "c"]] * 6,
+    sets=[{"a"}, {"a", "b"}] * 6,
+    series=pd.Series([["a"], ["a", "b"]] * 6),
+)
+CASES += refused(
+    "tuned:Y",
+    of_outputs,
+    ValueError,
+    "Y are texts: say which kind they are, classes, strings or smiles",
+    list=WORDS,
+    objects=np.array(WORDS, dtype=object),
+    pandas=pd.Series(WORDS),
+    polars=pl.Series(WORDS),
+)
+CASES += refused(
+    "tuned:Y",
+    of_outputs,
+    (TypeError, ValueError),
+    "^Y(:| must (be outputs|have one axis|hold numbers)|, of type| holds)|Y are .* unequal length",
+    missing=None,
+    number=1.0,
+    dict={"a": y},
+    three_axes=np.zeros((N, 2, 2)),
+    dates=DATES[:, 0],
+    complex=y + 1j,
+    lists_of_many_lengths=[[1.0, 2.0]] * 11 + [[1.0]],
+    too_large=y * 1e300,
+)
+CASES += works(
+    "tuned:Y", of_outputs, y, objects=y.astype(object), decimals=list(map(decimal.Decimal, y))
+)
+CASES += works(
+    "tuned:Y", lambda unit: of_outputs(y * unit) / unit, 1.0, tiny=1e-300, small=1e-160, large=1e150
+)
+CASES += works(
+    "tuned:Y",
+    lambda Y: tuned().fit(X, Y).kind_,
+    LABELS > 0,
+    categories=pd.Series(pd.Categorical(WORDS)),
+    polars=pl.Series(WORDS, dtype=pl.Categorical),
+)
+CASES += refused(
+    "tuned:classes",
+    lambda Y: tuned("classes").fit(X, Y),
+    (TypeError, ValueError),
+    r"^Y (has no class in [1-9]|must be (one class for .* Y.ravel|classes of one type))",
+    nan=np.where(LABELS, np.nan, 1.0),
+    none=[None, *WORDS[1:]],
+    nullable=pd.Series([None, *(LABELS[1:] > 0)], dtype="boolean"),
+    column=pd.DataFrame({"a": WORDS}),
+    mixed=pd.Series([1, "a"] * 6),
+)
+CASES += refused(
+    "tuned:strings", lambda Y: tuned("strings").fit(X, Y), TypeError, "^Y: NGram", numbers=y
+)
+TUNED = tuned().fit(pd.DataFrame(X, columns=list("abc")), y)
+TUNED_SETS = tuned("label_sets").fit(X, SETS)
+CASES += refused(
+    "tuned:new",
+    TUNED.predict,
+    ValueError,
+    "^X: column 'b' (must hold numbers|has gaps)|^X (lacks columns|must have 3 columns)",
+    words=pd.DataFrame(X, columns=list("abc")).assign(b="x"),
+    dates=pd.DataFrame(X, columns=list("abc")).assign(b=DATES[0, 0]),
+    gaps=pd.DataFrame(X, columns=list("abc")).assign(b=np.nan),
+    other_names=pd.DataFrame(X, columns=list("abe")),
+    columns=X[:, :2],
+    texts=WORDS,
+)
+CASES += refused(
+    "tuned:score",
+    lambda Y: TUNED.score(X, Y),
+    ValueError,
+    r"\bY\b must (be of equal length|have 1 columns)|^Y, of type",
+    short=y[:5],
+    columns=np.column_stack([y, y]),
+    words=WORDS,
+)
+CASES += refused(
+    "tuned:candidates",
+    lambda C: TUNED_SETS.predict(X, candidates=C),
+    ValueError,
+    "a column for each of the 3 labels. Got 2 columns",
+    columns=SETS[:, :2],
 )
 
 # New rows ----------------------------------------------------------------------------------------

@@ -491,7 +491,7 @@ def test_what_is_no_model(command, tables, tmp_path, call):
     assert (code, err) == (1, f"skout: There is no model {str(path)!r}.\n")
     path.write_text("hello")
     code, _, err = call(command, path, tables / "test.csv")
-    assert (code, "This is not a file of skout." in err, err.count("\n")) == (1, True, 1)
+    assert (code, err) == (1, f"skout: {path}: This is not a file of skout.\n")
     skout.save(skout.kernels.Gaussian(0.5), path)
     code, _, err = call(command, path, tables / "test.csv")
     assert (code, "it was saved from Python" in err, err.count("\n")) == (1, True, 1)

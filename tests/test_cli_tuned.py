@@ -218,6 +218,49 @@ def test_mistakes_are_one_line(words, message, table, call):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("column", "cells", "words", "said"),
+    [
+        ("few", WHICH, [], "few: taken for numbers. If not, say --output classes."),
+        ("bit_*", BITS, [], "bit_1, bit_2: taken for numbers. If not, say --output label_sets."),
+        ("few", WHICH, ["--output", "numbers"], ""),
+        ("many", range(N), [], ""),
+        (
+            "tags",
+            [("a, b", "a", "b, c", "c")[i % 4] for i in range(N)],
+            ["--output", "label_sets"],
+            "'a, b' is taken for one label; --separators ',' makes several of it.",
+        ),
+        ("tags", ["Rome, Italy", "Nice"] * (N // 2), ["--output", "label_sets"], ""),
+    ],
+)
+def test_what_may_not_be_meant_is_said(column, cells, words, said, tmp_path, call):
+    names = ["bit_1", "bit_2"] if column == "bit_*" else [column]
+    targets = dict(zip(names, np.reshape(cells, (N, -1)).T.tolist(), strict=True))
+    path = tmp_path / "t.csv"
+    write_rows([{"word": WORDS, **targets}], str(path), "csv")
+    budget = ["--budget", "1 fits"]
+    _, _, err = fit(call, path, "--target", column, "--inputs", "word", *words, *budget)
+    assert err == (f"skout: {said}\n" if said else "")
+
+
+def test_columns_may_be_given_again(table, call):
+    drop = ["--drop", "tags", "--drop", "mol,word,order"]
+    words = ["--target", "y", "--target", "x1", *drop, "--budget", "1 fits"]
+    _, said, _ = fit(call, table, *words)
+    assert (said["target"], said["inputs"]) == (["y", "x1"], 1)
+    config = table.parent / "fit.toml"
+    config.write_text('target = ["y", "x1"]\ninputs = "x2"\nbudget = "1 fits"\n')
+    assert fit(call, table, "--config", config)[1]["target"] == ["y", "x1"]
+
+
+def test_a_target_without_values_is_named(table, call):
+    path = table.parent / "empty.csv"
+    write_rows([{"x": [1.0] * N, "y": [""] * N}], str(path), "csv")
+    code, _, err = call("fit", path, "--target", "y", "-o", table.parent / "m")
+    assert (code, err) == (1, "skout: --target: the column 'y' has no values.\n")
+
+
 def test_budgets():
     assert check_budget(60) == check_budget("60") == 60.0
     assert check_budget("12 fits") == "12 fits"

@@ -403,6 +403,7 @@ def test_a_query_with_one_candidate():
     [
         ({"score": "gaps"}, {}, r"score must be .*\bgap\b"),
         ({"score": []}, {}, "score is empty"),
+        ({"score": 3}, {}, "score must be one of"),
         ({"score": "softmax", "share": 1.5}, {}, "share must lie strictly between 0 and 1"),
         (
             {},

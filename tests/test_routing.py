@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from threadpoolctl import threadpool_limits
 
-from skout import KernelBasis, KernelRidge, StructuredPredictor, iokr
+from skout import KernelBasis, KernelRidge, StructuredPredictor, Tuned, iokr
 from skout.decoding import CandidateSets, LabelSetDecoder
 from skout.kernels import F1, Gaussian, Linear, Tanimoto
 
@@ -93,6 +93,18 @@ def test_candidates_through_a_pipeline_without_routing():
     direct = ridge_model().fit(scaled, Y, sample_weight=weights)
     assert_array_equal(pipeline.predict(X, candidates=C), direct.predict(scaled, C))
     assert_allclose(pipeline.score(X, Y), direct.score(scaled, Y))
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize(
+    "model", [ridge_model(), Tuned("numbers", budget="1 fits", random_state=0)]
+)
+def test_a_pipeline_scores(model):
+    X, Y, weights, _ = problem()
+    outer = make_pipeline(StandardScaler(), model).fit(X, Y)
+    assert outer.score(X, Y) == outer[-1].score(outer[:-1].transform(X), Y)
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        outer.score(X, Y, sample_weight=weights)
 
 
 @pytest.mark.usefixtures("routing")
@@ -206,7 +218,8 @@ def test_weights_through_pipelines_inside_and_outside():
 def test_weights_in_a_grid_search():
     X, Y, weights, _ = problem(n=30)
     cv, alphas = KFold(3), [1e-3, 10.0]
-    search = GridSearchCV(ridge_model(sample_weight=True), {"regressor__alpha": alphas}, cv=cv)
+    model = ridge_model(sample_weight=True).set_score_request(sample_weight=False)
+    search = GridSearchCV(model, {"regressor__alpha": alphas}, cv=cv)
     search.fit(X, Y, sample_weight=weights)
     for alpha, mean in zip(alphas, search.cv_results_["mean_test_score"], strict=True):
         scores = []

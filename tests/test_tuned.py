@@ -1,6 +1,7 @@
 """`skout.Tuned`: every kind, the same choice for the same seed, honest scores, odd data."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 
 import skout
 from skout import Tuned
@@ -90,6 +92,8 @@ def test_kinds_of_the_command_line_have_the_same_names():
         ([[0.0, 1.5], [2.0, 3.0]], "numbers"),
         ([0.5, 1.5], "numbers"),
         ([True, False], "classes"),
+        (np.array([1.5, None], dtype=object), "numbers"),
+        ([["a"], ["b", "c"], []], "label_sets"),  # of names, which are refused
     ],
 )
 def test_kind_is_guessed(Y, kind):
@@ -340,6 +344,29 @@ def test_groups_stay_together():
         assert not set(groups[train]) & set(groups[held])
     X = inputs()
     assert quick(cv=None).fit(X, outputs("numbers", X), groups).n_splits_ == 5
+    with pytest.raises(ValueError, match="groups has rows without a label"):
+        quick(cv=None).fit(X, outputs("numbers", X), [None, *map(str, groups[1:])])
+
+
+def test_classes_may_be_stratified():
+    X = inputs()
+    Y = outputs("classes", X)
+    folds = make_folds(60, 0, cv=StratifiedKFold(3), y=Y)
+    for _, held in folds.splits:
+        assert abs(np.sum(Y[held] == "b") - np.sum(Y == "b") / 3) < 1
+    assert quick("classes", cv=StratifiedKFold(3)).fit(X, Y).n_splits_ == 3
+
+
+def test_nothing_is_left_of_an_earlier_fit():
+    X = inputs()
+    names = list("abcd")
+    model = quick(outer_cv=2).fit(extra("pandas").DataFrame(X, columns=names), X > 0)
+    assert list(model.feature_names_in_) == names
+    again = model.set_params(outer_cv=None).fit(X, outputs("numbers", X))
+    fresh = quick().fit(X, outputs("numbers", X))
+    assert set(vars(again)) == set(vars(fresh))
+    assert again.n_features_in_ == 4
+    np.testing.assert_array_equal(again.predict(X), fresh.predict(X))
 
 
 # Reports -----------------------------------------------------------------------------------------
@@ -371,8 +398,13 @@ def test_parameters_and_errors():
         ({"budget": -1}, "budget must be"),
         ({"kind": "label_set_"}, "Unknown kind"),
         ({"scoring": "f2"}, "Unknown scoring"),
+        ({"kind": 3}, "kind must be a name. Got 3"),
+        ({"scoring": 3}, "scoring must be None, the name of a metric or a function"),
+        ({"scoring": lambda true, pred: np.nan}, "No trial succeeded: no finite predictions"),
+        ({"cv": [([0, 1], [99])]}, "cv must have numbers of the 60 rows of X"),
+        ({"cv": StratifiedKFold(2)}, "cv: Supported target types"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             Tuned(**params).fit(X, outputs("numbers", X))
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="X contains NaN"):
@@ -386,7 +418,8 @@ def test_parameters_and_errors():
 def test_own_metric_chooses():
     X = inputs()
     Y = outputs("label_sets", X)
-    for scoring in ("subset_accuracy", lambda true, pred: float(np.mean(true == pred))):
+    plain = lambda true, pred: float(np.mean(true == pred))  # noqa: E731
+    for scoring in ("subset_accuracy", plain, partial(plain)):
         model = quick(scoring=scoring, budget="2 fits").fit(X, Y)
         assert 0.0 < model.score(X, Y) <= 1.0
 

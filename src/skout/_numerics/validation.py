@@ -80,13 +80,19 @@ class Registry(dict[str, Any]):
 
 def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
     found = registry.spelled(name) if isinstance(registry, Registry) else name
     if found in registry:
         return registry[found]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(registry))}.")
+    raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
+
+
+def _available(registry: Mapping[str, Any]) -> str:
+    return f"Available: {', '.join(sorted(registry))}."
 
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
@@ -290,11 +296,21 @@ def _refuse_names(objects: Any, name: str) -> None:
 
 
 def _are_lists_of_words(objects: Any) -> bool:
-    """Whether these are lists of different lengths, as no matrix is, that begin with a word."""
+    """Whether these are lists that begin with a word, which is no number of a matrix."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
-    words = [item[0] for item in objects if len(item) > 0]
-    return len({len(item) for item in objects}) > 1 and isinstance(words[0], str)
+    first = next((item[0] for item in objects if len(item) > 0), None)
+    if not isinstance(first, str):
+        return False
+    return len({len(item) for item in objects}) > 1 or not _is_number(first)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _says(name: str, text: str) -> bool:

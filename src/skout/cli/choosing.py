@@ -82,6 +82,9 @@ def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -
     """Return the columns to predict, and what kind of objects they hold."""
     kind = settings.output
     if kind is None:
+        empty = next((name for name in columns if seen[name].kind == "empty"), None)
+        if empty is not None:
+            raise ValueError(f"--target: the column {empty!r} has no values.")
         text = next((name for name in columns if seen[name].kind != "number"), None)
         if text is not None:
             raise ValueError(

@@ -143,6 +143,11 @@ class Outputs(_Columns, ABC):
     def learn(self, part: Part) -> None:
         """Look at training rows, for the names of labels or items."""
 
+    @property
+    def doubt(self) -> str:
+        """What may not be meant, of what was learnt; empty if nothing."""
+        return ""
+
     @abstractmethod
     def read(self, table: Table, part: Part) -> Any:
         """Return the objects of some rows; numbers are the last of the part's."""
@@ -191,6 +196,14 @@ class LabelSets(Outputs):
     def learn(self, part: Part) -> None:
         if self.is_text:
             self.labels = sorted({*self.labels, *(w for row in self.sets(part) for w in row)})
+
+    @property
+    def doubt(self) -> str:
+        parts = {word.strip() for label in self.labels for word in label.split(",")}
+        if not self.is_text or len(parts) >= len(self.labels):
+            return ""
+        odd = next(label for label in self.labels if "," in label)
+        return f"{odd!r} is taken for one label; --separators ',' makes several of it."
 
     def sets(self, part: Part) -> list[list[str]]:
         """Return the labels of each row, of one column of text."""
@@ -292,7 +305,8 @@ class Rankings(Outputs):
         shown = part.texts[self.columns[0]][i] if self.is_text else str(self._numbers(part)[i])
         raise ValueError(
             f"{table.path}: row {part.start + i} has {shown!r}, which is no ranking of the "
-            f"{len(self.items)} items {', '.join(self.items)}, each once."
+            f"{len(self.items)} items {', '.join(self.items)}, each once"
+            + (", with > between them." if self.is_text else ".")
         )
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:

@@ -8,9 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .. import save
+from ..predictors.tuning.kinds import guess_kind
 from ..rows import Blocks
 from ..rows.stream import join
 from .baselines import baseline_of
@@ -46,6 +48,8 @@ def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
         n, parts = survey(table, inputs, outputs, settings.memory * 1e6)
     if unused:
         _tell(unused)
+    if outputs.doubt:
+        note(outputs.doubt)
     pairs = _Pairs(table, inputs, outputs, parts)
     if why is None:
         inputs.standardize = False  # scales are chosen with the model
@@ -89,7 +93,10 @@ def _fitted(
 ) -> Any:
     """Return a model that is tuned, or this one, fitted on rows in memory or block by block."""
     if tune:
-        return tuned_model(*_joined(pairs), pairs.outputs.kind, settings)
+        X, Y = _joined(pairs)
+        if settings.output is None:
+            _tell_other_kind(pairs.outputs, Y)
+        return tuned_model(X, Y, pairs.outputs.kind, settings)
     if pairs.parts is not None:
         return model.fit(*_joined(pairs))
     _check_streams(settings, data)
@@ -98,6 +105,18 @@ def _fitted(
 
 def _tell(unused: dict[str, str]) -> None:
     note("not used: " + listed([f"{name} ({why})" for name, why in unused.items()]))
+
+
+def _tell_other_kind(outputs: Outputs, Y: np.ndarray) -> None:
+    """Say that numbers may be something else, where nobody said that they are numbers."""
+    values = Y[:, 0] if Y.shape[1] == 1 else Y
+    whole = values.astype(np.int64) if np.all(values == np.rint(values)) else values
+    try:
+        kind = guess_kind(whole)
+    except ValueError:  # few integers, or pairs of 0 and 1
+        kind = "classes" if Y.shape[1] == 1 else "label_sets"
+    if kind != "numbers":
+        note(f"{listed(outputs.columns)}: taken for numbers. If not, say --output {kind}.")
 
 
 def _left_out(found: dict[str, str], known: dict[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["add_models"]
 
 Text = str | None
+Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 
 _TARGET = 'Columns to predict: "y", "a,b", "tag_*". Needed but for npz.'
@@ -48,10 +49,10 @@ def _add_fit(app: "typer.Typer") -> None:
     def fit(
         data: Annotated[Path, Argument(help=f"{_DATA[:-1]} (X, Y).")],
         out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
-        target: Annotated[Text, Option(help=_TARGET)] = None,
+        target: Annotated[Columns, Option(help=_TARGET)] = None,
         output: Annotated[Text, Option(help=_OUTPUT)] = None,
-        inputs: Annotated[Text, Option(help=_INPUTS)] = None,
-        drop: Annotated[Text, Option(help="Columns to leave out, such as an id.")] = None,
+        inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
+        drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
         input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
         output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
         input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,

@@ -155,6 +155,9 @@ def merge(flags: dict[str, Any], config: Path | None) -> Settings:
         for name in found:
             resolve(name, names, f"setting in {config}:")
     given = {**found, **{name: value for name, value in flags.items() if value is not None}}
+    for name in ("target", "inputs", "drop"):
+        if isinstance(given.get(name), list):
+            given[name] = ",".join(map(str, given[name]))
     own = [_flag(name) for name in _OF_A_MODEL if name in given]
     wanted = [_flag(name) for name in ("tune", "budget") if given.get(name)]
     if own and wanted:

@@ -15,7 +15,7 @@ from .. import load, save
 from .._numerics.arrays import n_rows, take
 from .._numerics.validation import check_number
 from ..decoding.pools import EmbeddedPool
-from ..persistence import describe
+from ..persistence import FileError, describe
 from ..rows.stream import join
 from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
 from .progress import opened, progress
@@ -162,7 +162,10 @@ def open_model(path: Path) -> Saved:
     """Load a model that `skout fit` saved."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
-    metadata = describe(path)["about"].get("metadata", {})
+    try:
+        metadata = describe(path)["about"].get("metadata", {})
+    except FileError as error:
+        raise FileError(f"{path}: {error}") from error
     if "fit_spectra" in metadata:
         raise ValueError(f"{path} is a model of spectra: use it with `skout identify`.")
     record = metadata.get("command_line")

@@ -210,6 +210,11 @@ def _looked_up(table: Any, candidates: Any, known: Any) -> np.ndarray:
             'loss must be a callable, "f_beta" or a square matrix. '
             f"Got an array of shape {D.shape} instead."
         )
+    shape = np.shape(candidates)
+    if shape[1:] not in ((), (1,)):
+        raise ValueError(
+            f"A matrix of losses needs outputs that are its row numbers. Got shape {shape} instead."
+        )
     rows, columns = (np.asarray(objects).reshape(-1) for objects in (candidates, known))
     for numbers in (rows, columns):
         if np.any((numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= len(D))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -27,6 +27,8 @@ class ObjectPredictor(PartsByName):
 
     #: The parameter that is the estimator inside.
     _inner: str
+    # A pipeline hands it on, also where it is None.
+    __metadata_request__score: ClassVar = {"sample_weight": None}
 
     @abstractmethod
     def _fitted_inner(self) -> Any:

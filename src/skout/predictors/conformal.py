@@ -290,7 +290,7 @@ class ConformalSets(FramesOut, OnPages):
 
     def _names(self) -> list[str]:
         """Return the names of the scores to choose from."""
-        names = [self.score] if isinstance(self.score, str) else list(self.score)
+        names = list(self.score) if isinstance(self.score, list | tuple) else [self.score]
         for name in names:
             check_choice(name, "score", (*SCORES, AUTO))
         if not names:

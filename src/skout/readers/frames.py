@@ -15,7 +15,7 @@ import numpy as np
 
 from .._numerics.validation import check_column_names
 
-__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "names_in"]
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
 
 Columns = dict[str, np.ndarray]
 _MISSING_TYPES = ("NAType", "NaTType")
@@ -68,8 +68,8 @@ def columns_of(X: Any, name: str = "X") -> Columns:
             f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
         )
     names = names_in(X)
-    check_column_names(names, name)
-    found = {str(one): plain_column(X[one]) for one in names}
+    check_column_names(map(str, names), name)
+    found = {str(one): plain_column(X[one], f"{name}: column {str(one)!r}") for one in names}
     lengths = {one: len(values) for one, values in found.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} has columns of different lengths: {lengths}.")
@@ -80,7 +80,7 @@ def columns_of(X: Any, name: str = "X") -> Columns:
 
 def has_only_numbers(X: Any) -> bool:
     """Whether all columns of a table are numbers, and none is missing."""
-    columns = (plain_column(X[name]) for name in names_in(X))
+    columns = columns_of(X).values()
     return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
 
 
@@ -96,19 +96,21 @@ def _is_coded(column: Any) -> bool:
     return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
 
 
-def plain_column(column: Any) -> np.ndarray:
+def plain_column(column: Any, name: str) -> np.ndarray:
     """Return a column as floats, as moments, or as texts with None for what is missing."""
     is_coded = _is_coded(column)
     values = column.to_numpy() if hasattr(column, "to_numpy") else column
     if not isinstance(values, np.ndarray):
         values = _objects(list(values))
     if values.ndim != 1:
-        raise ValueError(f"A column must have one axis. Got shape {values.shape}.")
+        raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
     if is_coded:  # numbers that are names
         return _texts(values.astype(object))
     kind = values.dtype.kind
     if kind in "biuf":
         return values.astype(np.float64)
+    if kind == "c":
+        raise TypeError(f"{name} has complex numbers: give their parts as columns.")
     if kind == "M":
         return values.astype("datetime64[s]")
     if kind == "m":
@@ -129,11 +131,11 @@ def _seconds(values: np.ndarray) -> np.ndarray:
 
 def _of_objects(values: np.ndarray) -> np.ndarray:
     """Return objects as the one kind that they all are, or else as texts."""
-    filled = [value for value in values if not _is_missing(value)]
+    filled = [value for value in values if not is_gap(value)]
     if filled and all(isinstance(value, numbers.Real | Decimal | np.bool_) for value in filled):
-        return np.array([np.nan if _is_missing(v) else float(v) for v in values])
+        return np.array([np.nan if is_gap(v) else float(v) for v in values])
     if filled and all(hasattr(value, "isoformat") and hasattr(value, "year") for value in filled):
-        return np.array([None if _is_missing(v) else _moment(v) for v in values], "datetime64[s]")
+        return np.array([None if is_gap(v) else _moment(v) for v in values], "datetime64[s]")
     return _texts(values)
 
 
@@ -152,12 +154,13 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         return ";".join(str(word) for word in words) or None
-    if _is_missing(value):
+    if is_gap(value):
         return None
     return (value if isinstance(value, str) else str(value)).strip() or None
 
 
-def _is_missing(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
+    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
     return isinstance(value, float | np.floating | Decimal) and bool(value != value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -18,7 +18,7 @@ from ...predictor import StructuredPredictor
 from .checkpoint import Checkpoint, digest_of
 from .choosing import column_choices, last_seconds, steps, within
 from .folds import make_folds
-from .inputs import column_groups, encoder_of, names_of, read_inputs
+from .inputs import check_spread, column_groups, encoder_of, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
 from .report import drawn, line, rows_of
@@ -51,8 +51,8 @@ class Tuned(FramesOut, OnPages):
     ----------
     kind : str, optional
         What the outputs are: "label_sets", "rankings", "numbers", "classes", "strings", "smiles",
-        "graphs" or "spectra". None tells the first three from what Y holds, and asks where that is
-        not clear.
+        "graphs" or "spectra". None tells the first three from what Y holds, and classes where they
+        are booleans or of a categorical type, and asks where that is not clear.
     scoring : None, str or callable (Y, predictions) -> float, default None
         None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
         mean over columns of R2 for numbers. Names are those of `skout.metrics.scoring.METRICS`.
@@ -114,6 +114,9 @@ class Tuned(FramesOut, OnPages):
     ('label_sets', 5)
     """
 
+    # A pipeline hands it on to `score`, also where it is None.
+    __metadata_request__score: ClassVar = {"sample_weight": None}
+
     def __init__(
         self,
         kind: str | None = None,
@@ -158,6 +161,8 @@ class Tuned(FramesOut, OnPages):
         -------
         self : Tuned
         """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # of an earlier fit
         budget = as_budget(self.budget)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
@@ -176,6 +181,8 @@ class Tuned(FramesOut, OnPages):
         return self
 
     def _checked(self, X: Any, Y: Any) -> tuple[Kind, Any, Any]:
+        if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
+            raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
         name = guess_kind(Y) if self.kind is None else self.kind
         kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
         with named("X"):
@@ -183,18 +190,18 @@ class Tuned(FramesOut, OnPages):
             names = names_of(X)
             rows = read_inputs(X, self.encoder_, names)
         if names is not None:
-            self.feature_names_in_, self.n_features_in_ = names, len(names)
+            self.feature_names_in_ = names
+        if width_of(rows) is not None:
+            self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
             Y = kind.checked(Y)
-        if n_rows(rows) != n_rows(Y):
-            raise ValueError(
-                f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}."
-            )
+        _check_lengths(rows, Y)
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
+        check_spread(rows)
         return kind, rows, Y
 
     def _searched(
@@ -203,8 +210,9 @@ class Tuned(FramesOut, OnPages):
         """Run all trials, and return them with the best ones to average."""
         n = n_rows(X)
         basis = kind.basis(Y, seed)
-        T = np.asarray(basis.fit_transform(Y))
-        folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1])
+        with named("Y"):
+            T = np.asarray(basis.fit_transform(Y))
+        folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1], y=Y)
         sample = Sample(X, T, folds, seed, self.n_jobs)
         kernels = kernels_of_objects(X)
         groups = column_groups(self.encoder_)
@@ -309,7 +317,7 @@ class Tuned(FramesOut, OnPages):
 
     def _outer(self, X: Any, Y: Any, groups: Any, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
-        folds = make_folds(n_rows(Y), seed + 1, cv=self.outer_cv, groups=groups)
+        folds = make_folds(n_rows(Y), seed + 1, cv=self.outer_cv, groups=groups, y=Y)
         scores = []
         for train, held in folds.splits:
             inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
@@ -343,7 +351,12 @@ class Tuned(FramesOut, OnPages):
         """Return what the models take of X."""
         check_is_fitted(self)
         encoder = getattr(self, "encoder_", None)  # older files have none
-        return read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
+        rows = read_inputs(X, encoder, getattr(self, "feature_names_in_", None))
+        known = getattr(self, "n_features_in_", None)
+        if encoder is None and known is not None and width_of(rows) != known:
+            given = width_of(rows) or f"a {type(X).__name__} of objects"
+            raise ValueError(f"X must have {known} columns, as in fit. Got {given}.")
+        return rows
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rank the candidates of each row of X.
@@ -388,7 +401,11 @@ class Tuned(FramesOut, OnPages):
         check_is_fitted(self)
         kind: Kind = KINDS[self.kind_](self.scoring)
         metric = kind.measured(self.best_estimator_.output_basis_)
-        return float(metric(kind.checked(Y), self.predict(X, candidates)))
+        with named("Y"):
+            Y = kind.checked(Y)
+        found = self.predict(X, candidates)
+        _check_lengths(found, Y)
+        return float(metric(Y, found))
 
     def summary(self) -> str:
         """Return one line on what was found.
@@ -420,6 +437,11 @@ class Tuned(FramesOut, OnPages):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _check_lengths(rows: Any, Y: Any) -> None:
+    if n_rows(rows) != n_rows(Y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")
 
 
 def as_budget(budget: Any) -> Budget:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.validation import check_rng, named
+from ...readers.frames import is_gap
 
 __all__ = ["Folds", "make_folds"]
 
@@ -112,7 +113,9 @@ class Folds:
         return sum(len(held) for _, held in self.splits)
 
 
-def make_folds(n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1) -> Folds:
+def make_folds(
+    n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
+) -> Folds:
     """Deal rows into folds: repeated for few rows, one split for many.
 
     Parameters
@@ -126,11 +129,13 @@ def make_folds(n: int, seed: int, *, cv: Any = None, groups: Any = None, width: 
         Rows of one group are in one fold.
     width : int
         Output coordinates: where there are many, one split with fewer held-out rows does.
+    y : array of n outputs, optional
+        For splitters that look at them.
     """
     if cv is None and groups is not None:
         cv = _folds_of_groups(groups, n)
     if cv is not None:
-        splits = _given(cv, n, groups, seed)
+        splits = _given(cv, n, groups, seed, y)
     elif n < _MANY and n * width < _HEAVY:
         splits = _dealt(n, seed)
     else:
@@ -155,13 +160,15 @@ def _folds_of_groups(groups: Any, n: int) -> int:
     groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups must have one label for each of the {n} rows of X.")
+    if any(map(is_gap, groups.tolist())):
+        raise ValueError("groups has rows without a label: give each one.")
     k = min(_FOLDS, len(np.unique(groups)))
     if k < 2:
         raise ValueError("groups must have at least two different labels. Got one.")
     return k
 
 
-def _given(cv: Any, n: int, groups: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _given(cv: Any, n: int, groups: Any, seed: int, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     from sklearn.model_selection import GroupKFold, KFold, check_cv  # slow to import
 
     with named("cv"):
@@ -169,10 +176,11 @@ def _given(cv: Any, n: int, groups: Any, seed: int) -> list[tuple[np.ndarray, np
             kind = KFold if groups is None else GroupKFold
             cv = kind(cv, shuffle=True, random_state=seed)
         rows = np.arange(n)
-        splits = [
-            (rows[train], rows[held])
-            for train, held in check_cv(cv).split(np.zeros((n, 1)), groups=groups)
-        ]
+        found = list(check_cv(cv).split(np.zeros((n, 1)), y, groups))
+    try:
+        splits = [(rows[train], rows[held]) for train, held in found]
+    except IndexError as error:
+        raise ValueError(f"cv must have numbers of the {n} rows of X: {error}.") from None
     if not splits or any(len(train) < 2 or len(held) == 0 for train, held in splits):
         raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")
     return splits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,20 @@ from sklearn.base import TransformerMixin
 from ..._numerics.estimators import PartsByName
 from ..._numerics.validation import check_choice, check_matrix, named
 from ...readers.encoder import TableEncoder
-from ...readers.frames import columns_of, has_only_numbers, is_frame, names_in
+from ...readers.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
+from ...readers.kinds import as_kind
 
 __all__ = [
     "SCALINGS",
     "ColumnScaler",
     "are_vectors",
+    "check_spread",
     "checked_inputs",
     "column_groups",
     "encoder_of",
     "names_of",
     "read_inputs",
+    "width_of",
 ]
 
 #: What `ColumnScaler` can do.
@@ -30,6 +35,12 @@ SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
 _QUANTILES = 500
 # Groups of columns that have a kernel each.
 _MOST_GROUPS = 24
+# What to do about errors of reading an array.
+_REMEDIES = {
+    "contains NaN": "Fill the gaps, for instance with scikit-learn's SimpleImputer, or fit on a "
+    "data frame, which may have some.",
+    "could not convert string": "Fit on a data frame, whose columns may hold words.",
+}
 
 
 class ColumnScaler(TransformerMixin, PartsByName):
@@ -151,26 +162,33 @@ def _unit_rows(rows: Any) -> Any:
 
 
 def are_vectors(X: Any) -> bool:
-    """Whether X are rows of numbers, not objects such as texts or graphs."""
-    if sparse.issparse(X) or hasattr(X, "columns"):
+    """Whether X are rows of numbers, or meant to be, not objects such as texts or graphs."""
+    if sparse.issparse(X) or is_frame(X):
         return True
     try:
         values = np.asarray(X)
     except (ValueError, TypeError):
         return False
-    return values.ndim == 2 and values.dtype.kind in "biuf"
+    if values.ndim == 1:
+        return values.dtype.kind in "biufcmM"
+    if values.ndim == 0 or (values.ndim > 2 and not isinstance(X, np.ndarray)):
+        return False
+    return values.dtype != object or all(map(_is_cell, values[:1].ravel()))
+
+
+def _is_cell(value: Any) -> bool:
+    """Whether this is something that a table has in a cell."""
+    return isinstance(value, str | numbers.Number | Decimal | np.generic) or is_gap(value)
 
 
 def checked_inputs(X: Any) -> Any:
     """Return rows of numbers as a finite matrix, dense where little is gained by sparse; objects
     as they are."""
+    X = X.to_numpy() if hasattr(X, "to_numpy") and len(X.shape) == 1 else X
     if not are_vectors(X):
-        values = np.asarray(X) if isinstance(X, list) and len(X) and _is_row(X[0]) else None
-        if values is not None and values.ndim != 2:
-            raise ValueError(f"X must be rows of equal length. Got shape {values.shape} instead.")
-        return X
+        return _checked_objects(X)
     with named("X"):
-        rows = check_matrix(X)
+        rows = _checked_matrix(X)
     if not sparse.issparse(rows):
         return rows
     n, d = rows.shape
@@ -178,8 +196,64 @@ def checked_inputs(X: Any) -> Any:
     return rows.toarray() if is_full else sparse.csr_matrix(rows)
 
 
-def _is_row(item: Any) -> bool:
-    return isinstance(item, list | tuple | np.ndarray)
+def _checked_matrix(X: Any) -> Any:
+    """Return a matrix whose numbers are finite, also in single precision, as trees want them."""
+    try:
+        rows = check_matrix(X)
+    except ValueError as error:
+        remedies = [remedy for words, remedy in _REMEDIES.items() if words in str(error)]
+        if not remedies:
+            raise
+        raise ValueError(f"{str(error).rstrip('.')}. {remedies[0]}") from None
+    values = rows.data if sparse.issparse(rows) else rows
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > float(np.finfo(np.float32).max):
+        raise ValueError(
+            f"X holds numbers up to {largest:.3g}, and trees take single precision, up to 3.4e38. "
+            "Scale its columns."
+        )
+    return rows
+
+
+def width_of(rows: Any) -> int | None:
+    """Return the number of columns of a matrix, None for objects."""
+    return rows.shape[1] if len(getattr(rows, "shape", ())) == 2 else None
+
+
+def check_spread(rows: Any) -> None:
+    """Raise where all numbers of a column are so small that their squares vanish.
+
+    Parameters
+    ----------
+    rows : what `checked_inputs` returns
+    """
+    if width_of(rows) is None:
+        return
+    ends = rows.max(axis=0), -rows.min(axis=0)
+    largest = np.max(
+        [one.toarray().ravel() if sparse.issparse(one) else one for one in ends], axis=0
+    )
+    small = np.flatnonzero((largest > 0.0) & (largest < np.finfo(np.float32).tiny))
+    if len(small):
+        raise ValueError(
+            f"X holds numbers of at most {largest[small[0]]:.3g} in column {small[0]}, which are 0 "
+            "in single precision, as trees take it. Scale its columns."
+        )
+
+
+def _checked_objects(X: Any) -> Any:
+    """Return inputs that are no vectors, or say what is wrong with them."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
+        raise TypeError(
+            "X must have rows: an array, a data frame, or a list of texts, graphs or spectra. Got "
+            f"{type(X).__name__}."
+        )
+    first = X[0] if len(X) else None
+    if isinstance(first, dict | np.void):
+        raise TypeError("X has records: give a table of them, such as pandas.DataFrame(X).")
+    if isinstance(first, list | np.ndarray) and all(map(_is_cell, first)):
+        raise ValueError("X must be rows of equal length.")
+    return X
 
 
 def encoder_of(X: Any) -> TableEncoder | None:
@@ -219,7 +293,11 @@ def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) 
             f"X lacks columns that it had in fit: {', '.join(missing[:8])}. It has: "
             f"{', '.join((new or list(table))[:8])}."
         )
-    return checked_inputs(np.column_stack([table[name] for name in names]))
+    columns = [as_kind(table[name], "number", name) for name in names]
+    gap = next((name for name, one in zip(names, columns, strict=True) if np.isnan(one).any()), "")
+    if gap:
+        raise ValueError(f"X: column {gap!r} has gaps, and had none in fit: fill them.")
+    return checked_inputs(np.column_stack(columns))
 
 
 def column_groups(encoder: TableEncoder | None) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._numerics.arrays import n_rows, take
+from ..._numerics.inputs import check_squares
 from ..._numerics.validation import Registry, resolve
 from ...basis import KernelBasis
 from ...decoding import CandidateDecoder, RankingDecoder
@@ -17,6 +18,7 @@ from ...kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerL
 from ...metrics import kendall_tau
 from ...metrics.scoring import METRIC_OF_KIND, METRICS
 from ...molecules import fingerprints
+from ...readers.frames import coded_columns, is_gap
 from ...sketches import SubSample
 from .borda import BordaDecoder
 from .folds import Folds
@@ -67,9 +69,14 @@ class Kind:
     @property
     def metric_name(self) -> str:
         """What the score is called."""
-        if self.scoring is None:
-            return self.metric
-        return self.scoring if isinstance(self.scoring, str) else self.scoring.__name__
+        if self.scoring is None or isinstance(self.scoring, str):
+            return self.scoring or self.metric
+        if not callable(self.scoring):
+            raise TypeError(
+                "scoring must be None, the name of a metric or a function of true and predicted "
+                f"outputs. Got {self.scoring!r} instead."
+            )
+        return getattr(self.scoring, "__name__", type(self.scoring).__name__)
 
     def checked(self, Y: Any) -> Any:
         """Return the outputs as the rest takes them, or say what is wrong with them."""
@@ -144,8 +151,9 @@ class LabelSets(Kind):
 
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
-        label_matrix(Y)  # raises
-        return Y if sparse.issparse(Y) else np.asarray(Y)
+        labels = label_matrix(Y)  # raises
+        Y = Y if sparse.issparse(Y) else np.asarray(Y)
+        return labels.toarray().astype(int) if Y.dtype == object else Y
 
     def basis(self, Y: Any, seed: int) -> Any:
         n, n_labels = Y.shape
@@ -257,7 +265,16 @@ class Numbers(Kind):
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
         Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
+        if Y.dtype == object:
+            values = [np.nan if is_gap(value) else value for value in Y.ravel()]
+            Y = np.array(values, dtype=np.float64).reshape(Y.shape)
+        if Y.dtype.kind == "f" and np.isnan(Y).any():
+            raise ValueError(
+                f"Input Y contains NaN, {np.isnan(Y).sum()} times. Leave rows with gaps out, or "
+                "fit skout.KernelRidge, whose targets may have some."
+            )
         StandardTargets().fit(Y)  # raises
+        check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
         return Y
 
     def basis(self, Y: Any, seed: int) -> Any:
@@ -295,6 +312,10 @@ def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.
 def _mean_r2(true: Any, pred: Any) -> float:
     """Return the mean over columns of 1 - squared error / squared deviation from the mean."""
     true, pred = (np.reshape(values, (len(values), -1)) for values in (true, pred))
+    if true.shape[1] != pred.shape[1]:
+        raise ValueError(f"Y must have {pred.shape[1]} columns. Got {true.shape[1]} instead.")
+    units = StandardTargets().fit(true)  # in which squares stay in range
+    true, pred = units.transform(true), units.transform(pred)
     spread = np.maximum(true.var(axis=0), np.finfo(np.float64).tiny)
     return float(1.0 - (((true - pred) ** 2).mean(axis=0) / spread).mean())
 
@@ -310,14 +331,26 @@ class Classes(Numbers):
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(Kind.checked(self, Y))
         if Y.ndim != 1:
-            raise ValueError(f"Y must be one class for each row. Got shape {Y.shape} instead.")
+            raise ValueError(
+                f"Y must be one class for each row, in one axis. Got shape {Y.shape} instead: give "
+                "Y.ravel(), or the one column of a data frame."
+            )
+        gaps = sum(map(is_gap, Y.tolist()))
+        if gaps:
+            raise ValueError(f"Y has no class in {gaps} rows: leave them out.")
+        try:
+            np.unique(Y)
+        except TypeError as error:
+            raise TypeError(
+                f"Y must be classes of one type, that can be sorted: {error}."
+            ) from None
         return Y
 
     def basis(self, Y: Any, seed: int) -> Any:
         return ClassCodes()
 
     def measured(self, basis: Any) -> Callable[[Any, Any], float]:
-        if self.scoring in (None, self.metric):
+        if self.scoring in (None, self.metric, "exact_matches"):
             return lambda true, pred: float(np.mean(np.asarray(true) == np.asarray(pred)))
         return Kind.measured(self, basis)
 
@@ -382,12 +415,16 @@ def guess_kind(Y: Any) -> str:
     >>> guess_kind([[0, 1, 1], [1, 0, 0]]), guess_kind([[0, 2, 1], [1, 0, 2]]), guess_kind([0.5, 2])
     ('label_sets', 'rankings', 'numbers')
     """
+    if coded_columns({"Y": Y}):  # to its library
+        return "classes"
     Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
     if sparse.issparse(Y):
         return "label_sets" if np.all(Y.data == 1) else "numbers"
+    if _are_names(Y):
+        return "label_sets"  # which says how to make rows of them
     values = _as_array(Y)
-    if values is None or values.dtype.kind not in "biufUS":
-        raise _unclear("objects", "strings, smiles, graphs or spectra")
+    if values is None or values.dtype.kind not in "biufcmMUS":
+        raise _unclear("objects, or rows of unequal length", "strings, smiles, graphs or spectra")
     if values.dtype.kind in "US":
         raise _unclear("texts", "classes, strings or smiles")
     if values.ndim == 1:
@@ -397,7 +434,7 @@ def guess_kind(Y: Any) -> str:
             raise _unclear("few different integers", "classes or numbers")
         return "numbers"
     if values.ndim != 2:
-        raise _unclear(f"an array of shape {values.shape}", "another array of two dimensions")
+        raise ValueError(f"Y must have one axis or two. Got shape {values.shape}.")
     are_sets = bool(np.all((values == 0) | (values == 1)))
     if values.shape[1] > 1 and _are_permutations(values):
         if are_sets:
@@ -406,9 +443,26 @@ def guess_kind(Y: Any) -> str:
     return "label_sets" if are_sets else "numbers"
 
 
+def _are_names(Y: Any) -> bool:
+    """Whether these are lists or sets of words, the names of labels."""
+    is_column = isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1
+    if not isinstance(Y, list | tuple) and not is_column:
+        return False
+    if not all(isinstance(one, list | tuple | set | frozenset) for one in Y):
+        return False
+    return any(map(len, Y)) and all(isinstance(word, str) for one in Y for word in one)
+
+
 def _as_array(Y: Any) -> np.ndarray | None:
+    """Return outputs as an array, without gaps if they are one column; None for objects."""
     try:
-        return np.asarray(Y)
+        values = np.asarray(Y)
+        if values.dtype != object or values.ndim == 0:
+            return values
+        if values.ndim > 1:
+            return values.astype(np.float64)
+        filled = np.array([one for one in values if not is_gap(one)])
+        return filled if filled.dtype != object else filled.astype(np.float64)
     except (ValueError, TypeError):
         return None
 

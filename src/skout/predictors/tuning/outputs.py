@@ -14,6 +14,7 @@ from sklearn.base import TransformerMixin
 
 from ..._numerics.arrays import row_slices
 from ..._numerics.estimators import PartsByName
+from ..._numerics.inputs import numbers_in
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.validation import check_choice, check_matrix, check_number
 from ...decoding.base import Decoder
@@ -142,6 +143,11 @@ class LabelFeatures(_Coordinates):
         Z : ndarray of shape (n, rank_)
         """
         labels = label_matrix(Y)
+        if labels.shape[1] != self.n_labels_:
+            raise ValueError(
+                f"Label sets must have a column for each of the {self.n_labels_} labels. Got "
+                f"{labels.shape[1]} columns instead."
+            )
         sizes = np.diff(labels.indptr)
         phi = self.sizes_[np.minimum(sizes, len(self.sizes_) - 1)]  # (n, r)
         dense = labels.toarray()
@@ -296,10 +302,13 @@ def at_least_one(chosen: np.ndarray, expected: np.ndarray, may_be_empty: bool) -
 def label_matrix(Y: Any) -> sparse.csr_matrix:
     """Return label sets as a CSR matrix of 0 and 1, with sorted indices and no stored zeros."""
     Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-    Y = np.asarray(Y) if not sparse.issparse(Y) else Y
-    if Y.ndim != 2:
-        raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
-    labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)
+    if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
+        Y = list(Y)  # a column of lists
+    with numbers_in(Y, "Y"):
+        Y = np.asarray(Y) if not sparse.issparse(Y) else Y
+        if Y.ndim != 2:
+            raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
+        labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)
     labels.sum_duplicates()
     labels.eliminate_zeros()
     odd = labels.data[labels.data != 1.0]
@@ -375,7 +384,9 @@ class StandardTargets(_Coordinates):
         """
         values = _columns(Y)
         self.is_vector_ = np.ndim(Y) == 1
-        self.mean_, spread = values.mean(axis=0), values.std(axis=0)
+        _, power = np.frexp(np.abs(values).max(axis=0, initial=0.0))
+        near = np.ldexp(values, -power)  # up to 1: squares stay in range
+        self.mean_, spread = (np.ldexp(one, power) for one in (near.mean(axis=0), near.std(axis=0)))
         tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
         self.scale_ = np.where(spread > tiny, spread, 1.0)
         self.rank_ = values.shape[1]
@@ -393,8 +404,9 @@ class StandardTargets(_Coordinates):
 
 
 def _columns(Y: Any) -> np.ndarray:
-    values = np.asarray(Y, dtype=np.float64)
-    return check_matrix(values[:, None] if values.ndim == 1 else values, accept_sparse=False)
+    values = np.asarray(Y)
+    values = values[:, None] if values.ndim == 1 else values
+    return check_matrix(values, accept_sparse=False).astype(np.float64, copy=False)
 
 
 class ClassCodes(_Coordinates):

@@ -356,10 +356,10 @@ class Search:
         for more, F in self._likely(predictions(settings, self.sample)):
             table = self.judge.metric(F)
             merit = float(((table + self.judge.smooth(F)) @ weights).max())
-            if best is None or merit > best[0]:
+            if not np.isnan(merit) and (best is None or merit > best[0]):
                 best = merit, {**resolved, **more}, table, F
         if best is None:
-            raise ValueError("no finite predictions")
+            raise ValueError("no finite predictions, or no score of them that is a number")
         return best[1:]
 
     def _likely(
