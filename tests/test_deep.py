@@ -200,7 +200,7 @@ def test_weight_decay_is_a_ridge_penalty():
     """SGD with weight decay minimises 1/2 mean ||.||^2 + decay/2 ||W||^2: alpha = decay."""
     X, Z = problem(n=100)
     training = Training(
-        1500, 100, 0.1, schedule="constant", warmup=0.0, optimizer="sgd", weight_decay=0.3
+        400, 100, 0.1, schedule="constant", warmup=0.0, optimizer="sgd", weight_decay=0.3
     )
     net = NeuralRegressor(linear, training=training, device="cpu", random_state=0).fit(X, Z)
     assert_allclose(
