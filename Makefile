@@ -24,7 +24,8 @@ help: ## show this list
 demo: $(LIGHT) ## complete handwritten digits, print a table, write a page
 	$(BIN)/skout demo
 
-test: lint typecheck pytest ## lint, check types, run all tests and doctests
+test: lint ## lint, check types, run all tests and doctests
+	@$(MAKE) --no-print-directory -j2 typecheck pytest  # side by side
 
 pytest: $(READY) ## run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

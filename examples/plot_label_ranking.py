@@ -37,7 +37,7 @@ def rank(people, mood=0.0):
     return effort.argsort(axis=1).argsort(axis=1)
 
 
-new = rng.uniform(size=(1000, 3))
+new = rng.uniform(size=(500, 3))
 R_new = rank(new, mood=0.15)
 ceiling = kendall_tau(R_new, rank(new))
 print(f"knowing everything but moods gives tau {ceiling:.3f}")
@@ -74,7 +74,7 @@ def neighbours(people, R, new):
     return kemeny(before[near].sum(axis=1))
 
 
-sizes, n_towns = [25, 50, 100, 200, 400], 3
+sizes, n_towns = [25, 50, 100, 200, 400], 2
 taus = {name: np.zeros(len(sizes)) for name in [*models, "neighbours, kemeny"]}
 for i, n in enumerate(sizes):
     for _ in range(n_towns):

@@ -1,5 +1,6 @@
 """Settings that every test module shares."""
 
+import gc
 import os
 from collections import Counter
 
@@ -18,6 +19,16 @@ def pytest_configure(config):
     """
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """Let the collector of garbage look at what tests make, not at a million objects of modules.
+
+    Each look at those takes half a second, and there would be dozens.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 # Numerics that ask for no extra do the same with and without: `make test-core` runs each test of

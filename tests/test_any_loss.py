@@ -82,10 +82,10 @@ def test_the_loss_of_the_kernel_is_the_candidate_decoder():
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
 def test_f_beta_is_scikit_learns(beta):
-    labels = (RNG.random((30, 5)) < 0.4).astype(int)
+    labels = (RNG.random((12, 5)) < 0.4).astype(int)
     labels[0] = 0
     fitted = iokr(Gaussian(0.7), F1(), alpha=LAMBDA, decoder=LossDecoder(beta=beta)).fit(
-        X[:30], labels
+        X[:12], labels
     )
     known = fitted.decoder_._known
     expected = [

@@ -899,7 +899,7 @@ def test_one_far_candidate_does_not_make_ties():
 def test_candidates_that_tie_with_the_origin(per_query):
     # 2 f . c - |c|^2 = 0 for c = 2 f: terms of a size that the best candidate, 0, does not show
     rng = np.random.default_rng(0)
-    F = rng.standard_normal((200, 5))
+    F = rng.standard_normal((40, 5))
     F /= np.linalg.norm(F, axis=1, keepdims=True)
     decoder = identity_decoder(5)
     for f in F:

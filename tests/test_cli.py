@@ -3,7 +3,7 @@
 import io
 import json
 import re
-import subprocess
+import runpy
 import sys
 from base64 import b64decode
 from html.parser import HTMLParser
@@ -285,19 +285,12 @@ def test_missing_extra_is_named(extra, monkeypatch):
         cli.main(["--version"])
 
 
-def test_python_m_skout_is_the_command():
-    command = [sys.executable, "-W", "error", "-m", "skout", "--version"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert said == f"skout {skout.__version__}\n"
-
-
-def test_demo_and_import_need_no_extra():
-    code = (
-        "import sys\n"
-        "sys.modules |= dict.fromkeys(['typer', 'rich', 'matplotlib'])\n"
-        "import skout, skout.cli, skout.cli.demo"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+def test_python_m_skout_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["skout", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("skout", run_name="__main__")
+    assert not end.value.code
+    assert capsys.readouterr().out == f"skout {skout.__version__}\n"
 
 
 # skout inspect ------------------------------------------------------------------------------------

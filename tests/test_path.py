@@ -11,7 +11,7 @@ from skout import InducedMachine, KernelMachine, KernelRidge
 from skout.kernels import Gaussian
 from skout.losses import Huber
 from skout.regressors import exact
-from skout.regressors.path import Judge, fold_predictions, held_rows, judged
+from skout.regressors.path import Judge, held_rows, judged
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -22,6 +22,19 @@ W = RNG.uniform(0.5, 2.0, 90)
 SPLITS = list(KFold(3, shuffle=True, random_state=0).split(X))
 ALPHAS = [1e-5, 1e-3, 1e-1]
 MANY = list(np.logspace(-5, 0, 10))
+
+
+def fold_predictions(model, X, Y, splits, held=None, **params):
+    """The rows looked at and the predictions of every alpha, which a judge is shown, by split."""
+    held = held_rows(splits, len(X)) if held is None else held
+    found = {}
+
+    def record(k, F):
+        found[k] = F
+        return [0.0] * len(F)
+
+    judged(model, X, Y, Judge(splits, held, record, refit=False), **params)
+    return [(held[k], found[k]) for k in range(len(splits))]
 
 
 @pytest.mark.parametrize("alphas", [ALPHAS, MANY], ids=["few", "many"])

@@ -503,7 +503,7 @@ import numpy as np
 import skout
 
 path = sys.argv[1]
-big = np.zeros(100_000)
+big = np.zeros(20_000)
 draw = random.Random(0)
 skout.save([0, big], path)
 start = time.perf_counter()

@@ -58,6 +58,7 @@ MODULES = (preprocessing, impute, compose, text, decomposition, feature_selectio
 MADE = {
     "ColumnTransformer": ColumnTransformer([("a", StandardScaler(), [0, 1])]),
     "SparseCoder": decomposition.SparseCoder(np.eye(4)),
+    "HashingVectorizer": HashingVectorizer(n_features=64),
     **{
         name: getattr(feature_selection, name)(LinearRegression())
         for name in ("RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector")
@@ -128,7 +129,6 @@ CASES = {
     "union": (FeatureUnion([("a", SimpleImputer()), ("b", impute.MissingIndicator())]), GAPS),
     "counts": (CountVectorizer(ngram_range=(1, 2), dtype=np.float32), DOCUMENTS),
     "given words": (CountVectorizer(vocabulary=["file", "words"]), DOCUMENTS),
-    "hashes": (HashingVectorizer(n_features=64), DOCUMENTS),
     "logarithms": (FunctionTransformer(np.log1p, np.expm1), X),
     **{
         f"bins {encode} {dtype}": (

@@ -331,43 +331,32 @@ def test_a_full_disk_leaves_no_pool(tmp_path):
 
 # Killed ------------------------------------------------------------------------------------------
 
-BUILD = """
-import sys, time
-from skout.molecules import MoleculePool, building, parts
-source, stop = {source!r}, {stop!r}
-old = getattr(building, stop)
-
-def slow(*given, **named):
-    found = old(*given, **named)
-    print("there", flush=True)
-    time.sleep(60)
-    return found
-
-calls = []
-def make(*given):
-    calls.append(1)
-    return slow(*given) if len(calls) == 3 else building_make(*given)
-
-building_make = building.make_part
-if stop == "make_part":
-    building.make_part = make
-else:
-    setattr(building, stop, slow)
-if {append!r}:
-    MoleculePool.open({path!r}).append(source, batch=20)
-else:
-    MoleculePool.build(source, {path!r}, batch=20)
-"""
-
 
 def kill_while(stop, path, source, append=False):
-    """Build in a process that is killed at some step; return once it is dead."""
-    code = BUILD.format(source=list(source), stop=stop, path=str(path), append=append)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "there\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    """Build in a process that kills itself after some step, the third time for a batch."""
+    child = os.fork()
+    if child == 0:
+        try:
+            old, calls = getattr(building, stop), []
+
+            def deadly(*given, **named):
+                found = old(*given, **named)
+                calls.append(1)
+                if len(calls) == (3 if stop == "make_part" else 1):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return found
+
+            setattr(building, stop, deadly)
+            if append:
+                MoleculePool.open(path).append(source, batch=20)
+            else:
+                MoleculePool.build(source, path, batch=20)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
 @pytest.fixture
@@ -378,7 +367,8 @@ def made(monkeypatch):
     return found
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forks
 @pytest.mark.parametrize("stop", ["make_part", "merge", "_moved"])
 def test_killed_while_building_a_second_call_goes_on(folder, source, tmp_path, made, stop):
     path, batches = tmp_path / "x.skpool", -(-len(source) // 20)
@@ -455,7 +445,8 @@ def test_append_adds_what_is_new_and_numbers_stay(source, tmp_path):
     assert_array_equal(again.fingerprints()[shuffled].words, again.fingerprints(shuffled).words)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forks
 @pytest.mark.parametrize("stop", ["make_part", "_moved"])
 def test_killed_while_appending_the_pool_is_as_it_was(source, tmp_path, made, stop):
     path = tmp_path / "x.skpool"
@@ -628,7 +619,7 @@ pool, n = MoleculePool.open(sys.argv[1]), int(sys.argv[2])
 print("open", flush=True)
 sys.stdin.readline()
 found = hashlib.sha256()
-for _ in range(30):
+for _ in range(10):
     pool = MoleculePool.open(sys.argv[1])
     rows = np.arange(n)
     found = hashlib.sha256(pool.fingerprints(rows).words.tobytes() + pool.masses(rows).tobytes())

@@ -435,10 +435,10 @@ def test_what_is_whole_before_a_cut_is_read(name, zipped, tmp_path):
     assert_array_equal(table["precursor_mz"], 100.0 + np.arange(len(table)))
 
 
-def test_a_million_peaks(tmp_path):
-    lines = "".join(f"{50 + i * 1e-3:.3f} 1\n" for i in range(1_000_000))
+def test_a_spectrum_of_very_many_peaks(tmp_path):
+    lines = "".join(f"{50 + i * 1e-3:.3f} 1\n" for i in range(200_000))
     path = write(tmp_path / "big.mgf", f"BEGIN IONS\nPEPMASS=100\n{lines}END IONS\n")
-    assert len(read_mgf(path).spectra.mz) == 1_000_000
+    assert len(read_mgf(path).spectra.mz) == 200_000
 
 
 def test_files_that_are_none(tmp_path):

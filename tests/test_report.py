@@ -127,14 +127,14 @@ def test_standard_errors_are_over_rows(kind, models, folder, tmp_path, call):
 
 def test_standard_error_of_numbers_is_that_of_many_tables():
     rng, errors = np.random.default_rng(0), []
-    truth = rng.standard_normal((600, 40, 1))
+    truth = rng.standard_normal((400, 40, 1))
     found = truth + 0.5 * rng.standard_normal(truth.shape)
     for one in zip(truth, found, strict=True):
         score = new_score("numbers", None)
         score.add(*one)
         errors.append(list(score.result().values()))
     guesses = [
-        list(new_score("numbers", None).errors(truth[i], found[i], 40).values()) for i in range(60)
+        list(new_score("numbers", None).errors(truth[i], found[i], 40).values()) for i in range(15)
     ]
     assert_allclose(np.mean(guesses, axis=0), np.std(errors, axis=0), rtol=0.15)
 

@@ -92,11 +92,11 @@ def test_the_coefficients_are_the_best_of_a_grid():
     """Two features, by brute force over their coefficients."""
     lists = tiny_lists(n=30, d=2)
     alpha, start = 0.05, own_order(lists)
-    grid = np.linspace(-3, 3, 121)
+    grid = np.linspace(-3, 3, 31)
     values = [[oracle_loss(np.array([a, b]), lists, alpha, start) for b in grid] for a in grid]
-    i, j = np.unravel_index(np.argmin(values), (121, 121))
+    i, j = np.unravel_index(np.argmin(values), (31, 31))
     found = linear(lists, alpha)
-    assert_allclose(found, [grid[i], grid[j]], atol=0.05)
+    assert_allclose(found, [grid[i], grid[j]], atol=0.2)  # a step of the grid
     assert oracle_loss(found, lists, alpha, start) <= np.min(values) + 1e-9
 
 

@@ -101,9 +101,9 @@ def test_variants_conform(sketch):
 def test_second_moment_is_the_identity(sketch):
     """E[R'R] = I, entry by entry, within six standard errors."""
     random = rng(1)
-    mean, error = oracles.second_moment(lambda: sketch.draw(N, random).toarray(), 3000)
+    mean, error = oracles.second_moment(lambda: sketch.draw(N, random).toarray(), 1000)
     assert np.all(np.abs(mean - np.eye(N)) <= 6.0 * error + 1e-9)
-    assert error.max() < 0.1
+    assert error.max() < 0.2
 
 
 @each_sketch
@@ -216,7 +216,7 @@ class Unseeded(SubSample):
 )
 def test_check_sketch_catches(sketch, message):
     with pytest.raises(AssertionError, match=message):
-        check_sketch(sketch)
+        check_sketch(sketch, n_draws=1000)
 
 
 def test_check_sketch_of_none():

@@ -155,7 +155,7 @@ def test_processes_after_threads(method):
     results = context.Queue()
     children = [
         context.Process(target=predict_in_child, args=(model, X, results), daemon=True)
-        for _ in range(2)
+        for _ in range(2 if method == "fork" else 1)  # a new process imports everything again
     ]
     for child in children:
         child.start()
@@ -165,7 +165,7 @@ def test_processes_after_threads(method):
         for child in children:
             child.join(LIMIT)
             child.kill()
-    assert [child.exitcode for child in children] == [0, 0]
+    assert [child.exitcode for child in children] == [0] * len(children)
     for pair in found:
         for ours, theirs in zip(pair, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)

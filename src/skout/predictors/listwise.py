@@ -173,7 +173,7 @@ def own_order(lists: Lists) -> np.ndarray:
     return max(float(found.x), 1e-6) * unit
 
 
-def linear(lists: Lists, alpha: float, first: np.ndarray | None = None) -> np.ndarray:
+def linear(lists: Lists, alpha: float) -> np.ndarray:
     """Return the coefficients of least loss, drawn towards the predictor's own order.
 
     Parameters
@@ -182,8 +182,6 @@ def linear(lists: Lists, alpha: float, first: np.ndarray | None = None) -> np.nd
         Their features on one scale.
     alpha : float
         Infinity is the predictor's own order.
-    first : ndarray of shape (d,), optional
-        Where to begin.
 
     Returns
     -------
@@ -192,7 +190,7 @@ def linear(lists: Lists, alpha: float, first: np.ndarray | None = None) -> np.nd
     start = own_order(lists)
     if np.isinf(alpha):
         return start
-    return _minimum(lists, alpha, start, start if first is None else first)
+    return _minimum(lists, alpha, start, start)
 
 
 def most_likely(lists: Lists, alpha: float) -> np.ndarray:

@@ -1,21 +1,20 @@
 """Choosing alpha by any score of held-out predictions, within one fit.
 
-Three functions, for `StructuredPredictor` and for whatever else compares regressors:
+Two functions, for `StructuredPredictor` and for whatever else compares regressors:
 
     held_rows(splits, n, most=2000, random_state=None, weights=None) -> one array of rows a split
     judged(regressor, X, y, judge, **fit_params) -> a fitted clone, with `cv_results_`
-    fold_predictions(regressor, X, y, splits, held=None, **fit_params) -> yields (held, F)
 
-F has shape (n_alphas, len(held), d): what each alpha of the regressor, trained on the split's
-training rows, predicts for the rows that are looked at. A regressor that has the method
-`fit_judged(X, y, judge, **fit_params)`, as `KernelRidge` and the kernel machines have, makes all of
-them from what one fit computes anyway (moments, kernel matrix). Any other is fitted once a split,
-and its F has n_alphas = 1.
+The judge is shown F of each split, of shape (n_alphas, len(held), d): what each alpha of the
+regressor, trained on the split's training rows, predicts for the rows that are looked at. A
+regressor that has the method `fit_judged(X, y, judge, **fit_params)`, as `KernelRidge` and the
+kernel machines have, makes all of them from what one fit computes anyway (moments, kernel matrix).
+Any other is fitted once a split, and its F has n_alphas = 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +31,6 @@ from .splits import Splits, least_loss
 
 __all__ = [
     "Judge",
-    "fold_predictions",
     "greatest_score",
     "held_rows",
     "judged",
@@ -307,52 +305,3 @@ def chosen_by_paths(
     if judge is None:
         return least_loss(alphas, np.array(table))
     return greatest_score(alphas, table, judge)
-
-
-def fold_predictions(
-    regressor: Any,
-    X: Any,
-    y: Any,
-    splits: Splits,
-    held: list[np.ndarray] | None = None,
-    **fit_params: Any,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield for each split the rows looked at and the predictions of every alpha.
-
-    All of them are held at a time, n_alphas * (rows looked at) * d numbers; a `Judge`, which
-    `judged` shows them one split after another, needs less.
-
-    Parameters
-    ----------
-    regressor, X, y, **fit_params
-        As in `judged`.
-    splits : list of (train, test)
-    held : list of ndarrays of int, optional
-        Default `held_rows` of the splits.
-
-    Yields
-    ------
-    held : ndarray of int, shape (h,)
-    F : ndarray of shape (n_alphas, h, d)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout import KernelRidge
-    >>> from skout.regressors.path import fold_predictions
-    >>> X = np.linspace(-3, 3, 60)[:, None]
-    >>> halves = [(np.arange(0, 60, 2), np.arange(1, 60, 2))]
-    >>> model = KernelRidge("gaussian", alpha=[1e-6, 1e-3, 1.0])
-    >>> [F.shape for rows, F in fold_predictions(model, X, np.sin(X), halves)]
-    [(3, 30, 1)]
-    """
-    n = len(source(X))
-    held = held_rows(splits, n) if held is None else held
-    found: dict[int, np.ndarray] = {}
-
-    def record(k: int, F: np.ndarray) -> list[float]:
-        found[k] = F
-        return [0.0] * len(F)
-
-    judged(regressor, X, y, Judge(splits, held, record, refit=False), **fit_params)
-    yield from ((held[k], found[k]) for k in range(len(splits)))

@@ -57,7 +57,6 @@ def pair_scores(
     pairs: Pairs,
     fingerprints: Callable[[np.ndarray], Any],
     score: Scorer,
-    on_block: Callable[[int, int], Any] | None = None,
 ) -> np.ndarray:
     """Return the scores of all pairs, shape (ways, pairs).
 
@@ -68,13 +67,11 @@ def pair_scores(
         Of the pool.
     score : callable (numbers, CandidateSets) -> ndarray of shape (ways, entries)
         Scores of some of the spectra, with some of their candidates.
-    on_block : callable (done, total), optional
-        Told of candidates that were embedded.
     """
     distinct, number = np.unique(pairs.indices, return_inverse=True)
     query, order = pairs.query_of, np.argsort(number, kind="stable")
-    parts, total = [], len(distinct)
-    for some in row_slices(total, _BLOCK):
+    parts = []
+    for some in row_slices(len(distinct), _BLOCK):
         first, last = np.searchsorted(number, (some.start, some.stop), sorter=order)
         entries = order[first:last]
         entries = entries[np.argsort(query[entries], kind="stable")]
@@ -82,8 +79,6 @@ def pair_scores(
         indptr = np.concatenate([[0], np.cumsum(counts)])
         own = CandidateSets(fingerprints(distinct[some]), indptr, number[entries] - some.start)
         parts.append((entries, score(rows, own)))
-        if on_block is not None:
-            on_block(some.stop, total)
     out = np.empty((len(parts[0][1]) if parts else 0, len(number)))
     for entries, found in parts:
         out[:, entries] = found
