@@ -117,7 +117,8 @@ def learnt_scores(
     """
     if len(names) == 1 and names[0] in ("gap", "rank"):
         return [LearntScore(names[0])] * len(folds), {}
-    parts, entries, own, fold = [], [], [], []
+    parts: list[Lists] = []
+    entries, own, fold = [], [], []
     for k, held in enumerate(folds):
         some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
         lists = Lists.joined(list(held.ranker.lists(held.X, held.pool, some, prior=prior)))
