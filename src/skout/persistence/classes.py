@@ -23,6 +23,8 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
+from ..predictors.conformal import ConformalSets
+from ..predictors.crossing import Fold
 from ..predictors.end_to_end import MappedBasis
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
@@ -130,7 +132,7 @@ CLASSES: dict[str, type] = ByName(
         # parts of models
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, PartlyWhitened),
         *(SideInputs, SideRidge),
-        *(LearntScore, Softmax),
+        *(Fold, LearntScore, Softmax),
         *(Calibration, HoledMoments),
     ]
 )
@@ -197,7 +199,7 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
         )
     if hasattr(item, "decode") and CLASSES.get(name_of(type(item))) is not type(item):
         _leave_out_own(item, state)
-    if isinstance(item, CandidateDecoder):
+    if isinstance(item, CandidateDecoder | ConformalSets):
         state.pop("_outputs", None)
     if isinstance(item, CandidateDecoder) and "pool_" in state:
         is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)

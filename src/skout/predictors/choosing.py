@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .lists import Lists, plain_pool
-from .nonconformity import learn
+from .lists import Lists, Ranker, plain_pool
+from .nonconformity import LearntScore, learn
 from .thresholds import cut, masses
 
-__all__ = ["compared", "drawn", "inside"]
+__all__ = ["compared", "drawn", "entry_limit", "inside", "truth_scores"]
 
 # Candidates of all queries that scores are learnt from, at most.
 _ENTRIES = 2**24
@@ -38,8 +38,31 @@ def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarr
     place = rng.permutation(n_units)[number]
     some = np.flatnonzero(place < np.clip(round(share * n_units), 2, n_units - 2))
     some = some[np.argsort(place[some], kind="stable")]
-    some = some[: max(2, _ENTRIES // max(1, plain_pool(pool).largest))]
+    some = some[: entry_limit(pool)]
     return some, place[some]
+
+
+def entry_limit(pool: Any, parts: int = 1) -> int:
+    """Return how many rows of a part scores are learnt from, at most."""
+    return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
+
+
+def truth_scores(
+    ranker: Ranker,
+    learnt: LearntScore,
+    X: Any,
+    pool: Any,
+    truth: np.ndarray,
+    rows: np.ndarray,
+    prior: bool,
+) -> np.ndarray:
+    """Return the score of the truth of some rows; infinite where it is no candidate."""
+    out, start = [], 0
+    for lists in ranker.lists(X, pool, rows, prior=prior):
+        own = lists.entries(truth[rows[start : start + len(lists)]])
+        out.append(np.where(own >= 0, learnt(lists)[own], np.inf))
+        start += len(lists)
+    return np.concatenate(out)
 
 
 def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

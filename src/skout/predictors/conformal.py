@@ -15,16 +15,22 @@ from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .choosing import compared, drawn, inside
+from .choosing import compared, drawn, inside, truth_scores
+from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores, scores_of
 from .lists import Lists, Ranker, plain_pool
 from .nonconformity import SCORES, LearntScore, learn
+from .rehearsal import Rehearsal, check_predictor
 from .thresholds import (
     check_level,
     checked_labels,
+    checked_length,
     checked_weights,
+    codes_among,
     cut,
     masses,
-    size_edges,
+    new_strata,
+    row_masses,
+    set_sizes,
     warn_of,
 )
 
@@ -33,8 +39,6 @@ __all__ = ["ConformalSets"]
 AUTO = "auto"
 # Rows, or groups of rows, that a score which is learnt needs.
 _LEAST = 4
-# Strata by size: quartiles of the sizes of candidate sets.
-_SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 
 
 class ConformalSets(FramesOut, OnPages):
@@ -44,11 +48,13 @@ class ConformalSets(FramesOut, OnPages):
     must not have seen, q is the ceil((n + 1) coverage)-th smallest score of the truth; if new data
     are exchangeable with these, P(truth in set) >= coverage. No set is empty.
 
+    Few rows are better used by `calibrate(X, Y, cv=10)`: all of them train, and all calibrate.
+
     Parameters
     ----------
     model : predictor that ranks candidates, or Pipeline that ends in one
-        Fitted: `StructuredPredictor`, `TwoWay`, `Ensemble`, or what wraps one. If it is fitted
-        again, calibrate again.
+        `StructuredPredictor`, `TwoWay`, `Ensemble`, or what wraps one. Fitted, and if it is fitted
+        again, calibrate again; with `cv` it need not be.
     score : str or sequence of str, default "gap"
         How strange a candidate looks. "gap": how far it scores below the best one. "rank": its
         rank. "softmax": minus the log of its probability, learnt from the model's score and rank
@@ -60,9 +66,9 @@ class ConformalSets(FramesOut, OnPages):
         Whether scores that are learnt may count training outputs.
     share : float, default 0.3
         Part of the calibration rows that scores are learnt and chosen on; the threshold comes from
-        the others. All rows set it where there is nothing to learn.
+        the others. All rows set it where there is nothing to learn, and with `cv`.
     random_state : None, int or Generator
-        Seed of that split.
+        Seed of that split, or of the folds.
 
     Attributes
     ----------
@@ -96,6 +102,8 @@ class ConformalSets(FramesOut, OnPages):
     _kinds: Any = None  # (edges of sizes or None, labels) of strata
     _codes: np.ndarray | None = None  # the stratum of each of gaps_
     _weighted = False
+    _folds: tuple[Fold, ...] | list[Fold] = ()
+    _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(
         self,
@@ -121,6 +129,7 @@ class ConformalSets(FramesOut, OnPages):
         groups: Any = None,
         strata: Any = None,
         weights: Any = None,
+        cv: int | None = None,
     ) -> ConformalSets:
         """Measure how strange the truth looks on held-out data.
 
@@ -139,34 +148,92 @@ class ConformalSets(FramesOut, OnPages):
         weights : sequence of n numbers, optional
             Where new inputs have another distribution than these: its density over that of these,
             up to a factor.
+        cv : int, optional
+            Number of folds: the rows are those to fit on, too. A copy of the model is fitted
+            without each fold, groups together, and kept; candidates are compared with each row
+            under the model that has not seen it (cross-conformal, CV+). At least 2 coverage - 1 is
+            promised, less a term that is small with few folds, and coverage is about what one
+            gets. Scores that are learnt come from the other folds, whose models have seen this one:
+            for them there is no proof.
 
         Returns
         -------
         self : ConformalSets
         """
         names = self._names()
-        n = _checked_length(X, Y)
-        ranker = Ranker(self.model, type(self).__name__)
+        n = checked_length(X, Y)
         groups = None if groups is None else checked_labels(groups, "groups", n)
         weights = None if weights is None else checked_weights(weights, n)
+        if cv is not None:
+            return self._by_folds(names, X, Y, candidates, groups, strata, weights, cv)
+        ranker = Ranker(self.model, type(self).__name__)
         fast = names == ["gap"] and ranker.searcher is not None
         pool = self._pool(ranker, candidates, fast, "gaps")
-        kinds, codes = _new_strata(strata, n, pool)
+        kinds, codes = new_strata(strata, n, lambda: set_sizes(pool, n))
         sizes: dict[str, float] = {}
         learnt, rows = None, np.arange(n)
         if not fast:
             truth = ranker.matched(Y, pool, n)
             learnt, rows, sizes = self._learnt(ranker, names, X, pool, truth, groups)
-            values = self._values(ranker, learnt, X, pool, truth, rows)
+            values = truth_scores(ranker, learnt, X, pool, truth, rows, self.prior)
         else:
             values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
-        mass = _masses(groups, weights, codes, rows)
+        mass = row_masses(groups, weights, codes, rows)
+        codes = None if codes is None else codes[rows]
+        name = names[0] if learnt is None else learnt.name
+        self._made_by, self._folds, self._outputs = ranker.made_by, (), None
+        return self._keep(values, mass, kinds, codes, learnt, weights is not None, name, sizes)
+
+    def _by_folds(
+        self,
+        names: list[str],
+        X: Any,
+        Y: Any,
+        candidates: Any,
+        groups: Any,
+        strata: Any,
+        weights: Any,
+        cv: int,
+    ) -> ConformalSets:
+        """Fit the model without each fold, and measure its rows."""
+        check_predictor(self.model)
+        rng = check_rng(self.random_state)
+        rehearsal = Rehearsal(self.model, (), None, X, Y, groups, candidates, None, {}, False)
+        n = rehearsal.n
+        kinds, codes = new_strata(strata, n, lambda: rehearsal.sizes(np.arange(n)))
+        held = list(held_out(rehearsal, cv, rng, type(self).__name__))
+        scores, sizes = learnt_scores(names, held, rehearsal.units, self.prior, rng)
+        values = np.empty(n)
+        for one, score in zip(held, scores, strict=True):
+            values[one.rows] = scores_of(one, score, self.prior)
+        mass = row_masses(groups, weights, codes, np.arange(n))
+        every = np.ones(n) if mass is None else mass
+        of = np.full(n, -1) if codes is None else codes
+        folds = [
+            Fold.of(one.model, score, *(A[one.rows] for A in (values, every, of)))
+            for one, score in zip(held, scores, strict=True)
+        ]
+        self._folds, self._made_by = folds, None
+        self._outputs = rehearsal.outputs.here() if candidates is None else None
+        name = scores[0].name
+        return self._keep(values, mass, kinds, codes, scores[0], weights is not None, name, sizes)
+
+    def _keep(
+        self,
+        values: np.ndarray,
+        mass: Any,
+        kinds: Any,
+        codes: Any,
+        learnt: LearntScore | None,
+        weighted: bool,
+        name: str,
+        sizes: dict[str, float],
+    ) -> ConformalSets:
+        """Keep what was measured, all together: a calibration that fails changes nothing."""
         order = np.argsort(values, kind="stable")
-        # together, once all are there: a calibration that fails changes nothing
         self.gaps_, self._mass = values[order], None if mass is None else mass[order]
-        self._kinds, self._codes = kinds, None if codes is None else codes[rows][order]
-        self._learnt_score, self._weighted = learnt, weights is not None
-        self.score_, self._made_by = names[0] if learnt is None else learnt.name, ranker.made_by
+        self._kinds, self._codes = kinds, None if codes is None else codes[order]
+        self._learnt_score, self._weighted, self.score_ = learnt, weighted, name
         self.__dict__.pop("mean_sizes_", None)
         if sizes:
             self.mean_sizes_ = sizes
@@ -201,8 +268,7 @@ class ConformalSets(FramesOut, OnPages):
             kernel cannot tell apart, such as molecules of one fingerprint, are there once.
         """
         ranker, pool = self._ready(candidates, coverage, "within")
-        gap = self._cuts(coverage, n_rows(X), pool, strata, weights)
-        return self._sets(ranker, X, pool, gap)
+        return self._sets(ranker, X, pool, self._asked(coverage, n_rows(X), pool, strata, weights))
 
     def threshold(self, coverage: float = 0.9, stratum: Any = None, weight: float = 1.0) -> float:
         """Return the largest score of candidates in the set.
@@ -219,7 +285,8 @@ class ConformalSets(FramesOut, OnPages):
         -------
         gap : float
             Infinite where the calibration data are too few, or too many truths were no candidate:
-            then sets hold every candidate.
+            then sets hold every candidate. With `cv`, of all held-out scores together; sets compare
+            fold by fold.
         """
         self._check_calibrated()
         check_level(coverage, "coverage")
@@ -261,9 +328,9 @@ class ConformalSets(FramesOut, OnPages):
             with strata "strata", the coverage, mean size and number of rows of each.
         """
         ranker, pool = self._ready(candidates, coverage, "embed", "gaps", "within")
-        n = _checked_length(X, Y)
-        gap = self._cuts(coverage, n, pool, strata, weights)
-        sets = self._sets(ranker, X, pool, gap)
+        n = checked_length(X, Y)
+        asked = self._asked(coverage, n, pool, strata, weights)
+        sets = self._sets(ranker, X, pool, asked)
         covered = self._covered(ranker, X, Y, pool, sets)
         groups = None if groups is None else checked_labels(groups, "groups", n)
         mass = masses(groups, None, n)
@@ -277,7 +344,7 @@ class ConformalSets(FramesOut, OnPages):
             "share_of_one": mean(sets.sizes == 1),
         }
         if self._kinds is not None:
-            codes = self._codes_of(strata, n, pool)
+            codes = asked.codes
             result["strata"] = {
                 label: {"coverage": mean(covered, some), "mean_size": mean(sets.sizes, some)}
                 | {"rows": int(some.sum())}
@@ -330,28 +397,14 @@ class ConformalSets(FramesOut, OnPages):
         learnt = learn(names[0], lists, entries, mass, rng)  # type: ignore[arg-type]
         return learnt, np.flatnonzero(~np.isin(unit, own)), sizes
 
-    def _values(
-        self,
-        ranker: Ranker,
-        learnt: LearntScore,
-        X: Any,
-        pool: Any,
-        truth: np.ndarray,
-        rows: np.ndarray,
-    ) -> np.ndarray:
-        """Return the score of the truth of some rows; infinite where it is no candidate."""
-        out, start = [], 0
-        for lists in ranker.lists(X, pool, rows, prior=self.prior):
-            own = lists.entries(truth[rows[start : start + len(lists)]])
-            out.append(np.where(own >= 0, learnt(lists)[own], np.inf))
-            start += len(lists)
-        return np.concatenate(out)
-
     # Sets -----------------------------------------------------------------------------------------
 
     def _ready(self, candidates: Any, coverage: float, *methods: str) -> tuple[Ranker, Any]:
         self._check_calibrated()
         check_level(coverage, "coverage")
+        if self._folds:
+            ranker = Ranker(self._folds[0].model, type(self).__name__)
+            return ranker, ranker.last.embed(self._given(candidates))
         ranker = Ranker(self.model, type(self).__name__)
         # files of older versions do not say which one it was
         if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
@@ -361,7 +414,15 @@ class ConformalSets(FramesOut, OnPages):
             )
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
 
-    def _sets(self, ranker: Ranker, X: Any, pool: Any, gap: np.ndarray) -> CandidateSets:
+    def _given(self, candidates: Any) -> Any:
+        return self._outputs if candidates is None else candidates
+
+    def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Asked) -> CandidateSets:
+        gap = self._cuts(asked)
+        if self._folds:
+            who, objects = type(self).__name__, plain_pool(pool).objects
+            others = [Ranker(fold.model, who).last.embed(objects) for fold in self._folds[1:]]
+            return crossed_sets(list(self._folds), X, [pool, *others], asked, self.prior, who)
         if self._learnt_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])
             F = _coordinates(ranker, X)
@@ -404,16 +465,20 @@ class ConformalSets(FramesOut, OnPages):
             warn_of(values, coverage, mass, where, stacklevel)
         return q
 
-    def _cuts(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> np.ndarray:
-        """Return the threshold of each query, shape (n,)."""
+    def _asked(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> Asked:
+        """Return the coverage with the stratum and weight of each query."""
         if self._weighted != (weights is not None):
             have = "with" if self._weighted else "without"
             need = "give those of these rows" if self._weighted else "leave them out"
             raise ValueError(f"The sets were calibrated {have} weights: {need}.")
         w = np.ones(n) if weights is None else checked_weights(weights, n)
-        codes = self._codes_of(strata, n, pool)
-        cells, which = np.unique(np.column_stack([codes, w]), axis=0, return_inverse=True)
-        found = [self._cut(coverage, int(code), float(v), 4) for code, v in cells]
+        return Asked(coverage, self._codes_of(strata, n, pool), w)
+
+    def _cuts(self, asked: Asked) -> np.ndarray:
+        """Return the threshold of each query, shape (n,)."""
+        given = np.column_stack([asked.codes, asked.weights])
+        cells, which = np.unique(given, axis=0, return_inverse=True)
+        found = [self._cut(asked.coverage, int(code), float(v), 5) for code, v in cells]
         return np.asarray(found)[which.reshape(-1)]
 
     def _codes_of(self, strata: Any, n: int, pool: Any) -> np.ndarray:
@@ -424,54 +489,11 @@ class ConformalSets(FramesOut, OnPages):
             return np.full(n, -1)
         edges, labels = self._kinds
         if edges is not None:
-            return np.searchsorted(edges, _set_sizes(pool, n))
+            return np.searchsorted(edges, set_sizes(pool, n))
         if strata is None:
             raise ValueError("The sets were calibrated with strata: give those of these rows.")
-        given = checked_labels(strata, "strata", n)
-        known = {label: j for j, label in enumerate(labels)}
-        missing = [one for one in given.tolist() if one not in known]
-        if missing:
-            raise ValueError(
-                f"strata must be among those of `calibrate`, {labels}. Got {missing[0]!r}, of "
-                "which nothing is known: calibrate with rows of it."
-            )
-        return np.array([known[one] for one in given.tolist()], dtype=np.intp)
+        return codes_among(labels, strata, n)
 
 
 def _coordinates(ranker: Ranker, X: Any) -> np.ndarray:
     return ranker.last.predict_coordinates(ranker.inputs(X))
-
-
-def _checked_length(X: Any, Y: Any) -> int:
-    if n_rows(X) != n_rows(Y):
-        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
-    if n_rows(X) == 0:
-        raise ValueError("calibrate needs at least one row. Got none.")
-    return n_rows(X)
-
-
-def _set_sizes(pool: Any, n: int) -> np.ndarray:
-    plain = plain_pool(pool)
-    return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
-
-
-def _new_strata(strata: Any, n: int, pool: Any) -> tuple[Any, np.ndarray | None]:
-    """Return (edges of sizes or None, labels) and the number of each row's stratum."""
-    if strata is None:
-        return None, None
-    if isinstance(strata, str):
-        check_choice(strata, "strata", (_SIZE,))
-        sizes = _set_sizes(pool, n)
-        edges = size_edges(sizes, _PARTS)
-        return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
-    labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
-    return (None, labels.tolist()), codes
-
-
-def _masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarray | None:
-    """Return how much each of the rows that set the threshold counts, in its stratum."""
-    if groups is not None:
-        groups = np.unique(groups[rows], return_inverse=True)[1]
-        if codes is not None:
-            groups = groups * (codes.max() + 1) + codes[rows]
-    return masses(groups, None if weights is None else weights[rows], len(rows))

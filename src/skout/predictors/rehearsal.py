@@ -49,6 +49,8 @@ def _one_model(model: Any) -> Any:
     """Return the model with an output basis that is inside others."""
     model = last_of(model)
     while "output_basis" not in model.get_params(deep=False):
+        if not hasattr(model, "_inner"):
+            raise TypeError(f"{type(model).__name__} has no output basis, which folds need.")
         model = last_of(getattr(model, model._inner))
     return model
 
@@ -155,13 +157,13 @@ class Rehearsal:
         more: dict[str, Any] = {}
         if self.groups is not None:
             more["groups"] = self.groups[rows]
-        if self.candidates is not None and np.all(self._sizes(rows) > 0):
-            more["candidates"] = self._own(rows)
+        if self.candidates is not None and np.all(self.sizes(rows) > 0):
+            more["candidates"] = self.own(rows)
         if isinstance(self.predictor, Pipeline):
             more = {f"{self.predictor.steps[-1][0]}__{name}": own for name, own in more.items()}
         return clone(self.predictor).fit(X, Y, **params, **more)
 
-    def _own(self, rows: np.ndarray) -> Any:
+    def own(self, rows: np.ndarray) -> Any:
         """Return the candidates of some rows; by default the outputs of all."""
         if isinstance(self.candidates, CandidateSets):
             own = self.candidates.of_queries(rows)
@@ -170,7 +172,8 @@ class Rehearsal:
             return self.pool
         return self.outputs.here() if self.candidates is None else self.candidates
 
-    def _sizes(self, rows: np.ndarray) -> np.ndarray:
+    def sizes(self, rows: np.ndarray) -> np.ndarray:
+        """Return the sizes of the candidate sets of some rows; 1 where all share a pool."""
         is_sets = isinstance(self.candidates, CandidateSets)
         return self.candidates.sizes[rows] if is_sets else np.ones(len(rows), dtype=np.intp)
 
@@ -194,7 +197,7 @@ class Rehearsal:
         if self.is_fitted:  # asked once for all
             folds = [(np.empty(0), np.flatnonzero(fold_of >= 0))]
         for train, test in folds:
-            filled = test[self._sizes(test) > 0]
+            filled = test[self.sizes(test) > 0]
             names, part = self._part(self.fitted(train), filled, fold_of[filled], rng)
             parts.append(part)
             absent += len(test) - len(part.truth)
@@ -211,7 +214,7 @@ class Rehearsal:
     ) -> tuple[list[str], Lists]:
         """Return what a model says of rows that it has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
-        given = asked(model, X, self._own(rows))
+        given = asked(model, X, self.own(rows))
         top = given.pool.largest if self.top is None else self.top
         listed = given.listed(top).distinct()[0]
         columns = None
@@ -235,7 +238,7 @@ class Rehearsal:
     def references(self, model: Any, cv: int, rng: np.random.Generator) -> tuple[np.ndarray, Any]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
-            given = asked(model, self.X, self._own(np.arange(self.n)))
+            given = asked(model, self.X, self.own(np.arange(self.n)))
             some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
             return given.F[some], self.outputs.take(some)
         before, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -11,19 +12,28 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.validation import check_choice
+from .lists import plain_pool
 
 __all__ = [
     "check_level",
     "checked_labels",
+    "checked_length",
     "checked_weights",
+    "codes_among",
     "cut",
     "masses",
+    "new_strata",
+    "row_masses",
+    "set_sizes",
     "size_edges",
     "warn_of",
 ]
 
 # Rounding of sums of weights, relative to them.
 _ROUNDING = 1e-12
+# Strata by size: quartiles of the sizes of candidate sets.
+_SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
 
 
 def check_level(value: Any, name: str) -> None:
@@ -129,3 +139,55 @@ def checked_weights(weights: Any, n: int) -> np.ndarray:
             f"zero. Got {weights!r} instead."
         )
     return w
+
+
+def set_sizes(pool: Any, n: int) -> np.ndarray:
+    """Return the number of candidates of each of n queries."""
+    plain = plain_pool(pool)
+    return plain.objects.sizes if plain.is_per_query else np.full(n, len(plain))
+
+
+def new_strata(
+    strata: Any, n: int, sizes_of: Callable[[], np.ndarray]
+) -> tuple[Any, np.ndarray | None]:
+    """Return (edges of sizes or None, labels) and the number of each row's stratum."""
+    if strata is None:
+        return None, None
+    if isinstance(strata, str):
+        check_choice(strata, "strata", (_SIZE,))
+        sizes = sizes_of()
+        edges = size_edges(sizes, _PARTS)
+        return (edges, list(range(len(edges) + 1))), np.searchsorted(edges, sizes)
+    labels, codes = np.unique(checked_labels(strata, "strata", n), return_inverse=True)
+    return (None, labels.tolist()), codes
+
+
+def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.ndarray | None:
+    """Return how much each of the rows that set the threshold counts, in its stratum."""
+    if groups is not None:
+        groups = np.unique(groups[rows], return_inverse=True)[1]
+        if codes is not None:
+            groups = groups * (codes.max() + 1) + codes[rows]
+    return masses(groups, None if weights is None else weights[rows], len(rows))
+
+
+def codes_among(labels: list[Any], strata: Any, n: int) -> np.ndarray:
+    """Return the number of the stratum of each of n queries."""
+    given = checked_labels(strata, "strata", n)
+    known = {label: j for j, label in enumerate(labels)}
+    missing = [one for one in given.tolist() if one not in known]
+    if missing:
+        raise ValueError(
+            f"strata must be among those of `calibrate`, {labels}. Got {missing[0]!r}, of which "
+            "nothing is known: calibrate with rows of it."
+        )
+    return np.array([known[one] for one in given.tolist()], dtype=np.intp)
+
+
+def checked_length(X: Any, Y: Any) -> int:
+    """Return the number of rows, or raise where X and Y do not fit or have none."""
+    if n_rows(X) != n_rows(Y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(X)} and {n_rows(Y)}.")
+    if n_rows(X) == 0:
+        raise ValueError("calibrate needs at least one row. Got none.")
+    return n_rows(X)
