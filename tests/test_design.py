@@ -85,6 +85,22 @@ def test_products_are_those_of_the_matrix(kind, sketch, held, size):
             assert_allclose(Z.gram(w), gram(dense, w), atol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("megabytes", [2048.0, 0.0], ids=["both held", "cast"])
+@pytest.mark.parametrize("d", [1, D, 16, 17])
+def test_products_in_float32(d, megabytes):
+    Z, dense = coordinates(rows())
+    rng = np.random.default_rng(2)
+    B, W = rng.standard_normal((Z.shape[1], d)), rng.standard_normal((N, d))
+    with memory_limits(coordinates_mb=megabytes):
+        rounded = Z.rounded()
+    assert rounded.Z.precision == (np.float32 if megabytes else np.float64)
+    found, truth = rounded.masked(W.astype(np.float32), B), dense.T @ (W * (dense @ B))
+    assert_allclose(found, truth, atol=1e-5 * np.abs(truth).max())
+    assert np.abs(found - truth).max() > 1e-10 * np.abs(truth).max()
+    w = weights_of("some zero")
+    assert_allclose(rounded.gram(w, np.float32), gram(dense, w), rtol=1e-5, atol=1e-5)
+
+
 @held_or_not
 @pytest.mark.parametrize("sketch", [SubSample(P), GaussianSketch(P)], ids=repr)
 def test_single_precision(sketch, held):

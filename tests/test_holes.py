@@ -22,8 +22,9 @@ from skout.kernels import Gaussian, Learnt
 from skout.regressors.holes import keeps_rows, mean_of_known
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
+from skout.solvers.design import Design
 from skout.solvers.holed import HoledMoments
-from skout.solvers.masked import cheaper_by_steps
+from skout.solvers.masked import MaskedSystem, cheaper_by_steps
 from skout.solvers.moments import Moments
 from skout.sources import Blocks
 
@@ -285,6 +286,42 @@ def test_the_cheaper_way_of_each_output():
     # outputs that share their rows share Z'Z, and a few outputs do not pay for the preconditioner
     assert not cheaper_by_steps(np.array([20_000]), np.array([16]), n, p)[0].any()
     assert not cheaper_by_steps(counts[:4], np.ones(4, dtype=int), n, p)[0].any()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("smallest", [1.0, 0.1, 1e-5])
+def test_float32_makes_the_preconditioner_where_its_noise_is_small(smallest, intercept):
+    n, p, alpha = 3000, 40, 1e-7
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    Z = rng.standard_normal((n, p)) * np.geomspace(1.0, smallest, p) @ turn + 1.0
+    T = np.where(rng.random((n, 3)) < 0.5, np.nan, 1.0)
+    system = MaskedSystem.of(Design(Z), T, None, intercept)
+    mean = (~np.isnan(T)).sum(axis=1) / (~np.isnan(T)).sum()
+    Z = Z - mean @ Z if intercept else Z
+    M = (Z.T * mean) @ Z + alpha * np.eye(p)
+    found = system._rough(alpha)
+    assert (found is None) == (smallest == 1e-5)
+    if found is not None:
+        values = np.linalg.eigvals(np.linalg.solve(M, found))
+        assert 1e-9 < np.abs(values - 1.0).max() < 0.1
+    r = rng.standard_normal((p, 3))
+    expected = np.linalg.solve(M, r / (~np.isnan(T)).sum(axis=0))
+    assert_allclose(system.preconditioner(alpha)(r), expected, rtol=1e-2, atol=0.2 * alpha)
+
+
+def test_steps_in_float32_are_as_exact():
+    """All of 20 outputs by steps: their predictions are those of a fit in float64."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 4))
+    y = np.sin(X @ rng.standard_normal((4, 20))) + 0.1 * rng.standard_normal((3000, 20))
+    y[rng.random(y.shape) < 0.4] = np.nan
+    model = KernelRidge(Gaussian(0.3), SubSample(250), alpha=1e-5, tol=1e-11, random_state=0)
+    found = model.set_params(solver="cg").fit(X, y).predict(X)
+    assert model.solver_report_["outputs_by_cg"] == 20
+    assert 0.0 < model.solver_report_["relative_residual"] <= 1e-11
+    expected = model.set_params(solver="direct").fit(X, y).predict(X)
+    assert_allclose(found, expected, atol=1e-8)
 
 
 def test_many_masks_that_a_stream_brings():

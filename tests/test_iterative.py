@@ -122,6 +122,29 @@ def test_a_coarse_product_is_corrected_by_the_exact_one(plain):
     assert_allclose(run.x, np.linalg.solve(A, b), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize("noise", [1e-7, 1e-2])
+def test_a_round_is_believed_only_where_rounding_was_small(noise):
+    A, b = np.eye(40) + 0.01 * positive(40), RNG.standard_normal((40, 2))
+    coarse = A + noise * positive(40, 1) / 40
+    products, options = [lambda V: coarse @ V, lambda V: A @ V], {"tol": 1e-9, "max_iter": 99}
+    run = refined(products, b, lambda r: r, gain=1e-4, believe=True, **options)
+    sure = refined(products, b, lambda r: r, gain=1e-4, **options)
+    left = np.linalg.norm(b - A @ run.x, axis=0) / np.linalg.norm(b, axis=0)
+    assert left.max() <= run.residual <= 1e-9
+    assert run.checks <= sure.checks
+    assert run.checks < sure.checks or noise == 1e-2
+
+
+def test_a_residual_that_is_computed_anew_does_not_cost_steps():
+    A, b = np.eye(60) + positive(60) / 60, RNG.standard_normal((60, 2))
+    coarse = A * (1.0 + 1e-9 * positive(60, 1))
+    products, options = [lambda V: coarse @ V, lambda V: A @ V], {"tol": 1e-8, "max_iter": 500}
+    once = refined(products[1:], b, lambda r: r, **options)
+    often = refined(products, b, lambda r: r, gain=0.1, **options)
+    assert often.checks > once.checks + 3
+    assert often.steps <= once.steps + 2
+
+
 def test_a_warm_start_takes_fewer_steps():
     A, b = positive(100), RNG.standard_normal((100, 1))
     near = np.linalg.solve(A + 1e-3 * np.eye(100), b)

@@ -429,6 +429,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         alpha: float,
         *,
         whiten: bool = True,
+        centre: bool = True,
         progress: Progress | None = None,
     ) -> list[Moments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
@@ -438,15 +439,14 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         sample : Sample
             Encoded rows, targets, weights, groups.
         alpha : float
-            The smallest penalty the moments will be used with: it decides how much of the
-            whitening must be done row by row, and in which precision.
-        whiten : bool, default True
-            Whether moments of features must become those of coordinates: to solve for a single
-            alpha takes no whitening.
+            The smallest penalty they will be used with: how far to whiten in each row.
+        whiten, centre : bool, default True
+            Whether moments of features must become those of coordinates, not for a single alpha;
+            and whether features may be centred, whose moments are whitened in any case.
         progress : Progress, optional
             Is told how far the pass is.
         """
-        plan = self._plan(sample.rows, alpha)
+        plan = self._plan(sample.rows, alpha, centre)
         known, self._known = self._known, None
         mean = None
         if plan.centre:  # the mean of phi over the landmarks, if K~ is their kernel matrix

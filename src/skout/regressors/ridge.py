@@ -325,7 +325,8 @@ class KernelRidge(
             return
         whiten, told = bool(splits) or related, self.verbose or points is not None
         bar = Bar(self.verbose, points) if told else None
-        moments = self.basis_._moments(sample, min(alphas), whiten=whiten, progress=bar)
+        how = {"whiten": whiten, "centre": not holed, "progress": bar}
+        moments = self.basis_._moments(sample, min(alphas), **how)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
         self._base = self._solve(moments, parts, alphas, judge, held)
         if self.variance != "dtc":

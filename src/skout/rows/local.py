@@ -131,6 +131,7 @@ class Memory(Local):
 
     def __init__(self, rows: Any, name: str = "X") -> None:
         self.rows = self.like = rows
+        self.is_array = isinstance(rows, np.ndarray)
         self.name = name
 
     @classmethod

@@ -219,6 +219,8 @@ class Source(ABC):
     has_shortcuts: bool = False
     #: whether a cluster must compute the rows before this process has them
     is_remote: bool = False
+    #: whether the rows are an array here
+    is_array: bool = False
     #: the torch device that passes run on, None for the host
     device: Any = None
     #: a sample to take widths and landmarks from, with its weights, where these rows cannot give

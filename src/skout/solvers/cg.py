@@ -6,7 +6,7 @@ Arrays may be NumPy's or tensors: the same lines run on the host and on a card.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,11 @@ __all__ = ["Run", "State", "conjugate_gradients", "refined"]
 Product = Callable[[Any], Any]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
 _GAIN = 1e-2
+# A round is believed if so many times the rounding that one before it had would do no harm.
+_SAFE = 4.0
+# A round goes on in the direction of the last one if that had less rounding, relative to what is
+# left.
+_KEEP = 0.5
 # It also ends after so many steps in which the residual did not fall to this share.
 _PATIENCE, _PROGRESS = 20, 0.9
 # A round that gains less than this hands over to the next precision.
@@ -83,6 +88,9 @@ class Run:
         Which of the products the next round uses: 0 is the cheapest.
     stuck : bool
         Whether rounding lets even the exact product gain no more.
+    drift : float
+        What rounding in low precision added to the residual in the last round, relative to that
+        before it.
     """
 
     x: Any
@@ -92,6 +100,7 @@ class Run:
     checks: int = 0
     precision: int = 0
     stuck: bool = False
+    drift: float = np.inf
 
 
 def refined(
@@ -105,6 +114,8 @@ def refined(
     told: Callable[[Run, State], None] | None = None,
     resumed: tuple[Run, State] | None = None,
     plain: bool = False,
+    gain: float = _GAIN,
+    believe: bool = False,
 ) -> Run:
     """Solve A x = b to a relative residual, with cheap products and a few exact ones.
 
@@ -131,6 +142,11 @@ def refined(
         What `told` was given, to go on from there.
     plain : bool, default False
         Measure residuals by their Euclidean norm, not by r'M^-1 r.
+    gain : float
+        What a round in low precision makes of the residual.
+    believe : bool, default False
+        Leave out the last exact product where rounding was small before: what is reported is then
+        the residual with what rounding may have added.
     """
     scale = _norms(b, b if plain else precondition(b))
 
@@ -138,13 +154,17 @@ def refined(
         return _worst(_norms(r, r if plain else precondition(r)), scale)
 
     run, state = (_begun(products[-1], b, start), None) if resumed is None else resumed
+    last: State | None = None
     if resumed is None:
         run.residual = measure(run.r)
     while state is not None or not (run.residual <= tol or run.steps >= max_iter or run.stuck):
-        state = _first(run.r, precondition) if state is None else state
-        before, goal = run.steps - state.steps, 0.7 * tol
+        state = _first(run.r, precondition, last) if state is None else state
+        before = run.steps - state.steps
+        goal = 0.7 * tol
+        if believe:
+            goal = max(goal, 0.9 * tol - _SAFE * run.drift * run.residual)
         if run.precision < len(products) - 1:
-            goal = max(goal, _GAIN * run.residual)
+            goal = max(goal, gain * run.residual)
         steps = conjugate_gradients(products[run.precision], precondition, state)
         best, since = np.inf, 0
         for state in steps:
@@ -157,13 +177,21 @@ def refined(
             lost = since >= _PATIENCE and run.precision < len(products) - 1
             if left <= goal or lost or run.steps >= max_iter:
                 break
-        run, state = _corrected(run, state, products, b, measure), None
+        likely = left + _SAFE * run.drift * run.residual
+        if believe and likely <= tol:
+            return replace(run, x=run.x + state.x, r=state.r, residual=likely)
+        reached, last, state = run.residual, state, None
+        run = _corrected(run, last, products, b, measure)
+        if run.drift * reached > _KEEP * run.residual:  # its direction is of no use
+            last = None
     return run
 
 
-def _first(r: Any, precondition: Product) -> State:
+def _first(r: Any, precondition: Product, last: State | None) -> State:
+    """Return the state of a residual; one computed anew keeps the direction of the last state."""
     z = precondition(r)
-    return State(0.0 * r, r, z, (r * z).sum(0))
+    p = z if last is None else last.p + precondition(r - last.r)
+    return State(0.0 * r, r, p, (r * z).sum(0))
 
 
 def _begun(exact: Product, b: Any, start: Any) -> Run:
@@ -176,13 +204,13 @@ def _corrected(run: Run, state: State, products: list[Product], b: Any, measure:
     """Return the run after a round: x + d if that is nearer, and the precision of the next one."""
     x = run.x + state.x
     r = b - products[-1](x)
-    found = measure(r)
+    found, drift = measure(r), measure(r - state.r) / run.residual
     little, last = found > _LEAST_GAIN * run.residual, run.precision == len(products) - 1
     if found > run.residual:
         x, r = run.x, run.r
     return Run(
         x, r, min(found, run.residual), run.steps, run.checks + 1,
-        run.precision + (little and not last), stuck=little and last,
+        run.precision + (little and not last), stuck=little and last, drift=drift,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from .._numerics.namespace import (
     tall_product,
     zeros,
 )
-from ..rows import Memory, Reduction, RowMap, Source
+from ..rows import Memory, Reduction, RowMap, Source, limits
 
 __all__ = ["Design"]
 
@@ -30,6 +30,8 @@ _BLOCK_ROWS = 8192
 _GRAM_ROWS = 2048
 # Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
 _CACHE_BYTES = 2**19
+# Columns of products in float32 are a multiple of this: those of others are slower.
+_LANES = 16
 # Columns of such a copy on a card are a multiple of this: products of others are slower there.
 _ALIGNED = 16
 
@@ -77,6 +79,18 @@ class Design:
             return Design(held, n_jobs=self.n_jobs)
         return Design(Z, self.rows.subset(index), self.through, self.n_jobs)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether Z is an array here."""
+        return self.is_held and self.Z.is_array
+
+    def rounded(self) -> Design:
+        """Return an array Z in float32 where both fit the memory, else Z, whose blocks are cast."""
+        n, p = self.shape
+        if 12.0 * n * p > limits().coordinates_bytes:
+            return self
+        return Design(self.Z.here().astype(np.float32), n_jobs=self.n_jobs)
+
     def product(self, B: Any) -> Any:
         """Return Z B, in float64."""
         if self.rows is not None and self.through is not None:
@@ -91,19 +105,25 @@ class Design:
         return total.T
 
     def masked(self, W: Any, B: Any) -> Any:
-        """Return Z'(W * (Z B)), in float64: in one pass over Z where that is held here."""
+        """Return Z'(W * (Z B)), in float64: in one pass over Z where that is held here.
+
+        Where W is of float32, its products are too.
+        """
         if is_tensor(W) or not self.is_held:
             return self.adjoint(W * self.product(B))
-        return self.Z.reduce(_Masked(B), W, n_jobs=self.n_jobs).T
+        return self.Z.reduce(_Masked(B, W.dtype), W, n_jobs=self.n_jobs).T
 
-    def gram(self, weights: Any) -> Any:
-        """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free."""
+    def gram(self, weights: Any, dtype: Any = np.float64) -> Any:
+        """Return [Z, 1]' diag(weights) [Z, 1], shape (p + 1, p + 1); rows of weight 0 are free.
+
+        Products of blocks are of a precision, on a card of that of Z.
+        """
         Z, index = self.Z, flatnonzero(weights)
         if len(index) == 0:
             return zeros((self.shape[1] + 1,) * 2, weights)
         if 4 * len(index) <= 3 * len(weights):
             Z, weights = Z.chosen(index, weights)
-        return Z.reduce(_Gram(self.shape[1]), weights, n_jobs=self.n_jobs)
+        return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
 
 
 class _Same(RowMap):
@@ -153,26 +173,31 @@ class _Adjoint(Reduction):
 
 
 class _Masked(Reduction):
-    """Z, W -> (W * (Z B))'Z: long rows, since products with few columns are slower."""
+    """Z, W -> (W * (Z B))'Z, in the precision of W."""
 
-    def __init__(self, B: np.ndarray) -> None:
-        self.width, self.right = len(B), np.ascontiguousarray(B.T)
+    def __init__(self, B: np.ndarray, dtype: np.dtype) -> None:
+        (self.width, self.d), self.single = B.shape, dtype == np.float32
+        more = -self.d % _LANES if self.single else 0
+        self.right = np.pad(B, ((0, 0), (0, more))).astype(dtype)
 
     def most_rows(self, n: int) -> int:
         return _BLOCK_ROWS
 
     def __call__(self, Z: np.ndarray, W: np.ndarray) -> np.ndarray:
-        right, total = cast(self.right, Z.dtype), np.zeros(self.right.shape)
-        for some in row_slices(len(Z), max(64, _CACHE_BYTES // (8 * self.width))):
-            F = right @ Z[some].T  # (d, b)
-            F *= W[some].T
-            total += F @ Z[some]
-        return total
+        right, left = self.right, np.ascontiguousarray(self.right.T)
+        total = np.zeros(left.shape)
+        for some in row_slices(len(Z), max(64, _CACHE_BYTES // (right.itemsize * self.width))):
+            block = Z[some].astype(right.dtype, copy=False)
+            # (d, b): which way is faster depends on the precision
+            F = (block @ right).T if self.single else left @ block.T
+            F[: self.d] *= W[some].T
+            total += F @ block
+        return total[: self.d]
 
 
 class _Gram(Reduction):
-    def __init__(self, p: int) -> None:
-        self.width, self.p = p, p
+    def __init__(self, p: int, dtype: Any) -> None:
+        self.width, self.p, self.dtype = p, p, dtype
 
     def most_rows(self, n: int) -> int:
         return _GRAM_ROWS
@@ -189,7 +214,7 @@ class _Gram(Reduction):
         """Return diag(root) [Z, 1], with columns of zeros on a card."""
         p, on_card = self.p, is_tensor(Z)
         columns = -(-(p + 1) // _ALIGNED) * _ALIGNED if on_card else p + 1
-        wide = empty((len(root), columns), Z, Z.dtype if on_card else np.float64)
+        wide = empty((len(root), columns), Z, Z.dtype if on_card else self.dtype)
         root = cast(root, wide.dtype)
         namespace(Z).multiply(Z, root[:, None], out=wide[:, :p])
         wide[:, p] = root

@@ -16,6 +16,7 @@ from .._numerics.namespace import (
     namespace,
     numpy_of,
     ones,
+    positions,
     sqrt,
     tall_product,
 )
@@ -96,17 +97,15 @@ class HoledMoments:
         xp, root = namespace(Z), ones(len(Z), Z) if weights is None else sqrt(weights)
         if weights is not None:
             Z *= cast(root[:, None], Z.dtype)
-        there = cast(~missing, np.float64) * root[:, None]  # (b, d)
         T = xp.where(missing, 0.0, T) * root[:, None]
-        right = cast(xp.concatenate([T, there], 1), Z.dtype)
-        cross = cast(tall_product(right, Z).T, np.float64)
-        d = T.shape[1]
+        zt = cast(tall_product(cast(T, Z.dtype), Z).T, np.float64)
+        weight = (cast(~missing, np.float64) * (root * root)[:, None]).sum(0)
         hidden = numpy_of(missing)
         first, codes = unique_columns(hidden)
-        zz = _masked_grams(Z, hidden[:, first].T)
+        zz, sums = _masked_sums(Z, cast(root, Z.dtype), hidden[:, first].T)
+        z_sum = cast(xp.stack(sums, 1)[:, positions(codes, Z)], np.float64)
         return cls(
-            (there * there).sum(0), zz, codes, cross[:, :d], (T * T).sum(0),
-            cross[:, d:], (T * root[:, None]).sum(0),
+            weight, zz, codes, zt, (T * T).sum(0), z_sum, (T * root[:, None]).sum(0)
         )  # fmt: skip
 
     @classmethod
@@ -217,20 +216,31 @@ def _as_holed(moments: Any) -> HoledMoments:
     return HoledMoments.lifted(moments) if isinstance(moments, Moments) else moments
 
 
-def _masked_grams(Z: Any, masks: np.ndarray) -> list[Any]:
-    """Return Z'Z over the rows that each mask does not hide, None where it hides all of them."""
+def _masked_sums(Z: Any, root: Any, masks: np.ndarray) -> tuple[list[Any], list[Any]]:
+    """Return Z'Z and Z'root over the rows that each mask does not hide.
+
+    Where it hides all rows, there is None in place of Z'Z.
+    """
     whole: Any = None
-    found: list[Any] = []
+    zz: list[Any] = []
+    sums: list[Any] = []
+
+    def sums_over(rows: np.ndarray) -> tuple[Any, Any]:
+        some = Z[rows]
+        return gram(some), some.T @ root[rows]
+
     for hidden in masks:
         n_hidden = int(hidden.sum())
-        if n_hidden == len(hidden):
-            found.append(None)
-        elif 2 * n_hidden > len(hidden):
-            found.append(gram(Z[np.flatnonzero(~hidden)]))
+        if 2 * n_hidden > len(hidden):
+            A, s = sums_over(np.flatnonzero(~hidden))
+            A = None if n_hidden == len(hidden) else A
         else:
-            whole = gram(Z) if whole is None else whole
-            found.append(whole - gram(Z[np.flatnonzero(hidden)]) if n_hidden else 1.0 * whole)
-    return found
+            whole = (gram(Z), Z.T @ root) if whole is None else whole
+            A, s = sums_over(np.flatnonzero(hidden))
+            A, s = whole[0] - A, whole[1] - s
+        zz.append(A)
+        sums.append(s)
+    return zz, sums
 
 
 def _sum(A: Any, B: Any, sign: float) -> Any:

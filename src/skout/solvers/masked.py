@@ -10,25 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from .._numerics.arrays import unique_columns
+from .._numerics.arrays import row_slices, unique_columns
+from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     positive_solve,
     positive_solver,
     ridge_solve,
     symmetric_eigen,
+    triangular_inverse,
 )
-from .._numerics.namespace import constant, is_tensor, numpy_of, positions
+from .._numerics.namespace import constant, gram, is_tensor, numpy_of, positions
 from .design import Design
 from .moments import PartlyWhitened
 
 __all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
 
 # Digits that conjugate gradients gain, and steps they take for each that they should take.
-_DIGITS, _MORE_STEPS = 9.0, 1.3
-# Operations of products with few columns take so many times longer than those of Z'Z.
-_SLOWER = 1.3
+_DIGITS, _MORE_STEPS = 9.0, 1.1
 # Most entries of the targets whose system is solved at once, where outputs are related.
 _MOST_ENTRIES = 6000
+# Rows that are gathered at once for Z'Z.
+_GATHERED = 8192
+# Most noise of a preconditioner from products in float32; with more coordinates it is larger.
+_MOST_NOISE, _MOST_ROUGH = 0.1, 512
+_ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
 
 
 @dataclass
@@ -119,9 +124,20 @@ class MaskedSystem:
         b = self.design.adjoint(self.W * self.T)
         return b - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else b
 
-    def gram_product(self, C: Any) -> Any:
+    @property
+    def may_round(self) -> bool:
+        """Whether products in float32 are cheaper."""
+        return self.design.is_near
+
+    @functools.cached_property
+    def _rounded(self) -> tuple[Design, np.ndarray]:
+        """Z and W for products in float32."""
+        return self.design.rounded(), self.W.astype(np.float32)
+
+    def gram_product(self, C: Any, single: bool = False) -> Any:
         """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
-        out = self.design.masked(self.W, C)
+        Z, W = self._rounded if single else (self.design, self.W)
+        out = Z.masked(W, C)
         if self.fit_intercept:
             out = out - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
         return out
@@ -131,22 +147,31 @@ class MaskedSystem:
         """P, None for the identity."""
         return None if self.partly is None else self.partly.penalty()
 
-    def product(self, alpha: float) -> Callable[[Any], Any]:
-        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j."""
+    def product(self, alpha: float, single: bool = False) -> Callable[[Any], Any]:
+        """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j; sums in float32 if `single`."""
         P, shift = self._penalty, alpha * self.n
-        return lambda C: self.gram_product(C) + shift * (C if P is None else P @ C)
+        return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
+
+    def products(self, alpha: float) -> list[Callable[[Any], Any]]:
+        """Return `product` in each precision, the cheapest first."""
+        return [self.product(alpha, single) for single in (True, False)[not self.may_round :]]
 
     @functools.cached_property
     def _mean_square(self) -> np.ndarray:
         """The mean of z z' over all entries of T that are there, of centred rows or not."""
-        return self._square(self.W.sum(1) / self.W.sum())
+        return self._centred(self.design.gram(self.W.sum(1) / self.W.sum()))
 
-    def _square(self, weights: Any) -> np.ndarray:
-        """Return sum_i w_i z_i z_i', of centred rows if there is an intercept."""
-        G = numpy_of(self.design.gram(weights))
-        p = len(G) - 1
-        A = G[:p, :p]
-        return A - np.outer(G[p, :p], G[p, :p]) / G[p, p] if self.fit_intercept else A
+    @functools.cached_property
+    def _rough_square(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same from products in float32, and its diagonal before rows are centred."""
+        G = self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
+        return self._centred(G), np.diagonal(G)[:-1]
+
+    def _centred(self, G: Any) -> np.ndarray:
+        """Return Z'WZ, of centred rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
+        G = numpy_of(G)
+        A, z_sum = G[:-1, :-1], G[-1, :-1]
+        return A - np.outer(z_sum, z_sum) / G[-1, -1] if self.fit_intercept else A
 
     @functools.cached_property
     def spectrum(self) -> tuple[Any, Any]:
@@ -156,8 +181,27 @@ class MaskedSystem:
 
     def preconditioner(self, alpha: float) -> Callable[[Any], Any]:
         """Return R -> M^-1 R, where the rows of each output count as those of all."""
-        inverse = positive_solver(self.near(_penalised(self._mean_square, alpha, self._penalty)))
+        M = self._rough(alpha)
+        M = _penalised(self._mean_square, alpha, self._penalty) if M is None else M
+        inverse = positive_solver(self.near(M))
         return lambda R: inverse(R / self._safe)
+
+    def _rough(self, alpha: float) -> np.ndarray | None:
+        """Return the matrix of `preconditioner` from float32 products, None if these are too noisy.
+
+        An entry has the noise eps |z_j| |z_k|: as M = L L' measures it, they come to at most
+        eps |L^-1 diag(|z_j|)|^2.
+        """
+        if not self.may_round or self.design.shape[1] > _MOST_ROUGH:
+            return None
+        A, squares = self._rough_square
+        M = _penalised(A, alpha, self._penalty)
+        factor = cholesky(M.copy())
+        if factor is None:
+            return None
+        inverse = triangular_inverse(factor.L)
+        noise = _ROUNDING * float((inverse**2).sum(axis=0) @ squares)
+        return M if noise <= _MOST_NOISE else None
 
     def directly(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Solve for outputs that have the same rows, in coordinates or in the rows.
@@ -166,7 +210,7 @@ class MaskedSystem:
         """
         if len(rows) < self.design.shape[1]:
             return self._by_rows_alone(alpha, columns, rows)
-        A, b = self._square(self.W[:, int(columns[0])]), numpy_of(self.right[:, columns])
+        A, b = self._square(int(columns[0]), rows), numpy_of(self.right[:, columns])
         shift = alpha * float(self.n[int(columns[0])])
         if self.partly is None:
             return ridge_solve(A, b, shift)
@@ -176,9 +220,28 @@ class MaskedSystem:
             M = self.partly.finish()
             return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
 
+    def _square(self, column: int, rows: np.ndarray) -> np.ndarray:
+        """Return sum_i w_ij z_i z_i' over the rows that an output has, of centred rows or not."""
+        if not self.design.is_near:
+            return self._centred(self.design.gram(self.W[:, column]))
+        A: Any = None
+        for some in row_slices(len(rows), _GATHERED):
+            Z, w = self._taken(rows[some], column)
+            part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
+            A = part if A is None else A + part
+        if not self.fit_intercept:
+            return A
+        z_sum = self.z_sum[:, column]
+        return A - np.outer(z_sum, z_sum) / self.n[column]
+
+    def _taken(self, rows: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of Z in float64, and what they weigh for an output."""
+        Z = numpy_of(self.design.Z.take(rows)).astype(np.float64, copy=False)
+        return Z, numpy_of(self.W[positions(rows, self.T), column])
+
     def _by_rows_alone(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        Z, at = numpy_of(self.design.Z.take(rows)).astype(np.float64), positions(rows, self.T)
-        T, w = numpy_of(self.T[at])[:, columns], numpy_of(self.W[at])[:, columns[0]]
+        Z, w = self._taken(rows, int(columns[0]))
+        T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
         n, root = w.sum(), np.sqrt(w)[:, None]
         M = None if self.partly is None else self.partly.finish()
         Z = Z if M is None else Z @ M.T
@@ -275,7 +338,7 @@ def cheaper_by_steps(
     directly = counts * float(p) * p + few**2 * (p / 3.0)
     rate = np.sqrt(p / n * (n - counts) / np.maximum(counts, 1))
     steps = 1.0 + _MORE_STEPS * _DIGITS / -np.log10(np.clip(rate, 1e-6, 0.95))
-    by_steps = _SLOWER * 4.0 * steps * sizes * n * p
+    by_steps = 4.0 * steps * sizes * n * p  # of few columns, which is slower, but in float32
     shared = n * float(p) * p + p**3
     chosen = (by_steps < directly) & (counts > p)
     if np.where(chosen, directly - by_steps, 0.0).sum() <= shared:
