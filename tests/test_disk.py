@@ -139,7 +139,9 @@ def skout_clone(model):
 WAYS = [(kind, SKETCHES[0]) for kind in KINDS] + [(hdf5, s) for s in (None, *SKETCHES[1:])]
 
 
-@pytest.mark.parametrize(("kind", "sketch"), WAYS, ids=str)
+@pytest.mark.parametrize(
+    ("kind", "sketch"), WAYS, ids=lambda part: getattr(part, "__name__", repr(part))
+)
 @pytest.mark.parametrize("alpha", [1e-4, [1e-5, 1e-3, 1e-1]], ids=["alpha", "path"])
 def test_ridge(tmp_path, kind, sketch, alpha):
     x, y = kind(tmp_path, X, "x"), kind(tmp_path, Y, "y")

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._numerics.arrays import n_rows, take
-from ..._numerics.inputs import check_squares
-from ..._numerics.validation import Registry, resolve
+from ..._numerics.validation import Registry, check_squares, resolve
 from ...basis import KernelBasis
 from ...decoding import CandidateDecoder, RankingDecoder
 from ...kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman

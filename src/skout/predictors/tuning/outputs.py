@@ -14,9 +14,8 @@ from sklearn.base import TransformerMixin
 
 from ..._numerics.arrays import row_slices
 from ..._numerics.estimators import PartsByName
-from ..._numerics.inputs import numbers_in
 from ..._numerics.linalg import symmetric_eigen
-from ..._numerics.validation import check_choice, check_matrix, check_number
+from ..._numerics.validation import check_choice, check_matrix, check_number, numbers_in
 from ...decoding.base import Decoder
 from ...kernels import F1, Kendall, Linear
 from ...rows import Source
