@@ -288,21 +288,22 @@ def _refuse_names(objects: Any, name: str) -> None:
     if not isinstance(objects, list | tuple) or len(objects) == 0:
         return
     first = objects[0]
-    if isinstance(first, set | frozenset) or _are_lists_of_words(objects):
+    if isinstance(first, set | frozenset) or _are_lists_of_words(objects, name):
         raise TypeError(
             f"{name} must be rows of numbers; for label sets 0 and 1, one column a label. Got "
             f"{first!r} first: scikit-learn's MultiLabelBinarizer makes rows of names."
         )
 
 
-def _are_lists_of_words(objects: Any) -> bool:
-    """Whether these are lists that begin with a word, which is no number of a matrix."""
+def _are_lists_of_words(objects: Any, name: str) -> bool:
+    """Whether these are lists of words: of different lengths, or outputs."""
     if not all(isinstance(item, list | tuple) for item in objects):
         return False
     first = next((item[0] for item in objects if len(item) > 0), None)
     if not isinstance(first, str):
         return False
-    return len({len(item) for item in objects}) > 1 or not _is_number(first)
+    differ = len({len(item) for item in objects}) > 1
+    return differ or (name in ("Y", "y") and not _is_number(first))
 
 
 def _is_number(word: str) -> bool:
