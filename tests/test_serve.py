@@ -621,15 +621,10 @@ WATCHED = {"on": False, "opened": []}
 
 
 def watch(event, details):
-    if WATCHED["on"] and event in (
-        "open",
-        "os.remove",
-        "os.rename",
-        "os.mkdir",
-        "subprocess.Popen",
-    ):
-        if "/proc/self/maps" not in details:  # threadpoolctl asks which libraries are loaded
-            WATCHED["opened"].append((event, str(details)))
+    if not WATCHED["on"] or "/proc/self/maps" in details:  # threadpoolctl looks for libraries
+        return
+    if event in ("open", "os.remove", "os.rename", "os.mkdir", "subprocess.Popen"):
+        WATCHED["opened"].append((event, str(details)))
 
 
 def test_requests_open_no_file(label_sets):
