@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device, unique
+from .._numerics.arrays import (
+    astype,
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    n_rows,
+    row_slices,
+    take,
+    unique,
+)
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, rounding_of, triangular_inverse
-from .._numerics.namespace import cast, empty, is_tensor
+from .._numerics.objects import to_device
 from .._numerics.threads import map_blocks
 from .._numerics.validation import check_memory
 from ..kernels.base import Kernel, fill_block

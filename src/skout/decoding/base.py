@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from .._numerics.arrays import Rows, n_rows, row_keys, take
+from .._numerics.arrays import n_rows, numpy_of, row_keys, take
 from .._numerics.estimators import PartsByName
-from .._numerics.namespace import numpy_of
+from .._numerics.objects import Rows
 from .._numerics.validation import check_rng, numbers_in, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .._numerics.arrays import Ragged, Rows, as_objects
-from .._numerics.namespace import namespace
+from .._numerics.arrays import namespace
+from .._numerics.objects import Ragged, Rows, as_objects
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
 from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
 from .columns import OnColumns, align_columns

@@ -15,9 +15,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
+from .._numerics.arrays import (
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    n_rows,
+    namespace,
+    row_slices,
+    take,
+)
 from .._numerics.estimators import PartsByName
-from .._numerics.namespace import cast, empty, is_tensor, namespace
+from .._numerics.objects import Joint, Rows, as_objects
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import (
     Registry,

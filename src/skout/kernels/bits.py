@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import RightOperand, Rows, astype, float_dtype, n_rows, row_slices
-from .._numerics.namespace import (
+from .._numerics.arrays import (
+    RightOperand,
+    astype,
     cast,
     contiguous,
     empty,
+    float_dtype,
     is_on_card,
     is_tensor,
+    n_rows,
     namespace,
     ones,
+    row_slices,
     sqrt,
 )
+from .._numerics.objects import Rows
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import check_choice
 from ..rows import Survey

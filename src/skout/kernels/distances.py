@@ -12,8 +12,18 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from .._numerics.arrays import RightOperand, float_dtype, n_rows
-from .._numerics.namespace import cast, empty, is_tensor, median, namespace, ones, row_dots
+from .._numerics.arrays import (
+    RightOperand,
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    median,
+    n_rows,
+    namespace,
+    ones,
+    row_dots,
+)
 from .._numerics.validation import check_choice, check_number, check_total_weight
 from ..rows import Reduction, Survey
 from .base import Kernel

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.arrays import Joint, Ragged, as_objects, row_slices, take
+from .._numerics.arrays import row_slices, take
+from .._numerics.objects import Joint, Ragged, as_objects
 from .._numerics.validation import check_matrix
 from ..rows import Survey
 from .base import Block, Kernel

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import RightOperand, float_dtype, n_rows
-from .._numerics.namespace import cast, empty, namespace, ones
+from .._numerics.arrays import RightOperand, cast, empty, float_dtype, n_rows, namespace, ones
 from .._numerics.validation import check_choice, check_matrix, check_number, check_squares
 from .base import Block, Kernel
 from .distances import SquaredDistances, WithGamma, block_buffer, manhattan, squared_norms

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, row_keys
+from .._numerics.arrays import row_keys
+from .._numerics.objects import Rows
 from .._numerics.validation import check_matrix, named, resolve
 from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
 from ._checks import check_same_shape

@@ -20,8 +20,9 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import Rows, row_keys
+from .._numerics.arrays import row_keys
 from .._numerics.files import replacing, warn_unwritten
+from .._numerics.objects import Rows
 from ..basis.passes import Sample
 from ..rows import Progress, Source, is_lazy, reads_once
 from ..solvers.moments import Moments

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import unique_columns
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import numpy_of, unique_columns
 from ..basis.passes import Sample, WhitenedFeatures, Whitening
 from ..rows import block_rows, limits
 from ..solvers.cg import refined

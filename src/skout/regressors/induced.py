@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from .._numerics.arrays import namespace, row_dots, sqrt
 from .._numerics.estimators import all_at_once
-from .._numerics.namespace import namespace, row_dots, sqrt
 from .._numerics.validation import check_task_matrix
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import constant, positions
+from .._numerics.arrays import constant, positions
 from ..losses import Loss
 from ..rows import Source
 from ..solvers import Problem

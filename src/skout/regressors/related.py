@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.arrays import numpy_of
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
-from .._numerics.namespace import numpy_of
 from .._numerics.threads import map_blocks
 from .._numerics.validation import check_choice, check_rng, check_task_matrix
 from ..basis.features import KernelMatrix

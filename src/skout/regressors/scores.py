@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import numpy_of
 from ..metrics import r2
 from ..rows import beside
 

@@ -15,8 +15,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import float_dtype, has_rows, n_rows, numpy_of
+from .._numerics.objects import Rows
 from .._numerics.validation import (
     check_matrix,
     check_squares,

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import float_dtype, row_slices, unique
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import float_dtype, numpy_of, row_slices, unique
 from .._numerics.validation import check_number
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.arrays import stack
+from ..._numerics.objects import stack
 from ...decoding import CandidateSets
 from ..weighing import NORMALISATIONS, Option, WayScores, folds_of, options_for
 from .calibration import Confidence, calibration_error, surprise, truth_rank
