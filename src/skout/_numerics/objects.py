@@ -1,4 +1,4 @@
-"""Encoded objects that are neither a matrix nor an array of objects, such as bags and peak lists."""
+"""Encoded objects that are neither a matrix nor an array of objects, for instance peak lists."""
 
 from __future__ import annotations
 

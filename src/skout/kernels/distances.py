@@ -1,8 +1,12 @@
-"""Distances of vectors, dense or CSR, and the width of a kernel, which is one over a distance."""
+"""Kernels on vectors: what they share, their distances and widths, and the Gaussian kernel.
+
+Vectors are dense or CSR, float32 or float64. The width of a kernel is one over a distance.
+"""
 
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,23 +28,57 @@ from .._numerics.arrays import (
     ones,
     row_dots,
 )
-from .._numerics.validation import check_choice, check_number, check_total_weight
+from .._numerics.validation import (
+    check_choice,
+    check_matrix,
+    check_number,
+    check_squares,
+    check_total_weight,
+)
 from ..rows import Reduction, Survey
-from .base import Kernel
+from .base import Block, Kernel
+from .medians import median_of_pairs, some_positions
 
 __all__ = [
+    "DistanceKernel",
+    "Gaussian",
+    "RadialKernel",
     "Spread",
     "SquaredDistances",
+    "VectorKernel",
     "WithGamma",
     "block_buffer",
     "manhattan",
-    "median_of_pairs",
-    "some_positions",
     "squared_norms",
 ]
 
-# "median" looks at this many rows; more would not change the bandwidth.
-_MEDIAN_ROWS = 1000
+
+class VectorKernel(Kernel):
+    """Base of the kernels on real vectors: `encode` checks a matrix, `against` has the formula.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import VectorKernel
+    >>> class Affine(VectorKernel):
+    ...     def against(self, B):
+    ...         return lambda A, out=None: 1.0 + A @ B.T
+    ...
+    ...     def diag(self, A):
+    ...         return 1.0 + (A * A).sum(1)
+    >>> Affine()(np.array([[1.0], [2.0]]))
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    takes_vectors = True
+    compares = "vectors"
+
+    def encode(self, objects: Any) -> Any:
+        """Return a finite dense or CSR matrix of float32 or float64."""
+        rows = check_matrix(objects)
+        check_squares(rows, "objects")
+        return rows
 
 
 def block_buffer(A: Any, m: int, out: Any) -> Any:
@@ -322,26 +360,6 @@ def _row_sums(A: Any) -> Any:
     return np.asarray(sums).ravel() if sparse.issparse(A) else sums
 
 
-def some_positions(
-    n: int, rng: np.random.Generator, weights: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the positions of at most _MEDIAN_ROWS rows, and their weights; none without weight."""
-    if weights is None:
-        index = np.arange(n)
-    else:
-        weights = np.asarray(weights, dtype=np.float64)
-        check_total_weight(weights.sum())
-        index = np.flatnonzero(weights)
-        weights = weights[index] if np.ptp(weights[index]) > 0 else None
-    if len(index) > _MEDIAN_ROWS and weights is None:
-        index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    elif len(index) > _MEDIAN_ROWS:  # drawn by weight, each counts as often as it was drawn
-        drawn = rng.choice(len(index), _MEDIAN_ROWS, p=weights / weights.sum())
-        drawn, weights = np.unique(drawn, return_counts=True)
-        index = index[drawn]
-    return index, weights
-
-
 def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
     check_total_weight(spread.weight)
@@ -359,22 +377,116 @@ def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
     return squared if unit == "squared" else float(np.sqrt(squared))
 
 
-def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the median distance between different rows.
+# Kernels of distances ---------------------------------------------------------------------------
 
-    A weight of two counts as a row that is there twice: a pair has the product of its weights.
+
+class DistanceKernel(WithGamma, VectorKernel):
+    """A kernel of the distance alone: k(x, x) = 1."""
+
+    runs_on_device = True
+    #: whether its distance adds up features, so that a rotation changes its nature
+    adds_features = False
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def diag(self, A: Any) -> Any:
+        self._width()
+        return ones(n_rows(A), A)
+
+
+class RadialKernel(DistanceKernel):
+    """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
+
+    @abstractmethod
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
+
+    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
+
+        Parameters
+        ----------
+        B : array, tensor or CSR matrix of shape (m, d)
+        coef : array or tensor of shape (m, q)
+
+        Returns
+        -------
+        gradients : callable
+            From rows A, (b, d), to an array of shape (b, q, d).
+        """
+        # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
+        slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
+        if sparse.issparse(B):
+            return self._sparse_gradients(slopes, B, coef)
+        centre = B.mean(axis=0)
+        right = empty((m, q, d + 1), B, np.float64)
+        right[:, :, :d] = coef[:, :, None] * cast(B - centre, np.float64)[:, None, :]
+        right[:, :, d] = coef
+        right = cast(right.reshape(m, q * (d + 1)), float_dtype(B))
+
+        def of_block(A: Any) -> Any:
+            sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
+            return sums[:, :, d:] * (A - centre)[:, None, :] - sums[:, :, :d]
+
+        return of_block
+
+    @staticmethod
+    def _sparse_gradients(slopes: Any, B: Any, coef: np.ndarray) -> Callable[[Any], Any]:
+        right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
+
+        def of_block(A: Any) -> np.ndarray:
+            S = slopes(A)
+            sums, dense = S @ coef, A.toarray()
+            parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
+            return np.stack(parts, axis=1)
+
+        return of_block
+
+
+class Gaussian(RadialKernel):
+    """k(x, x') = exp(-gamma ||x - x'||^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/(d var), as in scikit-learn; "median" is 1/(2 median squared distance). Both
+        are resolved from the training rows at fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)(np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
     """
-    i, j = np.triu_indices(len(distances), k=1)
-    pairs = distances[i, j]
-    apart = pairs > 0
-    pairs = pairs[apart]
-    if len(pairs) == 0:
-        return 0.0
-    if weights is None:
-        return float(np.median(pairs))
-    order = np.argsort(pairs)
-    shares = np.cumsum((weights[i] * weights[j])[apart][order])
-    # the mean of the two in the middle, which are one but for a tie
-    middle = np.searchsorted(shares, 0.5 * shares[-1], side="left")
-    after = np.searchsorted(shares, 0.5 * shares[-1], side="right")
-    return float(0.5 * (pairs[order[middle]] + pairs[order[after]]))
+
+    def __init__(self, gamma: float | str = "scale") -> None:
+        self.gamma = gamma
+
+    def _distances(self, B: Any) -> SquaredDistances:
+        """Return A -> -gamma ||a - b||^2."""
+        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
+        exponent.snap_if(self._width())  # or rows would not even be like themselves
+        return exponent
+
+    def against(self, B: Any) -> Block:
+        exponent = self._distances(B)
+
+        def block(A: Any, out: Any = None) -> Any:
+            xp, K = namespace(A), exponent(A, out)
+            if exponent.may_err_in_sign(A, K):
+                xp.clip(K, None, 0.0, out=K)
+            return xp.exp(K, out=K)
+
+        return block
+
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        block = self.against(B)
+        return lambda A: -2.0 * self._width() * block(A)
+
+    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
+        return np.sqrt(2.0 * self._width()) * normal
