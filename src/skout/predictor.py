@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import named, resolve, spawn_seed
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding.base import (
     FittedOutputs,
@@ -33,6 +33,7 @@ from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.path import Judge, held_rows, squared_error
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
+from .rows.encode import named
 from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]

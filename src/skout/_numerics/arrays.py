@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy import special as scipy_special
+from sklearn import get_config
 
 __all__ = [
     "RightOperand",
@@ -30,6 +31,7 @@ __all__ = [
     "float_dtype",
     "gram",
     "has_rows",
+    "is_checked",
     "is_float",
     "is_on_card",
     "is_spread",
@@ -313,6 +315,20 @@ def is_float(rows: Any) -> bool:
     """Return whether rows are numbers, and kernel blocks have their precision."""
     dtype = getattr(rows, "dtype", None)
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
+
+
+def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
+    """Whether rows are a matrix as the library's checks return it, whose numbers are known finite.
+
+    They are where scikit-learn is told to `assume_finite`, as within our own checks.
+    """
+    if not get_config()["assume_finite"]:
+        return False
+    if sparse.issparse(rows):
+        is_one = accept_sparse and rows.format == "csr" and rows.has_canonical_format
+    else:
+        is_one = type(rows) is np.ndarray and rows.ndim == 2
+    return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
 
 
 def astype(rows: Any, dtype: Any) -> Any:

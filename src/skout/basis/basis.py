@@ -12,7 +12,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import (
     eigen_whitening,
     inverse_gram_product,
@@ -21,7 +20,7 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
 from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
 from ..sketches import as_sketch, least_rows

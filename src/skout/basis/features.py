@@ -27,8 +27,7 @@ from .._numerics.arrays import (
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, rounding_of, triangular_inverse
 from .._numerics.objects import to_device
-from .._numerics.threads import map_blocks
-from .._numerics.validation import check_memory
+from .._numerics.threads import check_memory, map_blocks
 from ..kernels.base import Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
 from ..sketches import Draw, Sketch

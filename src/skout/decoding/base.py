@@ -15,13 +15,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_keys, take
-from .._numerics.estimators import PartsByName
 from .._numerics.objects import Rows
-from .._numerics.validation import check_rng, numbers_in, resolve
+from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, limits
+from ..rows.encode import numbers_in
 from ..sketches import as_sketch, sketch_size
 
 __all__ = [

@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.validation import check_choice, check_number, named
+from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..rows import Memory, Source, encoded
+from ..rows.encode import named
 from .base import Decoder, PendingOutputs, plain_outputs
 from .index import as_index
 from .pools import (

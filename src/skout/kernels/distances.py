@@ -21,6 +21,7 @@ from .._numerics.arrays import (
     cast,
     empty,
     float_dtype,
+    is_checked,
     is_tensor,
     median,
     n_rows,
@@ -28,14 +29,9 @@ from .._numerics.arrays import (
     ones,
     row_dots,
 )
-from .._numerics.validation import (
-    check_choice,
-    check_matrix,
-    check_number,
-    check_squares,
-    check_total_weight,
-)
+from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Reduction, Survey
+from ..rows.encode import check_matrix
 from .base import Block, Kernel
 from .medians import median_of_pairs, some_positions
 
@@ -76,7 +72,7 @@ class VectorKernel(Kernel):
 
     def encode(self, objects: Any) -> Any:
         """Return a finite dense or CSR matrix of float32 or float64."""
-        rows = check_matrix(objects)
+        rows = objects if is_checked(objects) else check_matrix(objects)
         check_squares(rows, "objects")
         return rows
 

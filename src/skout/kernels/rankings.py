@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype
-from .._numerics.validation import check_choice, check_matrix
+from .._numerics.validation import check_choice
+from ..rows.encode import check_matrix
 from .base import Block
 from .distances import VectorKernel
 from .vectors import Linear

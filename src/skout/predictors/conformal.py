@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
-from .._numerics.estimators import FramesOut
 from .._numerics.pages import OnPages
-from .._numerics.validation import check_choice, check_rng
+from .._numerics.validation import FramesOut, check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from .choosing import compared, drawn, inside, truth_scores

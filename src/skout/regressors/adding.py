@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import check_alphas
+from .._numerics.validation import all_at_once, check_alphas
 from ..rows import Blocks
 from ..solvers.moments import Moments
 from .checkpoint import Bar

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
-from .._numerics.estimators import PartsByName
 from .._numerics.linalg import EPS, square_root
 from .._numerics.validation import (
+    PartsByName,
     check_alphas,
     check_choice,
     check_number,

@@ -16,10 +16,10 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._numerics.arrays import namespace, row_dots, sqrt
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import check_task_matrix
+from .._numerics.validation import all_at_once
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .base import KernelMachineBase
+from .tasks import check_task_matrix
 
 __all__ = ["InducedMachine"]
 

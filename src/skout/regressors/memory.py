@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .._numerics.arrays import tensor, torch_dtype
 from .._numerics.objects import to_device
-from .._numerics.validation import total_memory
+from .._numerics.threads import total_memory
 from ..rows import Limits, Source, limits
 
 __all__ = ["Room", "room_for"]

@@ -12,7 +12,7 @@ import numpy as np
 from .._numerics.arrays import numpy_of
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
 from .._numerics.threads import map_blocks
-from .._numerics.validation import check_choice, check_rng, check_task_matrix
+from .._numerics.validation import check_choice, check_rng
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel
@@ -27,6 +27,7 @@ from .folds import Folds
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits
+from .tasks import check_task_matrix
 
 __all__ = ["RelatedFolds", "checked_tasks", "fit_related", "solve_related"]
 

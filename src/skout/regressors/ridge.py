@@ -12,9 +12,8 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
-from .._numerics.validation import check_rng
+from .._numerics.validation import PartsByName, all_at_once, check_rng
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._numerics.linalg import pseudo_inverse
-from .._numerics.validation import check_number, numbers_in
+from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
+from .._numerics.validation import check_number
+from ..rows.encode import numbers_in
 
-__all__ = ["check_quantiles", "graph_task_matrix", "quantile_task_matrix"]
+__all__ = ["check_quantiles", "check_task_matrix", "graph_task_matrix", "quantile_task_matrix"]
 
 
 def check_quantiles(quantiles: Any) -> np.ndarray:
@@ -83,3 +84,25 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         raise ValueError(f"mu must lie between 0 and 1. Got {mu!r} instead.")
     laplacian = np.diag(W.sum(axis=1)) - W
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
+
+
+def check_task_matrix(M: Any, d: int) -> np.ndarray:
+    """Return a symmetric positive semi-definite matrix of shape (d, d)."""
+    with numbers_in(M, "task_matrix"):
+        M = check_array(M, dtype=np.float64, input_name="task_matrix")
+    if M.shape != (d, d):
+        raise ValueError(
+            f"task_matrix must have one row and column for each of the {d} outputs. "
+            f"Got shape {M.shape} instead."
+        )
+    size = float(np.abs(M).max())
+    if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
+        worst = float(np.abs(M - M.T).max())
+        raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
+    lowest = float(symmetric_eigenvalues(M)[-1])
+    if lowest < -1e-8 * size or size == 0.0:
+        raise ValueError(
+            "task_matrix must be positive semi-definite and not zero. "
+            f"Got least eigenvalue {lowest:.3g} instead."
+        )
+    return M
