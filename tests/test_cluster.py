@@ -591,9 +591,11 @@ def test_other_decoders_learn_from_the_distinct_outputs(labels):
 def test_light_decoders_travel(labels):
     _, Y, _ = labels
     decoder = CandidateDecoder().fit(KernelBasis("tanimoto").fit(Y), Y)
+    decoder.embed(None)
     assert set(vars(decoder)) - set(vars(decoder.without_pool())) == {
         "pool_",
         "embedding_",
+        "_counts",
         "_training",
     }
 

@@ -499,7 +499,7 @@ def test_the_cheapest_preconditioner():
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
-    monkeypatch.setattr("skout.regressors.choice.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
     monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)

@@ -9,6 +9,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -173,6 +174,8 @@ class StructuredPredictor(DecodingPredictor):
         None where there is nothing to choose, or the regressor does it alone.
         """
         if not hasattr(self.regressor, "choice_splits"):
+            return None
+        if isinstance(getattr(self.regressor, "alpha", None), Real):  # a single one
             return None
         weights = encoded_weights(sample_weight, inputs)
         splits = self.regressor.choice_splits(len(inputs), found.objects, weights, groups)

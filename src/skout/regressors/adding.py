@@ -35,6 +35,7 @@ class AddsRows:
 
     alpha: Any
     cv: Any
+    solver: str
     verbose: bool
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
@@ -43,7 +44,6 @@ class AddsRows:
     # of `KernelRidge`
     basis_: Any
     _fit_basis: Any
-    _pool: Any
     _prepared: Any
     _reset: Any
     _sample: Any
@@ -51,6 +51,12 @@ class AddsRows:
 
     def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""
+        if self.solver == "cg":
+            raise ValueError(
+                'solver="cg" passes over the rows many times, and these blocks can be read only '
+                "once: give a function that makes them anew, leave out landmarks, or use "
+                'solver="direct".'
+            )
         self._reset()
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
             self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
@@ -93,7 +99,7 @@ class AddsRows:
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
+            self._fit_basis(learnt_kernel(self, sample), sample, landmarks)
             self._n_outputs = sample.targets.shape[1]
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(

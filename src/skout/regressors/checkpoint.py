@@ -81,8 +81,9 @@ class Checkpoint(Progress):
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def add_fit(self, model: Any, sample: Sample, *, cg: bool, later: bool) -> None:
-        """Add what a fit knows before its pass."""
+    def add_fit(self, model: Any, sample: Sample, choice: Any = None) -> None:
+        """Add what a fit knows before its pass, with the solver that was chosen, if one was."""
+        cg, later = (False, False) if choice is None else (choice.cg, choice.later)
         parts = () if later else (model.basis_.components_,)
         landmarks = digest(*parts, row_keys(model.landmarks_))
         self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)

@@ -119,11 +119,22 @@ class Doubts:
     alpha_: float
     fit_intercept: bool
     n_jobs: int | None
+    _projection: Any
+    _matrix: np.ndarray
+    _is_vector: bool
 
     if TYPE_CHECKING:
 
         @functools.cached_property
         def coef_(self) -> np.ndarray: ...
+
+    def _with_std(self, rows: Source) -> tuple[Any, Any]:
+        """Return predictions and standard deviations of encoded rows, in one pass."""
+        mean, d = self._projection, self._matrix.shape[1]
+        logs = getattr(self, "_logs", None)
+        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt, logs)
+        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
+        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
 
     @property
     def noise_variance_(self) -> np.ndarray:

@@ -19,7 +19,7 @@ from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.moments import Moments
-from .choice import wanted_solver
+from .choice import choose, wanted_solver
 from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
@@ -72,7 +72,7 @@ def fit_exact(
     elif splits:
         folds, Z = exact.folds(splits, rng, model.verbose)
         held = [] if judge is None else [Z[number[some]] for some in judge.held]
-        model._choose(alphas, folds, judge, held)
+        choose(model, alphas, folds, judge, held)
         model.cv_results_["exact"] = exact.has_exact_path
     model._matrix, model.intercept_ = exact.solve(model.alpha_)
     model._prepare()

@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
-from .._numerics.validation import PartsByName, all_at_once, check_rng
+from .._numerics.validation import (
+    PartsByName,
+    all_at_once,
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+)
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
@@ -22,7 +29,6 @@ from ..rows import (
     Finished,
     Memory,
     RowMap,
-    Source,
     columns,
     encoded,
     encoded_targets,
@@ -31,7 +37,9 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
+from ..solvers import cost
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
+from . import oncard
 from .adding import AddsRows
 from .base import first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
@@ -39,11 +47,11 @@ from .choice import (
     Choice,
     Chooses,
     alphas_and_splits,
-    check_settings,
+    choose,
     fit_without_moments,
     wanted_solver,
 )
-from .doubt import Doubts, WithStd, add_variance
+from .doubt import Doubts, add_variance
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
 from .folds import Folds, looked_at
@@ -53,7 +61,7 @@ from .learning import learnt_kernel
 from .path import Judge
 from .related import RelatedFolds, checked_tasks, fit_related, solve_related
 from .scores import ScoresHoles
-from .splits import groups_of_splits
+from .splits import Splits, groups_of_splits
 
 __all__ = ["KernelRidge"]
 
@@ -268,7 +276,7 @@ class KernelRidge(
         judge: Judge | None = None,
     ) -> KernelRidge:
         """Fit on all rows, with the best alpha if there are several."""
-        alphas = check_settings(self, X, landmarks)
+        alphas = self._check(landmarks)
         checkpoint = None if self.checkpoint is None else open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
@@ -288,7 +296,9 @@ class KernelRidge(
             checked_tasks(self.task_matrix, sample.targets.shape[1])
         kernel = as_kernel(self.kernel)
         kernel = learnt_kernel(self, sample) if kernel.learns else kernel
-        alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
+        splits: Splits = []
+        if len(alphas) > 1 or judge is not None:
+            alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
         search = splits, alphas, judge
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
@@ -299,16 +309,35 @@ class KernelRidge(
             checkpoint.remove()
         return self
 
+    def _check(self, landmarks: Any) -> list[float]:
+        """Check the parameters, and return the alphas."""
+        alphas = check_alphas(self.alpha)
+        check_choice(self.fit_intercept, "fit_intercept", (True, False))
+        check_choice(self.variance, "variance", ("dtc", "fitc", "fast"))
+        if landmarks is not None and self.sketch is None:
+            raise ValueError(
+                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+                "sketch=SubSample(1000)."
+            )
+        check_choice(self.solver, "solver", ("auto", "direct", "cg"))
+        check_number(self.tol, "tol", strict=True)
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        return alphas
+
     def _fit_sketch(
         self, kernel: Kernel, sample: Sample, landmarks: Any, search: Any, points: Any, holed: bool
     ) -> None:
         """Fit in the span of a sketch: from coordinates that are kept, or from moments."""
         splits, alphas, judge = search
         related = self.task_matrix is not None
-        choice = Choice(wanted_solver(self), sample, splits, holed or related)
-        pool = self._pool(landmarks, sample)
-        self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
-        choice.decide(self.basis_)
+        few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
+        choice = None  # of few landmarks sums are made, and solved directly
+        if not few or self.solver == "cg":
+            choice = Choice(wanted_solver(self), sample, splits, holed or related)
+        least = np.inf if choice is None else choice.least
+        self._fit_basis(kernel, sample, landmarks, remember=landmarks is None, lazily=least)
+        if choice is not None:
+            choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
         number, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
         sample = self._prepared(sample, number, len(parts))
@@ -318,9 +347,10 @@ class KernelRidge(
             else:
                 fit_by_coordinates(self, sample, *search)
             return
+        self.solver_report_ = {"solver": "direct", "costs": {}}
         if points is not None:
-            points.add_fit(self, sample, cg=choice.cg, later=choice.later)
-        if fit_without_moments(self, sample, alphas, choice, judge, points):
+            points.add_fit(self, sample, choice)
+        if choice is not None and fit_without_moments(self, sample, alphas, choice, judge, points):
             return
         whiten, told = bool(splits) or related, self.verbose or points is not None
         bar = Bar(self.verbose, points) if told else None
@@ -330,12 +360,6 @@ class KernelRidge(
         self._base = self._solve(moments, parts, alphas, judge, held)
         if self.variance != "dtc":
             add_variance(self, sample)
-
-    def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
-        """Return the rows that the sketch is drawn from, and their weights."""
-        if landmarks is None:
-            return sample.rows, sample.weights
-        return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -379,14 +403,6 @@ class KernelRidge(
         # coefficients of a float64 fit, which may be large, want float64 kernel values
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
-
-    def _with_std(self, rows: Source) -> tuple[Any, Any]:
-        """Return predictions and standard deviations, in one pass."""
-        mean, d = self._projection, self._matrix.shape[1]
-        logs = getattr(self, "_logs", None)
-        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt, logs)
-        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
-        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
@@ -440,18 +456,20 @@ class KernelRidge(
     def _fit_basis(
         self,
         kernel: Kernel,
-        rows: Source,
-        weights: Any = None,
+        sample: Sample,
+        landmarks: Any,
         *,
         remember: bool = False,
         lazily: float = np.inf,
     ) -> None:
-        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng = check_rng(self.random_state)
-        basis._fit_rows(kernel, rows, rng, weights, remember=remember, lazily=lazily)
-        self.basis_ = basis
-        self.kernel_ = self.basis_.kernel_
-        self.landmarks_ = self.basis_.landmarks_
+        """Fit the basis on the rows that the sketch is drawn from: all, or those given for it."""
+        rows, weights = sample.rows, sample.weights
+        if landmarks is not None:
+            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
+        self.basis_ = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
+        rng, how = check_rng(self.random_state), {"remember": remember, "lazily": lazily}
+        self.basis_._fit_rows(kernel, rows, rng, weights, **how)
+        self.kernel_, self.landmarks_ = self.basis_.kernel_, self.basis_.landmarks_
 
     def _solve(
         self,
@@ -470,7 +488,7 @@ class KernelRidge(
         total.check_weight()
         self.alpha_ = max(alphas)
         if folds is not None:
-            self._choose(alphas, folds, judge, held)
+            choose(self, alphas, folds, judge, held)
         if tasks is None:
             given = total, self.basis_._on_features, self.alpha_, self.fit_intercept
             self._matrix, self.intercept_ = ridge_on_features(*given)
@@ -482,16 +500,3 @@ class KernelRidge(
         self._prepare()
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return replace(total, partly=partly)
-
-    def _choose(
-        self, alphas: list[float], folds: Folds, judge: Judge | None, held: Sequence[np.ndarray]
-    ) -> None:
-        """Take the best alpha, by a judge or by the squared error, and record the scores."""
-        results: dict[str, Any] | None
-        if judge is not None:
-            self.alpha_, results = folds.best_score(alphas, judge, held, self._origin, self.n_jobs)
-        else:
-            cv = self.cv if self._folds is None else None
-            self.alpha_, results = folds.least_error(alphas, cv, self.n_jobs)
-        if results is not None:
-            self.cv_results_ = results
