@@ -153,8 +153,11 @@ class StructuredPredictor(DecodingPredictor):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
-        relate_coordinates(regressor, basis)
-        splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
+        if getattr(regressor, "task_matrix", None) is not None:
+            relate_coordinates(regressor, basis)
+        splits = None
+        if not isinstance(getattr(regressor, "alpha", None), Real):  # a single one needs no choice
+            splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
         if splits is None:
             regressor.fit(rows, targets, **fit_params)
             decoder = found.fitted(decoder)
@@ -174,8 +177,6 @@ class StructuredPredictor(DecodingPredictor):
         None where there is nothing to choose, or the regressor does it alone.
         """
         if not hasattr(self.regressor, "choice_splits"):
-            return None
-        if isinstance(getattr(self.regressor, "alpha", None), Real):  # a single one
             return None
         weights = encoded_weights(sample_weight, inputs)
         splits = self.regressor.choice_splits(len(inputs), found.objects, weights, groups)

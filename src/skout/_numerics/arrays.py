@@ -348,15 +348,12 @@ class RightOperand:
 
     def __init__(self, B: Any) -> None:
         self._B = B
+        # whether B is dense, or may become so
+        self._is_small = not sparse.issparse(B) or math.prod(B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _transposed(self) -> Any:
         return _dense_transposed(self._B) if self._is_small else self._B.T.tocsr()
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether B is dense, or may become so."""
-        return not sparse.issparse(self._B) or math.prod(self._B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:

@@ -11,11 +11,12 @@ import copy
 import difflib
 import functools
 import inspect
+import math
 import numbers
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -92,10 +93,11 @@ def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
+    if name in registry:
+        return registry[name]
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
-    found = registry.spelled(name) if isinstance(registry, Registry) else name
-    if found in registry:
-        return registry[found]
+    if isinstance(registry, Registry) and registry.spelled(name) in registry:
+        return registry[registry.spelled(name)]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
@@ -126,16 +128,10 @@ def check_number(
         value = operator.index(value)  # an object that stands for an integer
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(message)
-    if not _is_finite(value) or value < low or (strict and value == low):
-        raise ValueError(message)
-    return value
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return bool(np.isfinite(float(value)))
-    except OverflowError:  # an integer beyond float64
-        return False
+    with suppress(OverflowError):  # of an integer beyond float64
+        if math.isfinite(value) and (value > low or (value == low and not strict)):
+            return value
+    raise ValueError(message)
 
 
 def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:

@@ -28,6 +28,7 @@ from ..solvers.moments import Moments, PartlyWhitened
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
+    Projection,
     Residual,
     distinct,
     drawn,
@@ -35,7 +36,6 @@ from .features import (
     late_components,
     merge_copies,
     pivot_noise,
-    project,
 )
 from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
 from .products import principal
@@ -349,8 +349,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self._coordinates(encoded(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
-        rows = self._there(rows)
-        return project(self._features, rows, self.components_.T, n_jobs=self.n_jobs, out=out)
+        rows, found = self._there(rows), Projection(self._features, self.components_.T)
+        return rows.map(found, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
 
     def _there(self, rows: Source) -> Source:
         return rows if self.device is None else on_device(rows, self.device)

@@ -160,6 +160,8 @@ class Kernel(ABC, PartsByName):
         Returns a function that makes the copy of `resolve`, once the survey has run. To override
         is for kernels whose parameters may be words, such as gamma="scale".
         """
+        if not self.parts:
+            return lambda: clone(self)
         found = {name: self._part(name).surveyed(survey, rng, weights) for name in self.parts}
         return lambda: clone(self).set_params(**{name: make() for name, make in found.items()})
 

@@ -109,7 +109,8 @@ class SquaredDistances:
     norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
     Rounding may make them slightly negative; two ways out: with `snap`, distances that cannot be
     told from rounding are zero; with `over`, float64 norms are raised by more than the product can
-    err, by about d eps, and need no second pass over the block. With `saturates` any large result
+    err, by about d eps, and need no second pass over the block; other blocks are clipped, and where
+    an error of rounding is more than a hundredth, distances snap. With `saturates` any large result
     is as good as another, and a factor that would make products overflow is lowered.
     """
 
@@ -128,34 +129,43 @@ class SquaredDistances:
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
         self.sparse = sparse.issparse(B)
-        self._cast: dict[Any, tuple[Any, Any]] = {}
+        self._cast: dict[Any, tuple[Any, Any]] = {}  # centre and right factor of the product
         if self.sparse:
             self.operand = RightOperand(B)
             self.norms = squared_norms(B)
-            return
-        xp, B = namespace(B), cast(B, np.float64)
-        centre = _centre(B) if len(B) else B.sum(axis=0)
-        # a number of both precisions, so that blocks of either subtract the same
-        with np.errstate(over="ignore"):
-            rounded = cast(cast(centre, np.float32), np.float64)
-        self.centre = xp.where(xp.isfinite(rounded), rounded, centre)
-        B = B - self.centre
-        self.norms = squared_norms(B)
-        self.right = empty((B.shape[1] + 2, len(B)), B, np.float64)
-        self.right[:-2] = -2.0 * B.T
-        self.right[-2] = 1.0
-        self.right[-1] = self.norms
+        else:
+            xp, B = namespace(B), cast(B, np.float64)
+            centre = _centre(B) if len(B) else B.sum(axis=0)
+            # a number of both precisions, so that blocks of either subtract the same
+            with np.errstate(over="ignore"):
+                rounded = cast(cast(centre, np.float32), np.float64)
+            self.centre = xp.where(xp.isfinite(rounded), rounded, centre)
+            B = B - self.centre
+            self.norms = squared_norms(B)
+            self.right = empty((B.shape[1] + 2, len(B)), B, np.float64)
+            self.right[:-2] = -2.0 * B.T
+            self.right[-2] = 1.0
+            self.right[-1] = self.norms
+        self.largest_norm = float(self.norms.max()) if len(self.norms) else 0.0
+        if over:  # or rows would not even be like themselves
+            error = 32.0 * np.finfo(np.float64).eps * self.largest_norm * abs(factor)
+            self.snap |= bool(error > 0.01)
 
     def __call__(self, A: Any, out: Any = None) -> Any:
         """Return factor * ||a - b||^2."""
         if sparse.issparse(A) and self.filled:
             A = A.toarray()
-        if sparse.issparse(A) and not self.sparse:
-            return self._sparse_twin(A, out)
-        out = block_buffer(A, n_rows(self.B), out)
-        norms = self._product(A, out)
-        if self.snap:
-            out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
+        is_sparse = self.sparse or sparse.issparse(A)
+        if is_sparse and not self.sparse:
+            out = self._sparse_twin(A, out)
+        else:
+            out = block_buffer(A, n_rows(self.B), out)
+            norms = self._product(A, out)
+            if self.snap:
+                out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
+        if self.over and not self.snap and (is_sparse or float_dtype(out) != np.float64):
+            ends = (None, 0.0) if self.factor < 0 else (0.0, None)
+            namespace(out).clip(out, *ends, out=out)
         return out
 
     def _noise(self, norms: Any, dtype: np.dtype) -> Any:
@@ -167,27 +177,14 @@ class SquaredDistances:
         if not self.saturates or self.factor == 0.0:
             return self.factor
         limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
-        largest = max(limit / most, self._largest_norm)
+        largest = max(limit / most, self.largest_norm)
         return self.factor * min(1.0, limit / largest / abs(self.factor))
-
-    def snap_if(self, scale: float) -> None:
-        """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
-        self.snap |= bool(32.0 * np.finfo(np.float64).eps * self._largest_norm * scale > 0.01)
-
-    @functools.cached_property
-    def _largest_norm(self) -> float:
-        return float(self.norms.max()) if len(self.norms) else 0.0
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
         return SquaredDistances(
             sparse.csr_matrix(self.B), self.factor, snap=self.snap, saturates=self.saturates
         )
-
-    def may_err_in_sign(self, A: Any, out: Any) -> bool:
-        """Return whether rounding may make a distance negative."""
-        is_sparse = self.sparse or (sparse.issparse(A) and not self.filled)
-        return not self.snap and (is_sparse or not self.over or float_dtype(out) != np.float64)
 
     def _product(self, A: Any, out: Any) -> Any:
         """Fill `out` and return the squared norms of A."""
@@ -200,7 +197,12 @@ class SquaredDistances:
             out += (factor * self.norms).astype(out.dtype)
             return norms
         xp, dtype = namespace(A), float_dtype(out)
-        centre, right = self._operands(dtype)
+        if dtype not in self._cast:
+            right = cast(self._factor_in(dtype) * self.right, dtype)
+            if self.over and dtype == np.float64:
+                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
+            self._cast[dtype] = (cast(self.centre, dtype), right)
+        centre, right = self._cast[dtype]
         augmented = empty((A.shape[0], A.shape[1] + 2), A, dtype)
         centred, norms = augmented[:, :-2], augmented[:, -2]
         xp.subtract(A, centre, out=centred)
@@ -208,15 +210,6 @@ class SquaredDistances:
         augmented[:, -1] = 1.0
         xp.matmul(augmented, right, out=out)
         return norms
-
-    def _operands(self, dtype: np.dtype) -> tuple[Any, Any]:
-        """Return the centre and the right factor of the product, for dense rows."""
-        if dtype not in self._cast:
-            right = cast(self._factor_in(dtype) * self.right, dtype)
-            if self.over and dtype == np.float64:
-                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
-            self._cast[dtype] = (cast(self.centre, dtype), right)
-        return self._cast[dtype]
 
 
 def _centre(B: Any) -> Any:
@@ -264,18 +257,17 @@ class WithGamma(Kernel):
         check_choice(self.gamma, "gamma", ("scale", "median"))
         if self.gamma == "scale":
             spread = survey.reduce(Spread(), weights)
-            return lambda: self._of_length(_scale(self.unit, spread()), spread().range)
+            return lambda: self._of_length(_scale(self.unit, spread()))
         index, shares = some_positions(len(survey), rng, weights)
         sample = survey.take(index)
         return lambda: self._of_length(_median(self.unit, sample().astype(np.float64), shares))
 
-    def _of_length(self, length: float | None, spread: float = 0.0) -> Kernel:
+    def _of_length(self, length: float | None) -> Kernel:
         """Return a copy whose width is one over a length of the data, or a number already."""
         resolved = clone(self)
         if length is not None:
-            _check_underflow(spread, length if self.unit != "euclidean" else length**2)
             # constant data: every width gives the same kernel
-            resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
+            resolved.gamma = 1.0 / length if 0 < length < np.inf else 1.0
         resolved._width()
         return resolved
 
@@ -288,15 +280,6 @@ class WithGamma(Kernel):
         return float(check_number(self.gamma, "gamma"))
 
 
-def _check_underflow(spread: float, length: float) -> None:
-    """Raise where rows differ, and squares of their differences are too small for float64."""
-    if length < np.finfo(np.float64).tiny and spread > 0.0:
-        raise ValueError(
-            f"X holds features that differ by no more than {spread:.3g}, whose squares "
-            "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
-        )
-
-
 @dataclass(frozen=True)
 class _Spread:
     """Mean and variance of the numbers in some rows, which add up (Chan et al., 1979)."""
@@ -307,15 +290,6 @@ class _Spread:
     d: int
     low: Any  # of each feature
     high: Any
-
-    @property
-    def variance(self) -> float:
-        return self.squares / self.weight if self.weight else 0.0
-
-    @property
-    def range(self) -> float:
-        """The largest difference within a feature."""
-        return float((self.high - self.low).max()) if self.d else 0.0
 
 
 class Spread(Reduction):
@@ -359,10 +333,15 @@ def _row_sums(A: Any) -> Any:
 def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
     check_total_weight(spread.weight)
-    d, variance = spread.d, spread.variance
-    if unit == "squared":
-        return d * variance
-    return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
+    d, variance = spread.d, spread.squares / spread.weight
+    length = d * float(np.sqrt(variance)) if unit == "manhattan" else d * variance
+    widest = float((spread.high - spread.low).max()) if d else 0.0  # within a feature
+    if length < np.finfo(np.float64).tiny and widest > 0.0:
+        raise ValueError(
+            f"X holds features that differ by no more than {widest:.3g}, whose squares "
+            "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
+        )
+    return float(np.sqrt(length)) if unit == "euclidean" else length
 
 
 def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
@@ -462,20 +441,13 @@ class Gaussian(RadialKernel):
     def __init__(self, gamma: float | str = "scale") -> None:
         self.gamma = gamma
 
-    def _distances(self, B: Any) -> SquaredDistances:
-        """Return A -> -gamma ||a - b||^2."""
-        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
-        exponent.snap_if(self._width())  # or rows would not even be like themselves
-        return exponent
-
     def against(self, B: Any) -> Block:
-        exponent = self._distances(B)
+        # A -> -gamma ||a - b||^2
+        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
 
         def block(A: Any, out: Any = None) -> Any:
-            xp, K = namespace(A), exponent(A, out)
-            if exponent.may_err_in_sign(A, K):
-                xp.clip(K, None, 0.0, out=K)
-            return xp.exp(K, out=K)
+            K = exponent(A, out)
+            return namespace(A).exp(K, out=K)
 
         return block
 

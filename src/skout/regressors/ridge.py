@@ -43,14 +43,7 @@ from . import oncard
 from .adding import AddsRows
 from .base import first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import (
-    Choice,
-    Chooses,
-    alphas_and_splits,
-    choose,
-    fit_without_moments,
-    wanted_solver,
-)
+from .choice import Choice, Chooses, alphas_and_splits, choose, fit_without_moments, wanted_solver
 from .doubt import Doubts, add_variance
 from .exact import fit_exact
 from .exact_holes import fit_exact_holes
@@ -439,7 +432,7 @@ class KernelRidge(
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        targets = columns(targets)
+        targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
@@ -449,8 +442,7 @@ class KernelRidge(
         """Add the groups and, if an intercept can make up for it, the origin of the targets."""
         if self.fit_intercept and self._origin is None:
             # any value near the targets will do; the mean of all of them would take one more pass
-            some = sample.targets.some(_ORIGIN_ROWS)
-            self._origin = mean_of_known(some)
+            self._origin = mean_of_known(sample.targets.some(_ORIGIN_ROWS))
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(

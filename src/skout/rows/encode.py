@@ -123,14 +123,15 @@ def encoded(
     Rows in memory are checked and encoded now, others block by block when they are read. Passes
     over them run on the device; None is where they are.
     """
-    rows = _encoded(estimator, kernel, X, reset=reset)
+    rows = source(X)
+    if isinstance(rows, Memory):
+        rows = Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
+    else:
+        rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
     return rows if device is None else on_device(rows, device)
 
 
-def _encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
-    rows = source(X)
-    if isinstance(rows, Memory):
-        return Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
+def _encoded_later(estimator: Any, kernel: Any, X: Any, rows: Source, *, reset: bool) -> Source:
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
         return rows
@@ -351,8 +352,10 @@ def numbers_in(objects: Any, name: str) -> Iterator[None]:
 
     Dates become counts of days, and masked entries what lies under the mask.
     """
-    _refuse_misread(objects, name)
-    _refuse_names(objects, name)
+    is_plain = type(objects) is np.ndarray and objects.dtype.kind in "biuf"
+    if not is_plain:
+        _refuse_misread(objects, name)
+        _refuse_names(objects, name)
     try:
         # what is too large becomes infinite, which is reported
         with np.errstate(over="ignore", invalid="ignore"):

@@ -249,7 +249,7 @@ class Source(ABC):
     @property
     def precision(self) -> np.dtype:
         """The precision of kernel values: float32 of float32 rows, else float64."""
-        return float_dtype(self)
+        return float_dtype(self.like)
 
     @abstractmethod
     def take(self, index: Any) -> Any:
