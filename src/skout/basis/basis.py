@@ -22,7 +22,7 @@ from .._numerics.linalg import (
 )
 from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
-from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
+from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments, PartlyWhitened
 from .features import (
@@ -297,7 +297,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """
         sketch = as_sketch(self.sketch)
         rows.check_sketch(sketch)
-        survey = rows.survey()
+        survey = Survey(rows)
         resolved = kernel.surveyed(survey, rng, weights)
         answer = (lambda: None) if also is None else survey.reduce(also, np.arange(len(rows)))
         if sketch is None:

@@ -232,7 +232,7 @@ class KeepsOutputs(Decoder):
         first, number = unique(rows)
         self.pool_, self._counts = take(Y, first), np.bincount(number)
         known = None if coordinates is None else coordinates[first]
-        own = np.empty((len(first), self._width))
+        own = np.empty((len(first), self.basis_.rank_ + 1))
         self.embedding_ = self._fill(own, Memory(take(rows, first)), lambda: self.pool_, known)
         if self.index is not None:
             self._own_pool()  # builds it now, not for the first query
@@ -244,10 +244,6 @@ class KeepsOutputs(Decoder):
     def _forget_pool(self) -> None:
         for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
             self.__dict__.pop(name, None)
-
-    @property
-    def _width(self) -> int:
-        return self.basis_.rank_ + 1
 
     def _fill(
         self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None

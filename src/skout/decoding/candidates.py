@@ -194,6 +194,10 @@ class CandidateDecoder(KeepsOutputs):
         check_kinds(kinds(rows.like), self._kinds)
         return rows
 
+    @property
+    def _width(self) -> int:
+        return self.basis_.rank_ + 1
+
     def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)

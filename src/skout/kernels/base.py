@@ -147,7 +147,7 @@ class Kernel(ABC, PartsByName):
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
-        survey = Memory.of(rows).survey()
+        survey = Survey(Memory.of(rows))
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()

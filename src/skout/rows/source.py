@@ -1,6 +1,6 @@
 """Rows, wherever they lie: what estimators may ask of them.
 
-An estimator fits in two passes, `survey` and `reduce`, and predicts in one, `map`:
+An estimator fits in two passes, a `Survey` and `reduce`, and predicts in one, `map`:
 
     source -> encode, lazily -> survey: widths, landmarks -> reduce: moments -> solve
     source -> encode, lazily -> map: predictions
@@ -120,6 +120,8 @@ class Progress:
 
 class Survey:
     """Questions about rows that one pass over them answers, before anything is fitted.
+
+    It begins without any: ask it for sums and for rows, then `run` it.
 
     `take` and `reduce` return a function each: what it was asked for, once `run` has passed over
     the rows.
@@ -349,10 +351,6 @@ class Source(ABC):
         progress : Progress, optional
         n_jobs : int, optional
         """
-
-    def survey(self) -> Survey:
-        """Return an empty survey: ask it for sums and for rows, then `run` it."""
-        return Survey(self)
 
     def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
         return [
