@@ -317,7 +317,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             found = landmarks()
         else:
             found = rows.take(draw.indices)
-        found, W, number = merge_copies(found, draw.weights)
+        W, number = draw.weights, np.arange(n_rows(found))
+        if sparse.issparse(W):
+            found, W, number = merge_copies(found, W)
         place = np.full(len(rows), -1)
         place[draw.indices] = number
         return resolved(), found, W, place, answer()

@@ -461,16 +461,13 @@ def late_components(gram: np.ndarray, rounding: float, single: bool) -> tuple[np
 
 
 def merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
-    """Add up the columns of W that stand for equal landmarks, of which one is kept.
+    """Add up the columns of a sparse W that stand for equal landmarks, of which one is kept.
 
     Returns landmarks, W and the number that each landmark has now.
     """
-    everything = np.arange(n_rows(landmarks))
-    if weights is None or not sparse.issparse(weights):
-        return landmarks, weights, everything
     first, inverse = unique(landmarks)
-    if len(first) == len(everything):
-        return landmarks, weights, everything
+    if len(first) == n_rows(landmarks):
+        return landmarks, weights, inverse
     ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
     copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
     return take(landmarks, first), (weights @ copies).tocsr(), inverse
