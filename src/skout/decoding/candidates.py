@@ -121,7 +121,7 @@ class CandidateDecoder(KeepsOutputs):
     def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs, or say why they are no candidates."""
         self.find_pool()
-        own = getattr(self, "embedding_", ())
+        own: Any = getattr(self, "embedding_", ())
         if self._training is None and len(own):
             each = np.arange(len(own))
             pool = EmbeddedPool(self.pool_, each, each, own, self._name, counts=self._counts)

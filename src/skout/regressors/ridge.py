@@ -169,6 +169,7 @@ class KernelRidge(
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
+    solver_report_: dict[str, Any]
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
