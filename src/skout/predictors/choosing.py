@@ -10,7 +10,7 @@ from .lists import Lists, Ranker, plain_pool
 from .nonconformity import LearntScore, learn
 from .thresholds import cut, masses
 
-__all__ = ["compared", "drawn", "entry_limit", "inside", "truth_scores"]
+__all__ = ["chosen", "drawn", "entry_limit", "inside", "truth_scores"]
 
 # Candidates of all queries that scores are learnt from, at most.
 _ENTRIES = 2**24
@@ -23,15 +23,7 @@ _ROUNDING = 1e-10
 def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return rows to learn from, whole units in random order, and the place of each unit.
 
-    Parameters
-    ----------
-    unit : ndarray of shape (n,)
-        Rows of one label stay together; at least 4 of them differ.
-    share : float
-        Part of the units, of which two or more are on either side.
-    pool : EmbeddedPool or EmbeddedPools
-        The larger it is, the fewer rows are taken.
-    rng : Generator
+    At least two units are on either side; the larger the pool, the fewer rows are taken.
     """
     number = np.unique(unit, return_inverse=True)[1]
     n_units = int(number.max()) + 1
@@ -47,22 +39,16 @@ def entry_limit(pool: Any, parts: int = 1) -> int:
     return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
 
 
-def truth_scores(
-    ranker: Ranker,
-    learnt: LearntScore,
-    X: Any,
-    pool: Any,
-    truth: np.ndarray,
-    rows: np.ndarray,
-    prior: bool,
-) -> np.ndarray:
-    """Return the score of the truth of some rows; infinite where it is no candidate."""
-    out, start = [], 0
-    for lists in ranker.lists(X, pool, rows, prior=prior):
-        own = lists.entries(truth[rows[start : start + len(lists)]])
-        out.append(np.where(own >= 0, learnt(lists)[own], np.inf))
-        start += len(lists)
-    return np.concatenate(out)
+def truth_scores(ranker: Ranker, learnt: LearntScore, *given: Any, **options: Any) -> np.ndarray:
+    """Return the score of the truth of some rows, infinite where it is no candidate.
+
+    The other arguments are those of `Ranker.lists`.
+    """
+    found = [
+        np.where(lists.truth >= 0, learnt(lists)[lists.truth], np.inf)
+        for lists in ranker.lists(*given, **options)
+    ]
+    return np.concatenate(found)
 
 
 def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,35 +61,34 @@ def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarra
     return np.bincount(query[kept], minlength=len(lists)), lists.place[order[kept]]
 
 
-def compared(
-    names: list[str],
-    lists: Lists,
-    truth: np.ndarray,
-    unit: np.ndarray,
-    place: np.ndarray,
-    rng: Any,
-) -> dict[str, float]:
-    """Return the mean size of sets by each score, learnt on a half and judged on the other."""
+def chosen(
+    names: list[str], lists: Lists, unit: np.ndarray, place: Any, rng: Any
+) -> tuple[str, dict[str, float]]:
+    """Return the score of the shortest lists, and the mean sizes by all if there is a choice.
+
+    Scores are learnt on one half of the units, by their `place`, and judged on the other.
+    """
+    if len(names) == 1:
+        return names[0], {}
     first = place < np.median(place)
     if not first.any() or first.all():
-        return {names[0]: 0.0}
-    halves = []
-    for some in (np.flatnonzero(first), np.flatnonzero(~first)):
-        own, there = lists.of(some), truth[some] >= 0
-        entries = np.where(there, truth[some] - lists.indptr[some] + own.indptr[:-1], -1)
-        halves.append((own, entries, masses(unit[some], None, len(some))))
-    return {
+        return names[0], {names[0]: 0.0}
+    halves = [
+        (lists.of(some), masses(unit[some]))
+        for some in (np.flatnonzero(first), np.flatnonzero(~first))
+    ]
+    sizes = {
         name: float(np.mean([_mean_size(name, halves[i], halves[1 - i], rng) for i in (0, 1)]))
         for name in names
     }
+    return min(sizes, key=lambda name: sizes[name]), sizes
 
 
 def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
     """Return the mean size of the sets of other queries by a score that is learnt on some."""
-    known, entries, weights = one
-    lists, truth, mass = other
-    values = learn(name, known, entries, weights, rng)(lists)
-    own = np.where(truth >= 0, values[truth], np.inf)
+    lists, mass = other
+    values = learn(name, *one, rng)(lists)
+    own = np.where(lists.truth >= 0, values[lists.truth], np.inf)
     order = np.argsort(own, kind="stable")
     q = cut(own[order], _COMPARED, mass[order])
     sizes, _ = inside(values, lists, np.full(len(lists), q))

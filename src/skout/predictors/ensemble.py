@@ -28,6 +28,8 @@ from ..decoding.search import Found
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
 from ..rows import reread
+from .lists import in_pool
+from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
 
@@ -168,8 +170,11 @@ class Ensemble(ObjectPredictor):
         for t, part in enumerate(parts):
             own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
             own |= {name: f"{path}.{t}" for name, path in paths.items()}
-            given = (X, Y, fit_params) if part is None else _rows(part, X, Y, fit_params)
-            models.append(clone(self.predictor).set_params(**own).fit(*given[:2], **given[2]))
+            rows, objects, more = X, Y, fit_params
+            if part is not None:
+                rows, objects = take(X, part), take(Y, part)
+                more = params_of_rows(fit_params, part, n_rows(Y))
+            models.append(clone(self.predictor).set_params(**own).fit(rows, objects, **more))
         return self._ready(models, weights)
 
     def _parts(self, X: Any, Y: Any, rng: np.random.Generator) -> list[np.ndarray]:
@@ -328,10 +333,7 @@ class Ensemble(ObjectPredictor):
         """
         pools = self.embed(candidates)
         best = self.rank(X, pools, k=1)[0][:, 0]
-        pool = pools.pool
-        if pool.is_per_query:
-            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
-        return take(pool.pool, best)
+        return take(pools.pool.pool, in_pool(best, pools.pool))
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
         """Rank the candidates of each row of X.
@@ -439,16 +441,6 @@ def _check_predictor(model: Any, name: str) -> None:
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
             f"Got {type(model).__name__} instead; of a search, give best_estimator_."
         )
-
-
-def _rows(part: np.ndarray, X: Any, Y: Any, params: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return some rows, and of the parameters of fit those that have as many as Y."""
-    n = n_rows(Y)
-    own = {
-        name: take(value, part) if has_rows(value) and n_rows(value) == n else value
-        for name, value in params.items()
-    }
-    return take(X, part), take(Y, part), own
 
 
 def _searcher(model: Any, method: str) -> Any:

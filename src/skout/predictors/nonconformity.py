@@ -18,7 +18,7 @@ from ..sketches import SubSample
 from . import listwise
 from .lists import Lists
 
-__all__ = ["SCORES", "LearntScore", "Softmax", "learn", "logistic", "query_features"]
+__all__ = ["SCORES", "LearntScore", "Softmax", "is_learnt", "learn", "logistic", "query_features"]
 
 #: Names of the scores; those after "rank" have to be learnt.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
@@ -37,15 +37,9 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Softmax:
-    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate.
+    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-        Of the score, log(1 + position) and, where it is known, the log prior.
-    """
-
-    coef: np.ndarray
+    coef: np.ndarray  # (d,) of the score, log(1 + position) and, where it is known, the log prior
 
     def log_probabilities(self, lists: Lists) -> np.ndarray:
         """Return log P of each candidate among those of its query."""
@@ -57,14 +51,13 @@ def _features(lists: Lists) -> np.ndarray:
     return np.column_stack(columns if lists.prior is None else [*columns, lists.prior])
 
 
-def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax:
-    """Learn the probabilities from queries whose true entry is known, -1 where there is none."""
-    there = np.flatnonzero(truth >= 0)
+def fit_softmax(lists: Lists, weights: np.ndarray) -> Softmax:
+    """Learn the probabilities from queries whose true entry is known."""
+    there = np.flatnonzero(lists.truth >= 0)
     if len(there) == 0:
         return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
     some = lists.of(there)
-    entries = truth[there] - lists.indptr[there] + some.indptr[:-1]
-    return Softmax(_most_likely(_features(some), some.indptr, entries, weights[there]))
+    return Softmax(_most_likely(_features(some), some.indptr, some.truth, weights[there]))
 
 
 def _most_likely(
@@ -100,26 +93,14 @@ def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LearntScore:
-    """A score, with what it learnt.
-
-    Attributes
-    ----------
-    name : str
-    softmax : Softmax or None
-    quantiles : JointQuantileRegressor or None
-        Of gaps, or of log(1 + position), given features of the query.
-    centre, spread : ndarrays of shape (4,), or None
-        Of these features.
-    unit : float
-        What gaps are divided by.
-    """
+    """A score, with what it learnt."""
 
     name: str
     softmax: Softmax | None = None
-    quantiles: Any = None
-    centre: np.ndarray | None = None
+    quantiles: Any = None  # of gaps, or of log(1 + position), given features of the query
+    centre: np.ndarray | None = None  # (4,) of these features, as their spread
     spread: np.ndarray | None = None
-    unit: float = 1.0
+    unit: float = 1.0  # what gaps are divided by
 
     def __call__(self, lists: Lists) -> np.ndarray:
         """Return how strange each candidate is, shape (m,)."""
@@ -176,35 +157,24 @@ def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     return np.where(values > knots[:, -1], beyond, inside)
 
 
-def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: Any) -> LearntScore:
-    """Learn what a score needs.
+def is_learnt(names: list[str]) -> bool:
+    """Whether there is something to learn: a score, or which of several is the best."""
+    return len(names) > 1 or names[0] not in ("gap", "rank")
 
-    Parameters
-    ----------
-    name : str
-        One of SCORES.
-    lists : Lists
-    truth : ndarray of int, shape (n,)
-        The true entry of each query, -1 where it is no candidate.
-    weights : ndarray of shape (n,)
-        How much each query counts.
-    rng : Generator
 
-    Returns
-    -------
-    score : LearntScore
-    """
-    if name in ("gap", "rank"):
+def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore:
+    """Learn what a score needs from queries that know their truth and count by their weights."""
+    if not is_learnt([name]):
         return LearntScore(name)
-    softmax = fit_softmax(lists, truth, weights)
+    softmax = fit_softmax(lists, weights)
     if name in ("softmax", "cumulative"):
         return LearntScore(name, softmax)
     features = query_features(lists, softmax.log_probabilities(lists))
     centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
-    there = truth >= 0
+    there = lists.truth >= 0
     if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
         return LearntScore(name.removeprefix("quantile_"))
-    target = _along(name, lists)[truth[there]]
+    target = _along(name, lists)[lists.truth[there]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
         _LEVELS,

@@ -17,9 +17,10 @@ from ..decoding.pools import taken
 from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found
 from ..decoding.sets import best_of_sets, top_k_of_sets
-from .evidence import Asked, Listed, asked, check_features, columns_of, evidence
+from .evidence import asked, check_features, columns_of, evidence
+from .lists import Lists, in_pool, last_of, plain_pool
 from .listwise import importances
-from .rehearsal import Rehearsal, check_columns, check_predictor, last_of, learnt
+from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
 
@@ -154,17 +155,17 @@ class Reranker(ObjectPredictor):
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         features = self._check()
         rng = check_rng(self.random_state)
-        rehearsal = Rehearsal(
+        rehearsal = LastRehearsal(
             self.predictor,
-            features,
-            self.top,
             X,
             Y,
             groups,
             candidates,
-            columns,
             fit_params,
-            self.cv == _PREFIT,
+            is_fitted=self.cv == _PREFIT,
+            features=features,
+            top=self.top,
+            columns=columns,
         )
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = rehearsal.lists(cv, rng)
@@ -203,21 +204,18 @@ class Reranker(ObjectPredictor):
             scores = scores + step * trees.predict(scaled)
         return scores
 
-    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Asked, Any]:
+    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Any, Any]:
         check_is_fitted(self)
         given = asked(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
-            what = (
-                "with columns: give those of these candidates"
-                if self._takes_columns
-                else ("without columns, and cannot take any: give them to fit, too")
-            )
-            raise ValueError(f"The model was fitted {what}.")
+            have = "with columns: give those of these candidates"
+            lack = "without columns, and cannot take any: give them to fit, too"
+            raise ValueError(f"The model was fitted {have if self._takes_columns else lack}.")
         if columns is not None:
             columns = check_columns(columns, given.pool.objects, given.n)
         return given, columns
 
-    def _short(self, given: Asked, listed: Listed, X: Any, columns: Any) -> np.ndarray:
+    def _short(self, given: Any, listed: Lists, X: Any, columns: Any) -> np.ndarray:
         """Return the new scores of candidates in the lists, which have no copies."""
         pool = given.pool
         if columns is not None:
@@ -230,7 +228,7 @@ class Reranker(ObjectPredictor):
         _, values = evidence(given, listed, features, X, columns, references)
         return self._word(values)
 
-    def _ranked(self, given: Asked, k: int, X: Any, columns: Any) -> tuple[Listed, np.ndarray]:
+    def _ranked(self, given: Any, k: int, X: Any, columns: Any) -> tuple[Lists, np.ndarray]:
         """Return the best candidates of each query by the predictor, and their new scores.
 
         After those that are ranked again come the others, at their old distances.
@@ -293,7 +291,7 @@ class Reranker(ObjectPredictor):
                 f"k={k} is larger than the number of candidates, {given.pool.largest}."
             )
         listed, scores = self._ranked(given, k, X, columns)
-        if np.any(np.diff(listed.indptr) == 0):
+        if np.any(listed.sizes == 0):
             raise ValueError("The index found no candidate for some queries: raise its n_probe.")
         found, best = top_k_of_sets(scores, listed.indptr, k)
         at = np.where(found >= 0, listed.indptr[:-1, None] + found, 0)
@@ -314,10 +312,8 @@ class Reranker(ObjectPredictor):
         """
         candidates = self.embed(candidates)
         best = self.rank(X, candidates, 1, columns)[0][:, 0]
-        pool = getattr(candidates, "parts", (candidates,))[0]
-        if pool.is_per_query:
-            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
-        return taken(pool.pool, best)
+        pool = plain_pool(candidates)
+        return taken(pool.pool, in_pool(best, pool))
 
     def truth_ranks(
         self,
@@ -356,17 +352,15 @@ class Reranker(ObjectPredictor):
         if there.all():
             return ranks
         before = given.truth_ranks(plain_outputs(Y), ties)
-        return np.where(there, ranks, np.maximum(before, 1.0 + np.diff(short.indptr)))
+        return np.where(there, ranks, np.maximum(before, 1.0 + short.sizes))
 
-    def _judged(self, given: Asked, Y: Any, X: Any, columns: Any) -> tuple[Listed, Any, Any]:
+    def _judged(self, given: Any, Y: Any, X: Any, columns: Any) -> tuple[Lists, Any, Any]:
         """Return the lists without copies, their scores, and the true one's, nan if not listed."""
         listed, scores = self._ranked(given, 1, X, columns)
         short, first, _ = listed.distinct()
-        scores, query = scores[first], short.query_of
-        hit = short.number == given.truth(plain_outputs(Y))[query]
-        own = np.full(given.n, np.nan)
-        own[query[hit]] = scores[hit]
-        return short, scores, own
+        scores = scores[first]
+        truth = short.entries(given.truth(plain_outputs(Y)))
+        return short, scores, np.where(truth >= 0, scores[truth], np.nan)
 
     def score(
         self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None, columns: Any = None

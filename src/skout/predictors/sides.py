@@ -34,14 +34,8 @@ _BLOCK = 2**23
 class SideRidge(BaseEstimator):
     """The forward map with side inputs, of fitted parts: from outputs to [v(c), M(c), 0].
 
-    Parameters
-    ----------
-    basis : KernelBasis
-        v, fitted on the outputs.
-    coef : ndarray of shape (q, p_v, p_x)
-        B.
-    mean : ndarray of shape (q, q)
-        Of u u' over the training rows: what the lengths of predictions are taken at, for cosines.
+    `basis` is v, `coef` is B of shape (q, p_v, p_x), and `mean` that of u u' over the training rows,
+    shape (q, q): what the lengths of predictions are taken at, for cosines.
     """
 
     #: whether ||g||^2 is among the coordinates
@@ -79,16 +73,7 @@ class SideRidge(BaseEstimator):
 
 
 class SideInputs(BaseEstimator):
-    """The vectors of queries that meet those of `SideRidge`, of fitted parts.
-
-    Parameters
-    ----------
-    inputs : KernelBasis
-        z_x, fitted on the inputs.
-    side : KernelBasis
-        u, fitted on the inputs.
-    coef : ndarray of shape (q, p_v, p_x)
-    """
+    """The vectors of queries that meet those of `SideRidge`, of fitted parts: z_x, u and B."""
 
     def __init__(self, inputs: Any, side: Any, coef: np.ndarray) -> None:
         self.inputs = inputs
@@ -132,18 +117,10 @@ def fit_sides(
     folds: list[tuple[np.ndarray, np.ndarray]],
     sample_weight: Any = None,
 ) -> tuple[SideRidge, SideInputs]:
-    """Fit the forward map with side inputs.
+    """Fit the forward map with side inputs, and the bases `side` and `inputs`.
 
-    Parameters
-    ----------
-    forward : StructuredPredictor
-        Whose regressor's kernel, sketch, penalty and seed are used.
-    side, inputs : KernelBasis
-        Not fitted.
-    X, outputs : rows and objects, n of each
-    folds : list of (train, test)
-        In which a penalty is chosen by the squared error, if there are several.
-    sample_weight : array of shape (n,), optional
+    The kernel, sketch, penalty and seed are those of the regressor of `forward`. Of several
+    penalties the one of the least squared error in folds is taken.
     """
     regressor = forward.regressor
     basis = KernelBasis(

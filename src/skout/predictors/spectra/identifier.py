@@ -23,7 +23,7 @@ from .inputs import formula_of, read_library
 from .last_word import features_of
 from .peaks import explain_peaks
 from .queries import batches, read_queries
-from .ranking import Ranked, described, ranked
+from .ranking import described, ranked
 from .results import Explanation, Identification
 from .search import Pairs, pair_scores
 from .validation import Candidates, judge
@@ -281,8 +281,8 @@ class SpectrumIdentifier(OnPages):
                 f"{self.fingerprint_}: fit it with pool=, or build the pool with these."
             )
 
-    def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[Ranked]:
-        """Return the best candidates of some spectra."""
+    def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[dict[str, Any]]:
+        """Return what is found for some spectra."""
         model, sure = self.predictor_, Confidence(*self.confidence_)
         cuts = Cuts.fitted(self.sizes_, self.surprises_, self.coverage)
         decoder, F = model.decoder_, model.predict_coordinates(spectra)

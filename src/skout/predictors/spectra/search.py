@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._numerics.arrays import row_slices
 from ...decoding import CandidateSets
+from ..lists import PerQuery
 
 __all__ = ["Pairs", "pair_scores"]
 
@@ -18,17 +19,10 @@ _BLOCK = 4096
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Candidates of spectra: those of spectrum i are indices[indptr[i]:indptr[i + 1]].
+class Pairs(PerQuery):
+    """Candidates of spectra, which are rows of a pool."""
 
-    Parameters
-    ----------
-    indptr : ndarray of int, shape (n + 1,)
-    indices : ndarray of int
-        Rows of a pool.
-    """
-
-    indptr: np.ndarray
+    indptr: np.ndarray  # (n + 1,)
     indices: np.ndarray
 
     @classmethod
@@ -36,13 +30,6 @@ class Pairs:
         """Return the candidates of each spectrum, one array for each."""
         indptr = np.cumsum([0, *map(len, found)])
         return cls(indptr, np.concatenate([np.empty(0, dtype=np.int64), *found]).astype(np.int64))
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def query_of(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def own(self, i: int) -> slice:
         """Return where the candidates of spectrum i are."""
@@ -54,20 +41,9 @@ Scorer = Callable[[np.ndarray, CandidateSets], np.ndarray]
 
 
 def pair_scores(
-    pairs: Pairs,
-    fingerprints: Callable[[np.ndarray], Any],
-    score: Scorer,
+    pairs: Pairs, fingerprints: Callable[[np.ndarray], Any], score: Scorer
 ) -> np.ndarray:
-    """Return the scores of all pairs, shape (ways, pairs).
-
-    Parameters
-    ----------
-    pairs : Pairs
-    fingerprints : callable (indices) -> rows
-        Of the pool.
-    score : callable (numbers, CandidateSets) -> ndarray of shape (ways, entries)
-        Scores of some of the spectra, with some of their candidates.
-    """
+    """Return the scores of all pairs, shape (ways, pairs)."""
     distinct, number = np.unique(pairs.indices, return_inverse=True)
     query, order = pairs.query_of, np.argsort(number, kind="stable")
     parts = []
