@@ -13,10 +13,18 @@ from .._numerics.estimators import FramesOut, all_at_once
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .choosing import chosen, drawn, inside, truth_scores
 from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores
 from .lists import Calibrated, Lists, Ranker, plain_pool
-from .nonconformity import SCORES, LearntScore, is_learnt, learn
+from .nonconformity import (
+    SCORES,
+    LearntScore,
+    chosen,
+    drawn,
+    inside,
+    is_learnt,
+    learn,
+    truth_scores,
+)
 from .rehearsal import Rehearsal, check_predictor
 from .thresholds import (
     check_level,
@@ -394,12 +402,9 @@ class ConformalSets(FramesOut, Calibrated):
         check_level(coverage, "coverage")
         if self._folds:
             ranker = Ranker(self._folds[0].model, type(self).__name__)
-            return ranker, ranker.last.embed(self._given(candidates))
+            return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
-
-    def _given(self, candidates: Any) -> Any:
-        return self._outputs if candidates is None else candidates
 
     def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Asked) -> CandidateSets:
         gap = self._cuts(asked)

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..decoding import CandidateSets
-from .choosing import chosen, entry_limit
 from .lists import Lists, Ranker, plain_pool
-from .nonconformity import LearntScore, is_learnt, learn
+from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
 from .rehearsal import Rehearsal, folds_of
 from .thresholds import masses
 

@@ -11,9 +11,8 @@ from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_rng
 from ..decoding.pools import taken
 from .answers import Answers
-from .choosing import drawn
 from .lists import Calibrated, Lists, Ranker, plain_pool
-from .nonconformity import Softmax, fit_softmax, logistic, query_features
+from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
 from .thresholds import check_level, checked_labels, masses
 
 __all__ = ["ConformalSelection", "benjamini_hochberg"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,16 @@ from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..rows import block_rows, source
 
-__all__ = ["Calibrated", "Lists", "PerQuery", "Ranker", "in_pool", "last_of", "plain_pool"]
+__all__ = [
+    "Calibrated",
+    "Lists",
+    "PerQuery",
+    "Ranker",
+    "in_pool",
+    "laid_out",
+    "last_of",
+    "plain_pool",
+]
 
 # Bytes that a candidate takes while it is looked at for a query.
 _ENTRY_BYTES = 128
@@ -109,16 +118,23 @@ class Lists(PerQuery):
     @classmethod
     def joined(cls, parts: list[Lists]) -> Lists:
         """Return several lists as one."""
-        starts = np.cumsum([0, *(len(part.number) for part in parts)])
+        indptr, moves = laid_out(parts)
         columns: list[Any] = [
             None if getattr(parts[0], name) is None
             else np.concatenate([getattr(part, name) for part in parts])
             for name in ("number", "place", "score", "prior", "truth")
         ]  # fmt: skip
         if columns[-1] is not None:
-            columns[-1] = moved(columns[-1], np.repeat(starts[:-1], [len(part) for part in parts]))
-        ends = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=False)]
-        return cls(np.concatenate([[0], *ends]), *columns)
+            columns[-1] = moved(columns[-1], moves)
+        return cls(indptr, *columns)
+
+
+def laid_out(parts: Sequence[PerQuery]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indptr of several one after another, and how far each of their queries moves."""
+    starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])[:-1]
+    moves = np.repeat(starts, [len(part) for part in parts])
+    ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
+    return np.concatenate([[0], ends]), moves
 
 
 def moved(entries: np.ndarray, by: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..kernels import as_kernel
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
-from .lists import last_of
+from .lists import laid_out, last_of
 from .listwise import Lists, boosted, chosen_alpha, linear
 from .thresholds import checked_labels
 
@@ -266,14 +266,12 @@ class LastRehearsal(Rehearsal):
 
 def _joined(parts: list[Lists]) -> Lists:
     """Return the lists of all folds in one."""
-    starts = np.cumsum([0, *(len(part.features) for part in parts)])[:-1]
-    moves = np.repeat(starts, [len(part) for part in parts])
+    indptr, moves = laid_out(parts)
 
     def stacked(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
-    indptr, truth = np.concatenate([[0], ends]), stacked("truth") + moves
+    truth = stacked("truth") + moves
     return Lists(stacked("features"), indptr, truth, *map(stacked, ("weights", "fold", "unit")))
 
 

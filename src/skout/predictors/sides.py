@@ -34,7 +34,7 @@ _BLOCK = 2**23
 class SideRidge(BaseEstimator):
     """The forward map with side inputs, of fitted parts: from outputs to [v(c), M(c), 0].
 
-    `basis` is v, `coef` is B of shape (q, p_v, p_x), and `mean` that of u u' over the training rows,
+    `basis` is v, `coef` is B of shape (q, p_v, p_x), `mean` that of u u' over the training rows,
     shape (q, q): what the lengths of predictions are taken at, for cosines.
     """
 
