@@ -23,7 +23,7 @@ from .._numerics.arrays import n_rows, row_slices
 from ..basis import KernelBasis
 from ..rows import source
 from ..solvers import ridge, ridge_errors, ridge_paths
-from ..solvers.moments import Moments
+from ..solvers.moments import Moments, sum_moments
 
 __all__ = ["SideInputs", "SideRidge", "fit_sides"]
 
@@ -38,17 +38,13 @@ class SideRidge(BaseEstimator):
     shape (q, q): what the lengths of predictions are taken at, for cosines.
     """
 
-    #: whether ||g||^2 is among the coordinates
-    has_norms = True
+    #: whether ||g||^2 is among the coordinates, and rows may be sources, see `skout.rows`
+    has_norms = takes_sources = True
 
     def __init__(self, basis: Any, coef: np.ndarray, mean: np.ndarray) -> None:
         self.basis = basis
         self.coef = coef
         self.mean = mean
-
-    @property
-    def takes_sources(self) -> bool:
-        return True
 
     def predict(self, outputs: Any) -> np.ndarray:
         """Return [v(c), M(c), 0], M with the pairs i <= j only."""
@@ -82,7 +78,8 @@ class SideInputs(BaseEstimator):
 
     @property
     def rank_(self) -> int:
-        return self.coef.shape[1] + _n_pairs(len(self.coef)) + 1
+        q, p, _ = self.coef.shape
+        return p + q * (q + 1) // 2 + 1
 
     def transform(self, X: Any) -> np.ndarray:
         """Return [sum_i u_i B_i z_x, -u u' / 2, ||z_x||] of each input."""
@@ -96,10 +93,6 @@ class SideInputs(BaseEstimator):
         p, weight = self.coef.shape[1], 1.0 if np.isinf(weight) else weight
         lengths = np.maximum(Z[:, -1:], np.finfo(np.float64).tiny) if cosine else 1.0
         return np.column_stack([np.sqrt(weight) * Z[:, :p] / lengths, Z[:, p:]])
-
-
-def _n_pairs(q: int) -> int:
-    return q * (q + 1) // 2
 
 
 def _pairs(S: np.ndarray) -> np.ndarray:
@@ -158,10 +151,7 @@ def _best(
 ) -> float:
     """Return the penalty of the least squared error in folds."""
     parts = [_moments(U[test], V[test], T[test], w[test]) for _, test in folds]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    errors = np.zeros(len(alphas))
+    total, errors = sum_moments(parts), np.zeros(len(alphas))
     for part in parts:
         found = ridge_paths(total - part, alphas.tolist())
         errors += [part.weight * ridge_errors(part, *pair).sum() for pair in found]
