@@ -86,7 +86,8 @@ def learnt_scores(
     """
     if not is_learnt(names):
         return [LearntScore(names[0])] * len(folds), {}
-    parts, own, fold = [], [], []
+    parts: list[Lists] = []
+    own, fold = [], []
     for k, held in enumerate(folds):
         some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
         parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)

@@ -49,7 +49,7 @@ class Asked:
     def listed(self, k: int) -> Lists:
         """Return the k best candidates of each query, or all if there are fewer."""
         found = self.decoder.rank(self.F, self.pool, k=max(1, min(k, self.pool.largest)))
-        return Lists.found(*found, self.pool)
+        return Lists.found(found, self.pool)
 
     def truth(self, Y: Any) -> np.ndarray:
         """Return the distinct candidate that each true object is, or -1."""
@@ -104,7 +104,7 @@ class _AskedTogether:
 
     def listed(self, k: int) -> Lists:
         blend = self.model._blend(self.queries, self.pools)
-        return Lists.found(*blend.best(max(1, min(k, self.pool.largest))), self.pool)
+        return Lists.found(blend.best(max(1, min(k, self.pool.largest))), self.pool)
 
     def truth(self, Y: Any) -> np.ndarray:
         return self.model._truth(Y, self.pools, self.n)
@@ -207,7 +207,7 @@ def evidence(
     found: dict[str, np.ndarray] = {"score": listed.score}
     for name in ("ways", "members", "kernels", "price"):
         if name in wanted:
-            ask = getattr(given, name, lambda *given: {})
+            ask: Any = getattr(given, name, lambda *given: {})
             own = ask(listed, references) if name == "price" else ask(listed)
             if not own and name in features:
                 raise ValueError(_missing(name, given.model))

@@ -75,9 +75,9 @@ class Lists(PerQuery):
     truth: Any = None  # (n,) the entry of the true candidate, -1 where it is not listed
 
     @classmethod
-    def found(cls, index: Any, scores: Any, pool: EmbeddedPool) -> Lists:
+    def found(cls, ranked: tuple[Any, Any], pool: EmbeddedPool) -> Lists:
         """Make the lists of what `rank` returned."""
-        index, scores = np.asarray(index), np.asarray(scores)
+        index, scores = map(np.asarray, ranked)
         there = index >= 0
         query, place = np.nonzero(there)[0], index[there]
         number = pool.inverse[in_pool(place, pool, query)]
@@ -236,7 +236,7 @@ class Ranker:
 
     def _ranked(self, X: Any, pool: Any) -> Lists:
         plain = plain_pool(pool)
-        lists = Lists.found(*self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
+        lists = Lists.found(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
         empty = np.flatnonzero(lists.sizes == 0)
         if len(empty):
             raise ValueError(

@@ -277,8 +277,8 @@ def chosen(
 
 def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
     """Return the mean size of the sets of other queries by a score that is learnt on some."""
-    lists, mass = other
-    values = learn(name, *one, rng)(lists)
+    (known, weights), (lists, mass) = one, other
+    values = learn(name, known, weights, rng)(lists)
     own = np.where(lists.truth >= 0, values[lists.truth], np.inf)
     order = np.argsort(own, kind="stable")
     q = cut(own[order], _COMPARED, mass[order])
