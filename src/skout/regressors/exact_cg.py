@@ -125,15 +125,14 @@ def exact_by_cg(
     tol: float,
     max_iter: int,
     n_jobs: int | None = None,
-    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Fit distinct rows; the intercept, coefficients and report are those of the last alpha.
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
+    """Fit distinct rows; return coefficients and intercept of each alpha, and the last report.
 
-    Each alpha starts from the solution of the one before it, and `each` is given every solution.
+    Each alpha starts from the solution of the one before it.
     """
     problem = _Centred(kernel, rows, targets, weights, fit_intercept, room, n_jobs)
     tiles, n = problem.tiles, problem.n
-    start, total = None, 0
+    start, total, found = None, 0, []
     b = problem.right()
     Z, gram, missed = tiles.sketch(problem.C, sketch_rank(tiles.n, room.on_card))
     tiles.store.room = max(0, room.kept() - 4 * int(np.prod(Z.shape)))
@@ -144,16 +143,14 @@ def exact_by_cg(
         run = refined(products, b, M, start=start, **settings)
         start, total = run.x, total + run.steps
         c = problem.C * run.x
-        found = numpy_of(c), numpy_of(problem.intercept(c))
-        if each is not None:
-            each(*found)
+        found.append((numpy_of(c), numpy_of(problem.intercept(c))))
     report = _report(run, b, n, alpha, tol) | {
         "iterations": total,
         "preconditioner": f"sketch of {Z.shape[1]} rows",
         "kept_bytes": int(tiles.store.bytes),
         "memory_bytes": int(tiles.store.bytes + 4 * np.prod(Z.shape)),
     }
-    return *found, report
+    return found, report
 
 
 class _Centred:
@@ -210,9 +207,8 @@ def exact_on_card(
     alphas: list[float],
     fit_intercept: bool,
     room: Room,
-    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Fit distinct rows by a factor of P C K C P + n alpha I, which lies on a card."""
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
+    """Fit as `exact_by_cg` does, by a factor of P C K C P + n alpha I, which lies on a card."""
     n = float(weights.sum())
     C, T = (room.moved(a, np.float64) for a in (np.sqrt(weights)[:, None], targets))
     unit = C / np.sqrt(n)
@@ -228,6 +224,7 @@ def exact_on_card(
         return A
 
     b = C * T - unit * (unit.T @ (C * T)) if fit_intercept else C * T
+    found = []
     for alpha in alphas:
         factor = definite_factor(system, n * alpha, _EXACT_LIFTS)
         c = C * factor.solve_transposed(factor.solve(b))
@@ -235,10 +232,8 @@ def exact_on_card(
         if fit_intercept:
             c = c - C * unit * (unit.T @ (c / C))
             intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
-        found = numpy_of(c), numpy_of(intercept)
-        if each is not None:
-            each(*found)
-    return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
+        found.append((numpy_of(c), numpy_of(intercept)))
+    return found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
 
 
 def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:

@@ -126,18 +126,22 @@ class Design:
         return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
 
 
-class _Same(RowMap):
+class _Anywhere:
+    """It does the same with arrays, and with tensors on a card."""
+
+    def on(self, place: Any) -> Any:
+        return self
+
+
+class _Same(_Anywhere, RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
     def __call__(self, Z: Any, out: Any = None) -> Any:
         return Z
 
-    def on(self, place: Any) -> RowMap:
-        return self
 
-
-class _Product(RowMap):
+class _Product(_Anywhere, RowMap):
     def __init__(self, B: Any) -> None:
         self.B, self.width = B, len(B)
 
@@ -149,11 +153,8 @@ class _Product(RowMap):
         # a card has a faster product for a vector
         return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
 
-    def on(self, place: Any) -> RowMap:
-        return self
 
-
-class _Adjoint(Reduction):
+class _Adjoint(_Anywhere, Reduction):
     def __init__(self, p: int, d: int) -> None:
         self.width, self.shape = p, (d, p)
 
@@ -167,9 +168,6 @@ class _Adjoint(Reduction):
         total = zeros(self.shape, part) if total is None else total
         total += part
         return total
-
-    def on(self, place: Any) -> Reduction:
-        return self
 
 
 class _Masked(Reduction):
@@ -195,7 +193,7 @@ class _Masked(Reduction):
         return total[: self.d]
 
 
-class _Gram(Reduction):
+class _Gram(_Anywhere, Reduction):
     def __init__(self, p: int, dtype: Any) -> None:
         self.width, self.p, self.dtype = p, p, dtype
 
@@ -229,6 +227,3 @@ class _Gram(Reduction):
 
     def finish(self, total: Any) -> Any:
         return contiguous(total)
-
-    def on(self, place: Any) -> Reduction:
-        return self

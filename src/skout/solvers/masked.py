@@ -23,7 +23,7 @@ from .._numerics.namespace import constant, gram, is_tensor, numpy_of, positions
 from .design import Design
 from .moments import PartlyWhitened
 
-__all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
+__all__ = ["MaskedSystem", "Systems", "balance", "cheaper_by_steps"]
 
 # Digits that conjugate gradients gain, and steps they take for each that they should take.
 _DIGITS, _MORE_STEPS = 9.0, 1.1
@@ -36,31 +36,59 @@ _MOST_NOISE, _MOST_ROUGH = 0.1, 512
 _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
 
 
-@dataclass
-class MaskedSystem:
-    """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
+class Systems:
+    """The systems of the outputs, by sums over the rows that each has: n, z_sum, t_sum and zt.
 
-    Arrays are NumPy's, or tensors on the card where Z is.
-
-    Attributes
-    ----------
-    design : Design, shape (n, p)
-    T : array of shape (n, d)
-        Targets, 0 where they are missing.
-    W : array of shape (n, d)
-    fit_intercept : bool
-    K : ndarray of shape (n, n), optional
-        Z Z', where it is at hand.
-    partly : PartlyWhitened, optional
-        Of what the design has in place of Z, features of which only some are whitened: then
-        coefficients c are of these, and their penalty is c'Pc.
+    If there is an intercept, rows are centred.
     """
 
-    design: Design
-    T: Any
-    W: Any
+    fit_intercept: bool
+    n: Any  # (d,)
+    z_sum: Any  # (p, d)
+    t_sum: Any  # (d,)
+    zt: Any  # (p, d)
+
+    @functools.cached_property
+    def _safe(self) -> Any:
+        return self.n + (self.n <= 0.0)
+
+    @functools.cached_property
+    def right(self) -> Any:
+        """sum_i w_ij z_i y_ij, of centred rows; shape (p, d)."""
+        return self.zt - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else self.zt
+
+    def _of_centred(self, product: Any, C: Any) -> Any:
+        """Return sum_i w_ij z_i z_i' c_j of centred rows, given that of rows as they are."""
+        if not self.fit_intercept:
+            return product
+        return product - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
+
+    def near(self, array: np.ndarray) -> Any:
+        """Return numbers where the products are computed."""
+        return array
+
+    def intercept(self, coef: np.ndarray) -> np.ndarray:
+        """Return the mean over its rows of what is left of each output, zeros without intercept."""
+        if not self.fit_intercept:
+            return np.zeros(len(self.n))
+        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
+        return numpy_of(left / self._safe)
+
+
+@dataclass
+class MaskedSystem(Systems):
+    """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
+
+    Arrays are NumPy's, or tensors on the card where Z is. The design may have features in place of
+    Z of which only some are whitened, see `partly`: then coefficients c are of these, and their
+    penalty is c'Pc.
+    """
+
+    design: Design  # (n, p)
+    T: Any  # targets, 0 where they are missing, (n, d)
+    W: Any  # (n, d)
     fit_intercept: bool = False
-    K: np.ndarray | None = None
+    K: np.ndarray | None = None  # Z Z', where it is at hand
     partly: PartlyWhitened | None = None
 
     @classmethod
@@ -106,10 +134,6 @@ class MaskedSystem:
         return self.W.sum(0)
 
     @functools.cached_property
-    def _safe(self) -> Any:
-        return self.n + (self.n <= 0.0)
-
-    @functools.cached_property
     def z_sum(self) -> Any:
         """Sums of the rows of Z that each output has, shape (p, d)."""
         return self.design.adjoint(self.W)
@@ -118,11 +142,9 @@ class MaskedSystem:
     def t_sum(self) -> Any:
         return (self.W * self.T).sum(0)
 
-    @functools.cached_property
-    def right(self) -> Any:
-        """sum_i w_ij z_i y_ij, of centred rows if there is an intercept; shape (p, d)."""
-        b = self.design.adjoint(self.W * self.T)
-        return b - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else b
+    @property
+    def zt(self) -> Any:
+        return self.design.adjoint(self.W * self.T)
 
     @property
     def may_round(self) -> bool:
@@ -137,10 +159,7 @@ class MaskedSystem:
     def gram_product(self, C: Any, single: bool = False) -> Any:
         """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
         Z, W = self._rounded if single else (self.design, self.W)
-        out = Z.masked(W, C)
-        if self.fit_intercept:
-            out = out - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
-        return out
+        return self._of_centred(Z.masked(W, C), C)
 
     @functools.cached_property
     def _penalty(self) -> np.ndarray | None:
@@ -298,13 +317,6 @@ class MaskedSystem:
             if counts[k] and not by_steps[k]
         ]
         return direct, np.flatnonzero(by_steps[codes])
-
-    def intercept(self, coef: np.ndarray) -> np.ndarray:
-        """Return the mean over its rows of what is left of each output, zeros without intercept."""
-        if not self.fit_intercept:
-            return np.zeros(self.T.shape[1])
-        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
-        return numpy_of(left / self._safe)
 
 
 def balance(n: np.ndarray) -> np.ndarray:
