@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,24 +119,14 @@ class Training(OnPages):
         return 0.5 * (1.0 + math.cos(math.pi * done)) if self.schedule == "cosine" else 1.0 - done
 
 
+@dataclass(frozen=True)
 class Batches:
-    """Inputs with their targets.
+    """Inputs with their targets."""
 
-    Parameters
-    ----------
-    source : Source
-    targets : Tensor of shape (n, p)
-    residual, weights : Tensor of shape (n,), optional
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        targets: Tensor,
-        residual: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> None:
-        self.source, self.targets, self.residual, self.weights = source, targets, residual, weights
+    source: Source
+    targets: Tensor  # (n, p)
+    residual: Tensor | None = None  # (n,)
+    weights: Tensor | None = None  # (n,)
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -159,17 +150,7 @@ def _autocast(device: torch.device, training: Training) -> Any:
 def predictions(
     module: nn.Module, source: Source, training: Training, device: torch.device
 ) -> Tensor:
-    """Return the predictions of all rows, without dropout, on the CPU.
-
-    Parameters
-    ----------
-    module : nn.Module
-        On its device; it is in the mode of evaluation afterwards.
-    source : Source
-    training : Training
-        The size of batches and the precision are used.
-    device : torch.device
-    """
+    """Return the predictions of all rows, on the CPU; the module is then in evaluation mode."""
     module.eval()
     parts = []
     with _autocast(device, training):
@@ -214,17 +195,6 @@ class Trainer:
     Where `torch.distributed` runs (a script started by torchrun that has called
     `init_process_group`), each process takes its share of the rows of a batch, and gradients are
     averaged: the steps are those of one process, but for rounding and dropout.
-
-    Parameters
-    ----------
-    module : nn.Module
-        On its device, all parameters there.
-    criterion : KernelLoss or ListwiseLoss
-    training : Training
-    n_rows : int
-        Rows of the training part, for the schedule.
-    seed : int
-    device : torch.device
     """
 
     def __init__(
@@ -232,7 +202,7 @@ class Trainer:
         module: nn.Module,
         criterion: nn.Module,
         training: Training,
-        n_rows: int,
+        n_rows: int,  # of the training part, for the schedule
         seed: int,
         device: torch.device,
     ) -> None:
@@ -409,10 +379,13 @@ class Trainer:
         if self.best is not None:
             self.module.load_state_dict(copy.copy(self.best["weights"]))
 
+    @property
+    def best_epoch(self) -> int:
+        """The epoch whose weights are kept."""
+        return self.epoch if self.best is None else int(self.best["epoch"])
+
     def _is_over(self, patience: int | None) -> bool:
-        if patience is None or self.best is None:
-            return False
-        return self.epoch - int(self.best["epoch"]) >= patience
+        return patience is not None and self.epoch - self.best_epoch >= patience
 
 
 def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:

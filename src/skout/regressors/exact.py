@@ -22,7 +22,7 @@ from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
 from .choice import wanted_solver
-from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
+from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
 from .memory import Room, room_for
@@ -187,11 +187,11 @@ class _Exact:
             own = self.K[np.ix_(used, used)]
             found = [dual_ridge(own, means, total, alpha, intercept) for alpha in alphas]
             return used, found, {"solver": "direct", "converged": True}
-        data = model.kernel_, take(model.landmarks_, used), means, total, alphas, intercept
+        rows, place = take(model.landmarks_, used), (self.room, model.n_jobs)
+        problem = Centred(model.kernel_, rows, means, total, intercept, *place)
         if self.solver == "direct":
-            return used, *exact_on_card(*data, self.room)
-        settings = {"tol": model.tol, "max_iter": model.max_iter, "n_jobs": model.n_jobs}
-        return used, *exact_by_cg(*data, self.room, **settings)
+            return used, *exact_on_card(problem, alphas)
+        return used, *exact_by_cg(problem, alphas, tol=model.tol, max_iter=model.max_iter)
 
     def path(self, alphas: list[float], train: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""

@@ -41,16 +41,11 @@ def check_coverage(coverage: Any) -> float:
 
 @dataclass
 class Calibration:
-    """Held-out errors, and the models that made them.
+    """Absolute errors of rows that a model has not seen, and the models that made them.
 
-    Attributes
-    ----------
-    errors : list of ndarrays of shape (n_k, d)
-        Absolute errors of the rows that each model has not seen; NaN where y has a hole. In units
-        of the standard deviation of the prediction if `scaled`.
-    models : list of KernelRidge
-        Those of the folds; empty where the errors are of the model itself, on other rows.
-    scaled : bool
+    Errors have one array (n_k, d) a model, NaN where y has a hole. They are in units of the
+    standard deviation of the prediction if `scaled`. Models are those of the folds; there are none
+    where the errors are of the model itself, on other rows.
     """
 
     errors: list[np.ndarray]

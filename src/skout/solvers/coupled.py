@@ -127,18 +127,9 @@ def coupled(
     tol: float = _TOL,
     start: Solved | None = None,
 ) -> Solved:
-    """Solve with a matrix M, or with one that is learnt, where it is "learnt".
+    """Solve balanced systems on the host with a matrix M, or with one that is "learnt".
 
-    Parameters
-    ----------
-    system : MomentSystem, or a balanced MaskedSystem
-        On the host.
-    alpha : float
-    task_matrix : ndarray of shape (d, d), or "learnt"
-    tol : float
-        Relative residual to reach.
-    start : Solved, optional
-        The solution of a similar system.
+    `tol` is the relative residual to reach, and `start` the solution of similar systems.
     """
     if isinstance(task_matrix, str):
         return learnt_task_matrix(system, alpha, tol=tol, start=start)

@@ -40,16 +40,9 @@ class Design:
     """The matrix Z of shape (n, p), wherever its rows lie.
 
     What it is multiplied with, and the products, lie where passes over its rows compute: arrays
-    here, or tensors on a card.
-
-    Parameters
-    ----------
-    Z : Source of ndarrays of shape (n, p), or an ndarray
-    rows : Source, optional
-        What Z is made of again in each pass; None where Z is held.
-    through : callable, with `rows`
-        Returns for an array B the map of rows to Z B, which is cheaper than by Z itself.
-    n_jobs : int, optional
+    here, or tensors on a card. Where Z, an array or a source, is not held, it is made again of
+    `rows` in each pass; `through` then returns for an array B the map of rows to Z B, which is
+    cheaper than by Z itself.
     """
 
     def __init__(

@@ -331,20 +331,8 @@ def cheaper_by_steps(
     """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
 
     Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
-    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2.
-
-    Parameters
-    ----------
-    counts, sizes : ndarrays of shape (k,)
-        Rows that the outputs of a set have, and how many outputs there are.
-    n, p : int
-        Shape of Z.
-
-    Returns
-    -------
-    by_steps : ndarray of bool, shape (k,)
-    operations : float
-        Of all sets, each by the cheaper way.
+    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2. `counts`
+    are the rows that the outputs of each set have, and `sizes` how many outputs it has.
     """
     few = np.minimum(counts, p)
     directly = counts * float(p) * p + few**2 * (p / 3.0)
