@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from ..losses import Squared, as_loss
 from ..rows.device import the_card
 from .batches import as_source, call
 from .criteria import KernelLoss
-from .training import Batches, Trainer, Training, predictions
+from .training import Batches, Metric, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
 
@@ -102,7 +101,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         training: Training | None = None,
         validation: Any = 0.0,
         patience: int | None = None,
-        metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
+        metric: Metric | None = None,
         random_state: Any = None,
         verbose: bool = False,
         device: str | None = None,

@@ -23,7 +23,7 @@ from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
 
-__all__ = ["Batches", "Trainer", "Training", "predictions"]
+__all__ = ["Batches", "Metric", "Trainer", "Training", "predictions"]
 
 # (predictions, targets) -> a number, smaller is better
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -234,7 +234,7 @@ class Trainer:
         parts = zip(batches, order.split([len(some) for some in batches]), strict=True)
         total = torch.zeros((), device=self.device)
         self.module.train()
-        with self._random(self.epoch):
+        with self._random():
             for index, on_device in parts:
                 total.add_(self._step(data, index, on_device), alpha=len(index) / len(order))
         self.epoch += 1
@@ -258,16 +258,12 @@ class Trainer:
         loss = self.criterion(prediction, targets, residual, weights)
         if share is not None:
             loss = share * loss
-        if self.scaler.is_enabled():
-            self.scaler.scale(loss).backward()
-            self.scaler.unscale_(self.optimizer)
-            self._clip()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            loss.backward()
-            self._clip()
-            self.optimizer.step()
+        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a card
+        self.scaler.unscale_(self.optimizer)
+        if self.training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.scheduler.step()
         return loss.detach()
 
@@ -286,21 +282,15 @@ class Trainer:
             return self.world * len(own) / len(index), own, there
         return self.world * data.weights[there].sum() / data.weights[on_device].sum(), own, there
 
-    def _clip(self) -> None:
-        if self.training.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
-
     @contextmanager
-    def _random(self, epoch: int) -> Iterator[None]:
+    def _random(self) -> Iterator[None]:
         """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(self.seed + 104729 * (epoch + 1) + self.rank)
+            torch.manual_seed(self.seed + 104729 * (self.epoch + 1) + self.rank)
             yield
 
-    def validate(
-        self, data: Batches, metric: Callable[[np.ndarray, np.ndarray], float] | None
-    ) -> float:
+    def validate(self, data: Batches, metric: Metric | None) -> float:
         """Return the metric of the predictions of a validation part; default the mean loss."""
         F = predictions(self.module, data.source, self.training, self.device)
         if metric is not None:
@@ -309,18 +299,15 @@ class Trainer:
             own = (data.targets, data.residual, data.weights)
             return float(self.criterion(F.to(self.device), *own))
 
-    def record(self, train_loss: float, score: float | None, seconds: float) -> bool:
-        """Note an epoch; return whether it is the best so far."""
+    def record(self, train_loss: float, score: float | None, seconds: float) -> None:
+        """Note an epoch, and keep its weights if it is the best so far."""
         row = {"epoch": self.epoch, "train_loss": train_loss, "seconds": seconds}
-        better = False
         if score is not None:
             row["validation"] = score
-            better = self.best is None or score < self.best["score"]
-            if better:
+            if self.best is None or score < self.best["score"]:
                 weights = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
                 self.best = {"score": score, "epoch": self.epoch, "weights": weights}
         self.history.append(row)
-        return better
 
     def save(self, path: Path, about: str) -> None:
         """Write a checkpoint: the old file or the new one is there, never half of one."""

@@ -182,9 +182,7 @@ class KernelMachineBase(Chooses, PartsByName):
         self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
         self.intercept_ = np.empty(Y.shape[1])
         self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
-        solutions = []
-        for part in parts:
-            solutions.append(self._solve_part(part, rows))
+        solutions = [self._solve_part(part, rows) for part in parts]
         for part, (problem, solution) in zip(parts, solutions, strict=True):
             self._certify(part, problem, solution, rows)
 
@@ -253,7 +251,7 @@ class KernelMachineBase(Chooses, PartsByName):
             ]
         table: list[Any] = []
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            rows = [np.sort(_positions(rows, n)) for rows in (train, test)]
+            rows = [np.sort(np.arange(n)[some]) for some in (train, test)]
             losses = np.zeros(len(alphas))
             seen = np.full((len(alphas), len(rows[1]), problem.Y.shape[1]), np.nan)
             for part in parts:
@@ -411,7 +409,3 @@ def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
 def first_column(F: Any) -> Any:
     """Return predictions of one output, shape (b, 1), as (b,)."""
     return F[:, 0]
-
-
-def _positions(rows: np.ndarray, n: int) -> np.ndarray:
-    return np.arange(n)[rows]
