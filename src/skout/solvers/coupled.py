@@ -77,16 +77,17 @@ class MomentSystem(Systems):
     def t_sum(self) -> np.ndarray:
         return self.moments.t_sum * self._factor
 
-    @property
-    def zt(self) -> np.ndarray:
-        return self.moments.zt * self._factor
+    @functools.cached_property
+    def right(self) -> np.ndarray:
+        """Z'W T, of centred rows if there is an intercept; shape (p, d)."""
+        return self._centred(self.moments.zt * self._factor)
 
     def gram_product(self, C: np.ndarray) -> np.ndarray:
         """Return Z'W_j Z c_j for each output, of centred rows if there is an intercept."""
         out = np.empty(self.shape)
         for columns, own in self._parts:
             out[:, columns] = own.zz @ C[:, columns]
-        return self._of_centred(out * self._factor, C)
+        return self._centred(out * self._factor, C)
 
     @functools.cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:

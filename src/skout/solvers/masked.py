@@ -37,31 +37,29 @@ _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
 
 
 class Systems:
-    """The systems of the outputs, by sums over the rows that each has: n, z_sum, t_sum and zt.
+    """The systems of the outputs, each of the rows that it has; centred, if there is an intercept.
 
-    If there is an intercept, rows are centred.
+    n are the weights of these rows, z_sum and t_sum the weighted sums of z_i and y_ij over them.
     """
 
     fit_intercept: bool
     n: Any  # (d,)
     z_sum: Any  # (p, d)
     t_sum: Any  # (d,)
-    zt: Any  # (p, d)
 
     @functools.cached_property
     def _safe(self) -> Any:
         return self.n + (self.n <= 0.0)
 
-    @functools.cached_property
-    def right(self) -> Any:
-        """sum_i w_ij z_i y_ij, of centred rows; shape (p, d)."""
-        return self.zt - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else self.zt
+    def _centred(self, products: Any, C: Any = None) -> Any:
+        """Return sum_i w_ij z_i x_ij of centred rows, given it of rows as they are.
 
-    def _of_centred(self, product: Any, C: Any) -> Any:
-        """Return sum_i w_ij z_i z_i' c_j of centred rows, given that of rows as they are."""
+        x_ij are the targets y_ij, or z_i'c_j.
+        """
         if not self.fit_intercept:
-            return product
-        return product - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
+            return products
+        sums = self.t_sum if C is None else (self.z_sum * C).sum(0)
+        return products - self.z_sum * (sums / self._safe)
 
     def near(self, array: np.ndarray) -> Any:
         """Return numbers where the products are computed."""
@@ -142,9 +140,10 @@ class MaskedSystem(Systems):
     def t_sum(self) -> Any:
         return (self.W * self.T).sum(0)
 
-    @property
-    def zt(self) -> Any:
-        return self.design.adjoint(self.W * self.T)
+    @functools.cached_property
+    def right(self) -> Any:
+        """sum_i w_ij z_i y_ij, of centred rows if there is an intercept; shape (p, d)."""
+        return self._centred(self.design.adjoint(self.W * self.T))
 
     @property
     def may_round(self) -> bool:
@@ -159,7 +158,7 @@ class MaskedSystem(Systems):
     def gram_product(self, C: Any, single: bool = False) -> Any:
         """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
         Z, W = self._rounded if single else (self.design, self.W)
-        return self._of_centred(Z.masked(W, C), C)
+        return self._centred(Z.masked(W, C), C)
 
     @functools.cached_property
     def _penalty(self) -> np.ndarray | None:
@@ -178,15 +177,15 @@ class MaskedSystem(Systems):
     @functools.cached_property
     def _mean_square(self) -> np.ndarray:
         """The mean of z z' over all entries of T that are there, of centred rows or not."""
-        return self._centred(self.design.gram(self.W.sum(1) / self.W.sum()))
+        return self._centred_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
 
     @functools.cached_property
     def _rough_square(self) -> tuple[np.ndarray, np.ndarray]:
         """The same from products in float32, and its diagonal before rows are centred."""
         G = self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
-        return self._centred(G), np.diagonal(G)[:-1]
+        return self._centred_gram(G), np.diagonal(G)[:-1]
 
-    def _centred(self, G: Any) -> np.ndarray:
+    def _centred_gram(self, G: Any) -> np.ndarray:
         """Return Z'WZ, of centred rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
         G = numpy_of(G)
         A, z_sum = G[:-1, :-1], G[-1, :-1]
@@ -242,7 +241,7 @@ class MaskedSystem(Systems):
     def _square(self, column: int, rows: np.ndarray) -> np.ndarray:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centred rows or not."""
         if not self.design.is_near:
-            return self._centred(self.design.gram(self.W[:, column]))
+            return self._centred_gram(self.design.gram(self.W[:, column]))
         A: Any = None
         for some in row_slices(len(rows), _GATHERED):
             Z, w = self._taken(rows[some], column)
