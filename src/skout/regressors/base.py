@@ -182,7 +182,9 @@ class KernelMachineBase(Chooses, PartsByName):
         self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
         self.intercept_ = np.empty(Y.shape[1])
         self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
-        solutions = [self._solve_part(part, rows) for part in parts]
+        solutions = []
+        for part in parts:  # no comprehension, which is a frame more up to the user's line
+            solutions.append(self._solve_part(part, rows))
         for part, (problem, solution) in zip(parts, solutions, strict=True):
             self._certify(part, problem, solution, rows)
 
