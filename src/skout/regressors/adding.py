@@ -33,6 +33,8 @@ def _has_sketch(model: Any) -> bool:
 class AddsRows:
     """What `KernelRidge` does with rows that are not all there at once."""
 
+    basis_: Any
+
     def _fit_once(self: Any, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""
         self._reset()

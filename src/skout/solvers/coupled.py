@@ -108,7 +108,7 @@ class Solved:
     coef: np.ndarray
     intercept: np.ndarray
     report: dict[str, Any]
-    task_matrix: np.ndarray | None = None
+    task_matrix: Any = None
 
 
 def coupled_path(system: Any, alphas: Sequence[float], task_matrix: Any) -> list[Solved]:
