@@ -217,7 +217,8 @@ class _Exact:
         used = np.flatnonzero(total)
         sums = sparse.csr_matrix((w[some], (number[some], some)), shape=(len(total), len(w)))
         means = sums[used] @ sample.targets.here()
-        return used, total[used], means / total[used, None]
+        means /= total[used, None]
+        return used, total[used], means
 
     def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercept from all rows; K is lost.
@@ -226,9 +227,12 @@ class _Exact:
         """
         assert self.K is not None
         used, total, means = self._pooled(np.arange(len(self.number)))
-        K = self.K if len(used) == len(self.K) else self.K[np.ix_(used, used)]
+        all_used = len(used) == len(self.K)
+        K = self.K if all_used else self.K[np.ix_(used, used)]
         intercept = self.model.fit_intercept
         solution, offset = dual_ridge(K, means, total, alpha, intercept, overwrite=True)
+        if all_used:
+            return solution, offset
         coef = np.zeros((len(self.K), means.shape[1]))
         coef[used] = solution
         return coef, offset
