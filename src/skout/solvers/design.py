@@ -25,9 +25,10 @@ from ..rows import Memory, Reduction, RowMap, Source, limits
 
 __all__ = ["Design"]
 
-# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
+# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
+# one of many columns does not in any case, and is added up less often if it is longer.
 _BLOCK_ROWS = 8192
-_GRAM_ROWS = 2048
+_GRAM_ROWS, _WIDE_ROWS, _WIDE = 1024, 2048, 512
 # Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
 _CACHE_BYTES = 2**19
 # Columns of products in float32 are a multiple of this: those of others are slower.
@@ -191,7 +192,7 @@ class _Gram(_Anywhere, Reduction):
         self.width, self.p, self.dtype = p, p, dtype
 
     def most_rows(self, n: int) -> int:
-        return _GRAM_ROWS
+        return _GRAM_ROWS if self.p < _WIDE else _WIDE_ROWS
 
     def __call__(self, Z: Any, w: Any) -> Any:
         used = flatnonzero(w)
