@@ -25,7 +25,7 @@ def tracing():
         ("sisokr.fit, NumPy", 240, 18, 9, 2, 3),
         ("sisokr.predict, NumPy", 80, 16, 7, 1, 4),
         ("KernelRidge.fit, memmap", 200, 16, 7, 1, 2),
-        ("KernelMachine.fit, NumPy", 215, 22, 8, 2, 2),
+        ("KernelMachine.fit, NumPy", 215, 21, 8, 2, 2),
     ],
 )
 def test_the_way_is_short(tracing, way, functions, files, rooms, bounces, asked):

@@ -9,8 +9,7 @@ from sklearn.base import MultiOutputMixin
 
 from .._numerics.validation import all_at_once
 from ..losses import MarginLoss, as_loss
-from .base import KernelMachineBase
-from .scores import ScoresHoles
+from .base import KernelMachineBase, ScoresHoles
 from .tasks import check_task_matrix
 
 __all__ = ["KernelMachine"]
