@@ -1,10 +1,10 @@
 """The `skout` command: the only package that prints, and that needs typer and rich.
 
 `about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
-that name molecules, `models` those that fit and use a model of a table. For these `tables` reads
-files by the block, `columns` makes inputs and outputs of cells, `settings` a model of words,
-`fitting`, `tuning` and `using` do the work, and `results` writes files. `report` writes a page on a
-model, and `serve` answers requests.
+that name molecules, `models` those that fit and use a model of a table; `options` has what they
+share. `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a
+model of words, `fitting`, `tuning` and `using` do the work, and `results` writes files. `report`
+writes a page on a model, and `serve` answers requests.
 """
 
 import os
@@ -65,27 +65,14 @@ def build_app() -> "typer.Typer":
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
 
-    from .about import add_about
-    from .models import add_models
-    from .pools import add_pools
-    from .report import add_report
-    from .serve import add_serve
-    from .spectra import add_spectra
+    from .about import card, datasets, demo, inspect
+    from .models import embed, evaluate, fit, predict, rank
+    from .pools import pools
+    from .report.command import report
+    from .serve.command import serve
+    from .spectra.command import fit_spectra, identify
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    _add_root(app)
-    add_about(app)
-    add_models(app)
-    add_pools(app)
-    add_report(app)
-    add_serve(app)
-    add_spectra(app)
-    return app
-
-
-def _add_root(app: "typer.Typer") -> None:
-    """Add what `skout` does without a command."""
-    import typer
 
     @app.callback(invoke_without_command=True)
     def root(
@@ -99,6 +86,14 @@ def _add_root(app: "typer.Typer") -> None:
             typer.echo(f"skout {__version__}")
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
+
+    for command in (demo, inspect, card, fit, predict, rank, embed, evaluate, report, serve):
+        app.command()(command)
+    app.command("fit-spectra")(fit_spectra)
+    app.command()(identify)
+    app.add_typer(datasets, name="datasets")
+    app.add_typer(pools, name="pool")
+    return app
 
 
 def _one_line(error: Exception) -> str:

@@ -16,9 +16,12 @@ __all__ = [
     "FORMATS",
     "as_csv",
     "check_format",
+    "check_page",
     "check_place",
+    "inside",
     "load_pyarrow",
     "show",
+    "size_text",
     "tell",
     "write_rows",
 ]
@@ -37,6 +40,13 @@ def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> No
                 f"{option} {str(path)!r} is {str(other)!r}, which is read: it would be lost. "
                 "Give another name."
             )
+
+
+def check_page(path: Path, read: Sequence[Path | None] = ()) -> None:
+    """Raise, before any work, if --out is no page, or cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out must end in .html. Got {str(path)!r} instead.")
+    check_place(path, "--out", read)
 
 
 def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
@@ -166,3 +176,20 @@ def tell(n: int, out: str) -> None:
     """Say what was written, where that is not the terminal."""
     if out != "-":
         print(f"wrote {n:,} rows to {out}")
+
+
+def inside(value: Any, *names: str) -> Any:
+    """Return what lies in dicts within each other, None if there is nothing of these names."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def size_text(n_bytes: int) -> str:
+    """Return a number of bytes for people."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"

@@ -17,11 +17,11 @@ from ..._numerics.validation import resolve
 from ...persistence import describe
 from ...predictors.tuning.kinds import guess_kind
 from ...rows.stream import join
-from ..about import size_text
 from ..baselines import baseline_of, baseline_output
 from ..columns import OUTPUTS, Classes, Inputs, LabelSets, Numbers, Outputs, Rankings, Texts
 from ..fitting import join_inputs, read_table
 from ..progress import opened
+from ..results import inside, size_text
 from ..tables import Table, listed, select
 from ..tuning import for_people
 from ..using import Judged, Saved, judged_parts, open_model
@@ -114,7 +114,7 @@ def subject_of_files(
         candidates=pool,
         groups=groups,
         baseline=kept or (None if rows is None else _baseline_of(rows[1], outputs, table)),
-        validation=_text(record, "validation", "summary"),
+        validation=str(inside(record, "validation", "summary") or ""),
         train=rows,
         costs=_costs_of_file(model, record),
     )
@@ -154,13 +154,6 @@ def _join_truth(parts: list[Any]) -> Any:
 def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     about = describe(model)["about"]
     return about["metadata"]["command_line"], about
-
-
-def _text(record: Any, *names: str) -> str:
-    """Return a text within dicts, "" if there is none."""
-    for name in names:
-        record = record.get(name) if isinstance(record, Mapping) else None
-    return record if isinstance(record, str) else ""
 
 
 def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) -> Facts:

@@ -14,8 +14,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..._numerics.threads import single_thread
+from ...molecules import MoleculePool
 from ...persistence import describe
-from ..spectra.files import open_identifier, open_pool
+from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel
 from .app import build_app
@@ -49,7 +50,7 @@ def open_served(
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
             raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
-        found = SpectraModel(open_identifier(model), open_pool(pool), digest(model))
+        found = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
     else:
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)

@@ -8,11 +8,10 @@ import numpy as np
 
 from ... import SpectrumIdentifier, load
 from ..._numerics.arrays import stack
-from ...molecules import MoleculePool
 from ...persistence import FileError
 from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
 
-__all__ = ["open_identifier", "open_pool", "read_spectra_files"]
+__all__ = ["open_identifier", "read_spectra_files"]
 
 _READERS: dict[str, Callable[..., SpectraTable]] = {
     ".mgf": read_mgf,
@@ -25,11 +24,7 @@ _READERS: dict[str, Callable[..., SpectraTable]] = {
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
     """Return the spectra of files, one after the other; errors name the file and the remedy.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-    skip_invalid : bool
-        Whether damaged records are left out, with a warning.
+    With `skip_invalid`, damaged records are left out, with a warning.
     """
     tables = [_read(path, skip_invalid) for path in paths]
     problems = tuple(problem for table in tables for problem in table.problems)
@@ -62,12 +57,7 @@ def for_the_shell(error: ValueError) -> ValueError:
 
 
 def open_identifier(path: Path) -> Any:
-    """Load a model of spectra.
-
-    Parameters
-    ----------
-    path : path
-    """
+    """Load a model of spectra."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
     try:
@@ -80,13 +70,3 @@ def open_identifier(path: Path) -> Any:
             f"{type(model).__name__}."
         )
     return model
-
-
-def open_pool(path: Path | None) -> Any:
-    """Open a pool of molecules; None stays None.
-
-    Parameters
-    ----------
-    path : path, optional
-    """
-    return None if path is None else MoleculePool.open(path)
