@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-FORMATS = "CSV, TSV, JSON, parquet, feather, xlsx or npz"
+FORMATS = "CSV, TSV, JSON (also .gz, .bz2, .xz), parquet, feather, xlsx or npz"
 _CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
 _SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pools"]
 
-_FILES = "SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also with .gz."
+_FILES = "SMILES (.smi, .txt), tables (.csv, .tsv) or SDF, also with .gz, .bz2 or .xz."
 _COLUMN = 'The column of SMILES in tables; default "smiles".'
 _STRICT = "Stop at invalid molecules; by default they are left out."
 

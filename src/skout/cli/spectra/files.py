@@ -10,6 +10,7 @@ from ... import SpectrumIdentifier, load
 from ..._numerics.arrays import stack
 from ...persistence import FileError
 from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
+from ...readers.records import PACKED, ending
 
 __all__ = ["open_identifier", "read_spectra_files"]
 
@@ -37,13 +38,14 @@ def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTabl
 
 
 def _read(path: Path, skip_invalid: bool) -> SpectraTable:
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if ending not in _READERS:
+    read = _READERS.get(ending(path))
+    if read is None:
         raise ValueError(
-            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and .gz."
+            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and "
+            f"{', '.join(PACKED)}."
         )
     try:
-        table = _READERS[ending](path, on_error="skip" if skip_invalid else "raise")
+        table = read(path, on_error="skip" if skip_invalid else "raise")
     except ValueError as error:
         raise for_the_shell(error) from error
     if len(table) == 0:
