@@ -24,10 +24,7 @@ _MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; a mistake is one line, with --debug also a traceback.
 
-    Parameters
-    ----------
-    arguments : list of str, default=None
-        Words after the command's name; None takes them from the shell.
+    `arguments` are the words after the command's name; None takes them from the shell.
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
@@ -55,13 +52,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def build_app() -> "typer.Typer":
-    """Return the command line as a typer application.
-
-    Returns
-    -------
-    app : typer.Typer
-        With the option `--version` and all commands.
-    """
+    """Return the command line as a typer application, with all commands."""
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
 

@@ -50,15 +50,9 @@ def check_page(path: Path, read: Sequence[Path | None] = ()) -> None:
 
 
 def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
-    """Return the format of a file, before any work; `-` is standard output.
+    """Return the format of a file, given or by its end, before any work; `-` is standard output.
 
-    Parameters
-    ----------
-    out : str
-    given : str, optional
-        The format, where the end of the name does not tell.
-    read : sequence of paths
-        Files that are read, which `out` must not be.
+    The file must be none of those that are `read`.
     """
     if given is not None:
         check_choice(given, "--format", FORMATS)
@@ -77,16 +71,10 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
 
 
 def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
-    """Write blocks of rows, and return how many rows there were.
+    """Write blocks of rows in one of `FORMATS`, and return how many rows there were.
 
-    Parameters
-    ----------
-    blocks : iterable of dict
-        Equally long lists by the names of their columns, the same ones in each block.
-    out : str
-        A path, or `-` for standard output. The file appears when all is written; a pipe or a
-        device is written into.
-    form : one of `FORMATS`
+    `out` is a path, or `-` for standard output. The file appears when all is written; a pipe or a
+    device is written into.
     """
     if out == "-":
         return _WRITERS[form](blocks, sys.stdout)

@@ -71,16 +71,7 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any
 
 
 def nominal_columns(path: Path) -> np.ndarray:
-    """Return the positions of the columns whose values are words, of which `read_arff` makes codes.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    columns : ndarray of int
-    """
+    """Return the positions of the columns of words, of which `read_arff` makes codes."""
     with open(path, encoding="utf-8", errors="replace") as stream:
         _, kinds = _header(stream, path)
     words = [j for j, kind in enumerate(kinds) if kind.startswith("{") and not _numbers(kind)]

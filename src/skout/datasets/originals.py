@@ -31,23 +31,8 @@ Fields = dict[str, Any]
 def fetch(source: Source, *, progress: bool = False) -> list[Path]:
     """Download the original files of a data set into the cache, unless they are there.
 
-    Parameters
-    ----------
-    source : Source
-        With an `original`.
-    progress : bool, default False
-        Whether to show a bar for each file.
-
-    Returns
-    -------
-    paths : list of Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If the data set has no public files, or a download fails: nothing is kept of it.
-    ValueError
-        If a file has another hash than it should: it is not kept.
+    It is an error if there are no public files, a download fails or a file has another hash than it
+    should; nothing is kept of it.
     """
     original = source.original
     if original is None:
@@ -59,29 +44,14 @@ def fetch(source: Source, *, progress: bool = False) -> list[Path]:
 
 
 def at_hand(source: Source) -> bool:
-    """Return whether a data set is on this computer, packed or as it was published.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Return whether a data set is on this computer, packed or as it was published."""
     original = source.original
     fetched = original is not None and all(_place(file).is_file() for file in original.files)
     return fetched or packed(source)
 
 
 def read(source: Source) -> Fields:
-    """Read the original files in the cache: what `parse` makes of the packed ones.
-
-    Parameters
-    ----------
-    source : Source
-
-    Returns
-    -------
-    fields : dict
-        X, Y and whatever else the files have, as `Dataset` takes them.
-    """
+    """Read the original files in the cache: what `parse` makes of the packed ones."""
     if source.original is None:
         raise ValueError(f"The data set {source.name!r} has no original files.")
     return check_shape(READERS[source.original.reader](fetch(source), source), source)

@@ -39,30 +39,12 @@ Parser = Callable[[list[Path], Source], Fields]
 
 
 def parse(paths: list[Path], source: Source) -> Fields:
-    """Read the files of a data set and see whether they hold what they should.
-
-    Parameters
-    ----------
-    paths : list of Path
-        In the order of `source.files`.
-    source : Source
-
-    Returns
-    -------
-    fields : dict
-        X, Y and whatever else the files have, as `Dataset` takes them.
-    """
+    """Return X, Y and whatever else the files of a data set have, as `Dataset` takes them."""
     return check_shape(PARSERS[source.parser](paths, source), source)
 
 
 def check_shape(fields: Fields, source: Source) -> Fields:
-    """Return the fields of a data set, which must have as many rows and columns as it has.
-
-    Parameters
-    ----------
-    fields : dict
-    source : Source
-    """
+    """Return the fields of a data set, which must have as many rows and columns as it has."""
     found = (n_rows(fields["X"]), _width(fields["X"]), _width(fields["Y"]))
     expected = source.shape
     # 0 in the declaration: the rows are no vectors

@@ -29,17 +29,9 @@ SHOWN = 5
 def make_part(
     batch: Sequence[tuple[str, str]], first: int, settings: Mapping[str, Any], path: Path
 ) -> None:
-    """Write what a pool keeps of a batch of molecules.
+    """Write what a pool keeps of a batch of SMILES and names to an .npz file.
 
-    Parameters
-    ----------
-    batch : list of (SMILES, name)
-    first : int
-        The number of the first of them, for messages.
-    settings : dict
-        Of `fingerprints`.
-    path : Path
-        The .npz file to write.
+    `first` is the number of the first of them, for messages; `settings` are those of fingerprints.
     """
     found = list(entries(text for text, _ in batch))
     names = [name for (_, name), entry in zip(batch, found, strict=True) if entry is not None]
@@ -107,19 +99,8 @@ def merge(
 ) -> dict[str, Any] | None:
     """Write a segment of all parts, each skeleton once, sorted by mass; return its record.
 
-    Parts are read one at a time, so that memory holds no fingerprints and texts of all.
-
-    Parameters
-    ----------
-    paths : list of Path
-    folder : Path
-        A new folder.
-    known : list of ndarray
-        Keys to leave out.
-
-    Returns
-    -------
-    record : dict, or None where nothing is left
+    Parts are read one at a time, so that memory holds no fingerprints and texts of all. Keys that
+    are `known` are left out; where nothing is left, there is no record.
     """
     columns = _columns(paths)
     rows, named = _choose(columns, known)

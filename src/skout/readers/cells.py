@@ -33,32 +33,16 @@ _IDS = ("", "id", "idx", "index", "row", "rowid", "row_id", "uid", "uuid", "guid
 
 @dataclass
 class Content:
-    """What was seen of a column so far.
+    """What was seen of a column so far."""
 
-    Attributes
-    ----------
-    numbers, dates, words : int
-        How many cells are numbers, dates and other text.
-    first_word : tuple of int and str
-        The row and the cell of the first that is no number.
-    goes_up : bool
-        Whether all cells are integers, each larger than the one before.
-    gaps : int
-        How many cells are empty, or stand for a missing value.
-    declared : str, optional
-        The kind, where the file itself has types.
-    decimal : "." or ","
-        What numbers have before their decimals.
-    """
-
-    numbers: int = 0
+    numbers: int = 0  # how many cells are numbers, dates, and other text
     dates: int = 0
     words: int = 0
-    first_word: tuple[int, str] = (0, "")
-    goes_up: bool = True
-    gaps: int = 0
-    declared: str | None = None
-    decimal: str = "."
+    first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no number
+    goes_up: bool = True  # all cells are integers, each larger than the one before
+    gaps: int = 0  # how many cells are empty, or stand for a missing value
+    declared: str | None = None  # the kind, where the file itself has types
+    decimal: str = "."  # what numbers have before their decimals
     _last: float = field(default=-np.inf, repr=False)
 
     def add(self, cells: Sequence[str], start: int) -> None:

@@ -65,13 +65,7 @@ class Problem:
 
 
 class Faults:
-    """Problems of a file: the first is raised, or all are kept and told in one warning.
-
-    Parameters
-    ----------
-    path : Path, or binary file
-    on_error : "raise" or "skip"
-    """
+    """Problems of a file: the first is raised, or all are kept and told in one warning."""
 
     def __init__(self, path: Any, on_error: str) -> None:
         check_choice(on_error, "on_error", ("raise", "skip"))

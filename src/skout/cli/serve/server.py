@@ -72,15 +72,8 @@ def prepare(
 ) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that is not yet started, and the socket where it will answer.
 
-    Parameters
-    ----------
-    models : Models
-    limits : Limits
-    host, port : str, int
-    allowed : sequence of str
-        Names by which browsers may call the server; if there are none, and it answers other
-        computers, any.
-    reload_seconds : float
+    Browsers may call it by the `allowed` names; if there are none, and it answers other computers,
+    by any.
     """
     place = _bind(host, port)
     hosts = (*allowed, *LOCAL, host) if allowed or _is_local(host) else ()

@@ -24,21 +24,11 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table.
+    """Some rows of a table."""
 
-    Attributes
-    ----------
-    start : int
-        Number of the first row, from 1.
-    numbers : ndarray of shape (n, d)
-        The columns that were asked for as numbers.
-    texts : dict of str to list of str
-        Columns of text; empty where a cell is.
-    """
-
-    start: int
-    numbers: np.ndarray
-    texts: dict[str, list[str]]
+    start: int  # number of the first row, from 1
+    numbers: np.ndarray  # (n, d): the columns that were asked for as numbers
+    texts: dict[str, list[str]]  # columns of text; empty where a cell is
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -70,14 +60,9 @@ class Table(ABC):
     def parts(
         self, numbers: Sequence[str], texts: Sequence[str] = (), gaps: Sequence[str] = ()
     ) -> Iterator[Part]:
-        """Yield the rows of some columns.
+        """Yield the rows of some columns, read as numbers and as text.
 
-        Parameters
-        ----------
-        numbers, texts : sequences of str
-            Names of columns: those to be read as numbers, and as text.
-        gaps : sequence of str
-            Columns whose missing numbers are NaN; in all others they are an error.
+        Missing numbers are NaN in the columns `gaps`; in all others they are an error.
         """
         known, may_miss = set(self.names), set(gaps)
         missing = [name for name in (*numbers, *texts) if name not in known]
@@ -157,13 +142,10 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
         if not matches:
             near = difflib.get_close_matches(word, names, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{option}: there is no column {word!r}.{hint} {_have(names)}")
+            have = f"There are: {listed(names)}."
+            raise ValueError(f"{option}: there is no column {word!r}.{hint} {have}")
         found.update(dict.fromkeys(matches))
     return list(found)
-
-
-def _have(names: Sequence[str]) -> str:
-    return f"There are: {listed(names)}."
 
 
 def listed(names: Sequence[str]) -> str:

@@ -32,22 +32,13 @@ _DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written.
-
-    Attributes
-    ----------
-    encoding, delimiter, decimal : str
-    skip : int
-        Lines before the header.
-    notes : tuple of str
-        What is not as usual.
-    """
+    """How a file is written."""
 
     encoding: str = "utf-8"
     delimiter: str = ","
     decimal: str = "."
-    skip: int = 0
-    notes: tuple[str, ...] = ()
+    skip: int = 0  # lines before the header
+    notes: tuple[str, ...] = ()  # what is not as usual
 
 
 @contextmanager
