@@ -7,7 +7,6 @@ repository/commit/path.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from scipy import sparse
 from .arff import nominal_columns
 from .catalogue import File, Original, Source
 from .files import cache_folder, checked, packed, retrieve
-from .parsers import check_shape, multilabel_arff, multioutput_arff, tied_rankings
+from .parsers import check_shape, multilabel_arff, multioutput_arff, tied_rankings_csv
 
 __all__ = ["READERS", "at_hand", "fetch", "read"]
 
@@ -93,17 +92,6 @@ def _tables(paths: list[Path]) -> list[Path]:
     return [path for path in paths if path.suffix == ".arff"]
 
 
-def rankings_text(paths: list[Path], source: Source) -> Fields:
-    """Tables whose last column has rankings such as b>a>c."""
-    return tied_rankings(*_comma_separated(paths[0]))
-
-
-def _comma_separated(path: Path) -> tuple[list[str], list[list[str]]]:
-    with open(path, encoding="utf-8", newline="") as stream:
-        header, *rows = csv.reader(stream)
-    return header, [row for row in rows if row]
-
-
 READERS: dict[str, Callable[[list[Path], Source], Fields]] = {
-    function.__name__: function for function in (label_sets_arff, targets_arff, rankings_text)
+    function.__name__: function for function in (label_sets_arff, targets_arff, tied_rankings_csv)
 }

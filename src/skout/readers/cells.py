@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 from collections.abc import Sequence
@@ -11,7 +12,16 @@ import numpy as np
 
 from .dates import looks_like_date
 
-__all__ = ["MISSING", "Content", "as_number", "as_numbers", "is_missing", "looks_like_id"]
+__all__ = [
+    "MISSING",
+    "Content",
+    "as_number",
+    "as_numbers",
+    "is_missing",
+    "listed",
+    "looks_like_id",
+    "no_column",
+]
 
 #: Cells that stand for a missing value, in lower case.
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
@@ -96,6 +106,19 @@ class Content:
 def looks_like_id(name: str) -> bool:
     """Whether a column of this name numbers the rows."""
     return name.strip().lower() in _IDS
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def no_column(name: str, names: Sequence[str]) -> str:
+    """Say that there is no column of a name, and which there are."""
+    near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"there is no column {name!r}.{hint} There are: {listed(names)}."
 
 
 def with_point(cell: str) -> str:

@@ -1,6 +1,5 @@
 """What a table is to the command line: named columns, read by the block."""
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...readers.cells import as_number, as_numbers
+from ...readers.cells import as_number, as_numbers, listed, no_column
 
 __all__ = ["Part", "Table", "cell_text", "check_names", "listed", "select"]
 
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
 _PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
-# Names of columns that a message shows.
-_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -140,18 +137,9 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
     for word in (word.strip() for word in patterns.split(",")):
         matches = [word] if word in known else [n for n in names if fnmatchcase(n, word)]
         if not matches:
-            near = difflib.get_close_matches(word, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            have = f"There are: {listed(names)}."
-            raise ValueError(f"{option}: there is no column {word!r}.{hint} {have}")
+            raise ValueError(f"{option}: {no_column(word, names)}")
         found.update(dict.fromkeys(matches))
     return list(found)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def check_names(names: list[str], path: Path) -> None:
