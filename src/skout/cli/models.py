@@ -101,11 +101,9 @@ def predict(
     Example: skout predict model.skout test.csv -o predictions.csv
     """
     form = check_format(out, form, [model, data, candidates])
-    from .progress import opened
-    from .using import open_model, predict_table
+    from .using import opened_files, predict_table
 
-    saved, table = open_model(model), opened(data)
-    rows = predict_table(saved, table, saved.candidates(candidates, skip_invalid), keep)
+    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep)
     tell(write_rows(rows, out, form), out)
 
 
@@ -124,11 +122,9 @@ def rank(
     Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
     """
     form = check_format(out, form, [model, data, candidates])
-    from .progress import opened
-    from .using import open_model, rank_table
+    from .using import opened_files, rank_table
 
-    saved, table = open_model(model), opened(data)
-    rows = rank_table(saved, table, saved.candidates(candidates, skip_invalid), k)
+    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k)
     tell(write_rows(rows, out, form), out)
 
 
@@ -162,9 +158,7 @@ def evaluate(
 
     Example: skout evaluate model.skout test.csv --json
     """
-    from .progress import opened
-    from .using import evaluate_table, open_model
+    from .using import evaluate_table, opened_files
 
-    saved, table = open_model(model), opened(data)
-    found = evaluate_table(saved, table, saved.candidates(candidates, skip_invalid))
+    found = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
     show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)

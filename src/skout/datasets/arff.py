@@ -58,7 +58,7 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any
         names, kinds = _header(stream, path)
         lines = [line for line in map(str.strip, stream) if line and not line.startswith("%")]
     readers = [
-        _nothing if name in without else _reader(name, kind, path)
+        (lambda text: 0.0) if name in without else _reader(name, kind, path)
         for name, kind in zip(names, kinds, strict=True)
     ]
     try:
@@ -132,11 +132,6 @@ def _reader(name: str, kind: str, path: Path) -> Reader:
         return np.nan if text == "?" else codes[text]
 
     return read
-
-
-def _nothing(text: str) -> float:
-    """Read a column that is left out."""
-    return 0.0
 
 
 def _number(text: str) -> float:

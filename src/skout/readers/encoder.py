@@ -179,15 +179,13 @@ class TableEncoder(TransformerMixin, OnPages):
         return found
 
     def _encoder(self, look: Look) -> Any:
-        if look.kind == "date":
-            return DateColumn()
-        if look.kind == "category":
-            return CategoryColumn(self.one_hot)
-        if look.kind == "categories":
-            return ManyCategories(self.one_hot, self.dimensions)
-        if look.kind == "set":
-            return SetColumn(_MOST_ELEMENTS, look.separator)
-        return TextColumn(self.dimensions)
+        return {
+            "date": DateColumn(),
+            "category": CategoryColumn(self.one_hot),
+            "categories": ManyCategories(self.one_hot, self.dimensions),
+            "set": SetColumn(_MOST_ELEMENTS, look.separator),
+            "text": TextColumn(self.dimensions),
+        }[look.kind]
 
     def _matrix(self, table: Columns) -> np.ndarray:
         """Return the columns of numbers, shape (n, d)."""
