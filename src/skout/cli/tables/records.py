@@ -3,9 +3,13 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
+from math import nan
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .base import Part, Table, cell_text, check_names
 from .dialects import encoding_of, open_text
@@ -25,10 +29,18 @@ class Records(Table):
         at = [place[name] for name in numbers]
         records, start = self._records(), 1
         while block := list(islice(records, rows)):
-            cells = [[_cell(record[j]) for j in at] for record in block]
+            values = [[nan if record[j] is None else record[j] for j in at] for record in block]
             columns = {name: [_cell(r[place[name]]) for r in block] for name in texts}
-            yield Part(start, self._parsed(cells, numbers, start), columns)
+            yield Part(start, self._floats(values, numbers, start), columns)
             start += len(block)
+
+    def _floats(self, values: list[list[Any]], names: list[str], start: int) -> np.ndarray:
+        """Return numbers as they are, and the numbers of texts."""
+        with suppress(ValueError):  # of lists among them
+            found = np.array(values)
+            if found.dtype.kind in "biuf" and found.ndim == 2:
+                return found.astype(np.float64)
+        return self._parsed([[_cell(value) for value in row] for row in values], names, start)
 
 
 def _cell(value: Any) -> str:
