@@ -179,11 +179,8 @@ def sealed(folder: Path, **known: Any) -> dict[str, Any]:
     """Bring the files of a segment to the disk, and return its record for the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(path, "rb+") as file:
+            os.fsync(file.fileno())
         files[path.name] = [path.stat().st_size, digest_of(path)]
     return known | {"files": files}
 
