@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -15,6 +15,7 @@ from .._numerics.validation import check_choice
 __all__ = [
     "FORMATS",
     "as_csv",
+    "as_records",
     "check_format",
     "check_page",
     "check_place",
@@ -93,6 +94,13 @@ def as_csv(blocks: Iterable[Columns]) -> str:
     return file.getvalue()
 
 
+def as_records(blocks: Iterable[Columns]) -> Iterator[dict[str, Any]]:
+    """Yield blocks of rows as one dict a row."""
+    for block in blocks:
+        for row in zip(*block.values(), strict=True):
+            yield dict(zip(block, row, strict=True))
+
+
 def _n_rows(block: Columns) -> int:
     return len(next(iter(block.values())))
 
@@ -109,11 +117,9 @@ def _write_csv(blocks: Iterable[Columns], file: TextIO) -> int:
 
 def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
     n = 0
-    for block in blocks:
-        for row in zip(*block.values(), strict=True):
-            record = dict(zip(block, row, strict=True))
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        n += _n_rows(block)
+    for record in as_records(blocks):
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        n += 1
     return n
 
 

@@ -6,16 +6,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ..results import Columns, as_records
 from ..tables import Part, Table
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_molecules
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-__all__ = ["Columns", "TableModel"]
+__all__ = ["TableModel", "as_rankings"]
 
-#: Blocks of equally long lists by the names of their columns, as `skout predict` writes them.
-Columns = dict[str, list[Any]]
 # Rows between two looks at the clock.
 _AT_ONCE = 128
 
@@ -116,19 +115,10 @@ def _pieces(part: Part) -> Iterator[Part]:
         yield replace(piece, start=part.start + a)
 
 
-def as_rows(blocks: Iterable[Columns]) -> list[dict[str, Any]]:
-    """Return columns as one dict a row."""
-    return [
-        dict(zip(block, cells, strict=True))
-        for block in blocks
-        for cells in zip(*block.values(), strict=True)
-    ]
-
-
 def as_rankings(blocks: Iterable[Columns], deadline: Deadline, draws: bool) -> list[dict[str, Any]]:
     """Return the columns of `rank` as one dict a query, with drawn molecules if asked for."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for row in as_rows(blocks):
+    for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few
             row["score"] = None
         found.setdefault(row.pop("query"), []).append(row)

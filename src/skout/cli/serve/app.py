@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ... import __version__
-from ..results import as_csv
+from ..results import as_csv, as_records
 from ..spectra.output import hit_columns
-from .answers import as_rankings, as_rows
+from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
 from .limits import Deadline, Gate, Limits, Refused
 from .metrics import Metrics
@@ -171,7 +171,7 @@ def _predict(
     blocks = _able(model, "predict")(parse(RowsRequest, body), limits, deadline)
     if wants_csv:
         return _csv(blocks)
-    rows = as_rows(blocks)
+    rows = list(as_records(blocks))
     return _json(model, {"output": model.saved.outputs.kind, "rows": rows}), _JSON, len(rows)
 
 
