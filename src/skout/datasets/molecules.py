@@ -33,8 +33,8 @@ Fields = dict[str, Any]
 
 def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a CSV file, which may be compressed."""
-    with opened(path) as stream:
-        header, *rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8", newline=""))
+    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        header, *rows = csv.reader(text)
     return header, [row for row in rows if row]
 
 

@@ -54,8 +54,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
     """Open a file of text, which may be compressed; ends of lines stay as they are."""
-    with open_bytes(path) as file:
-        yield io.TextIOWrapper(file, encoding=encoding, newline="")
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+        yield text
 
 
 def recognise(path: Path) -> Dialect:
