@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -71,20 +71,62 @@ class Decoder(ABC, PartsByName):
     """
 
     @abstractmethod
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Decoder:
-        """Prepare to decode coordinates of a fitted basis.
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+        """Prepare to decode coordinates of a basis.
 
-        `Y` are the training outputs, `coordinates` theirs, shape (n, p), where they are known.
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs, with a kernel that the decoder takes.
+        Y : objects, n of them
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+
+        Returns
+        -------
+        self : Decoder
         """
 
     @abstractmethod
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return one object for each row of predicted coordinates, shape (n, p)."""
+        """Return the best object of each predicted row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        candidates : optional
+            What to choose from, or where a search starts; default the distinct training outputs.
+            None for a decoder that searches all objects.
+
+        Returns
+        -------
+        objects : n of them, in the container type of the candidates or of the training outputs
+        """
 
     def rank(
         self, F: np.ndarray, candidates: Any = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and scores of the k best candidates of each row, if there are any."""
+        """Return the k best candidates of each predicted row, if the decoder has candidates.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        candidates : optional
+            Default the distinct training outputs.
+        k : int, default 10
+            At most the size of the pool, or of the largest set.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the query's own set, best first; ties go to the lower
+            position. Padded with -1 where a set has, or an index finds, fewer than k candidates.
+        scores : ndarray of shape (n, k)
+            2 <f, z(c)> - k(c, c), padded with -inf.
+        """
         raise TypeError(
             f"{type(self).__name__} builds objects instead of ranking candidates, and has no "
             'method rank. To rank them, fit the model with decoder="candidates".'

@@ -24,7 +24,7 @@ from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
 from ..decoding.pools import in_own_set, truth_in
 from ..decoding.predicting import ObjectPredictor
-from ..decoding.search import Found
+from ..decoding.search import Found, share_of
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
 from ..rows import reread
@@ -377,10 +377,8 @@ class Ensemble(ObjectPredictor):
         ranks : ndarray of shape (n,)
             Infinite where the truth is not among the candidates.
         """
-        check_choice(ties, "ties", ("average", "worst", "best"))
-        pools = self.embed(candidates)
+        share, pools = share_of(ties), self.embed(candidates)
         truth = self._truth(Y, pools, n_rows(X))
-        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
     def matched(self, Y: Any, candidates: Any = None) -> np.ndarray:
