@@ -52,15 +52,9 @@ def mix(numbers: np.ndarray, salt: int = 0) -> np.ndarray:
 
 
 class Bags(Ragged):
-    """Bags of features. In a row, keys increase and are distinct; counts are not zero.
+    """Bags of features (uint64): in a row they increase, and their counts are not zero.
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    features : ndarray of uint64
-    counts : ndarray of float64
-    maker : str
-        What made them: bags of different makers do not compare.
+    `maker` says what made them: bags of different makers do not compare.
     """
 
     def __init__(
@@ -87,15 +81,8 @@ class Bags(Ragged):
     ) -> Self:
         """Return the bags of n objects from a list of occurrences, in any order.
 
-        Parameters
-        ----------
-        n : int
-        row : ndarray of int
-            The object that each occurrence belongs to.
-        features : ndarray of uint64
-        counts : float or ndarray, default 1.0
-            The weight of each occurrence; those of one feature in one object are added up.
-        maker : str
+        Occurrence i is of features[i] in object row[i], and weighs counts[i], or `counts` if that
+        is a number; weights of one feature in one object are added up.
         """
         if np.ndim(counts) == 0:
             row, features = _sort_by_row(row, features, n)
