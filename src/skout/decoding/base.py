@@ -191,18 +191,10 @@ def relate_coordinates(regressor: Any, basis: Any) -> None:
 
 @dataclass(frozen=True)
 class PendingOutputs:
-    """The distinct training outputs where they are not in memory: they are read when needed.
+    """The distinct training outputs where they are not in memory: they are read when needed."""
 
-    Attributes
-    ----------
-    source : Source
-        All outputs, as the user gave them.
-    positions : ndarray of int
-        Those that differ, in the order in which they appear.
-    """
-
-    source: Source
-    positions: np.ndarray
+    source: Source  # all outputs, as the user gave them
+    positions: np.ndarray  # those that differ, in the order in which they appear
 
     def objects(self) -> Any:
         """Return the distinct outputs, here."""
@@ -211,25 +203,13 @@ class PendingOutputs:
 
 @dataclass(frozen=True)
 class FittedOutputs:
-    """What a fit needs of the training outputs.
-
-    Attributes
-    ----------
-    basis : KernelBasis, fitted
-    outputs : Source
-        The objects.
-    rows : Source, optional
-        The same, encoded; None if the basis is of another class.
-    targets : ndarray of shape (n, p), or Source of blocks
-        Their coordinates.
-    positions : ndarray of int, optional
-        Of the distinct outputs where they are not in memory; None where there are too many.
-    """
+    """What a fit needs of the training outputs, beside the fitted basis."""
 
     basis: Any
-    outputs: Source
-    rows: Source | None
-    targets: Any
+    outputs: Source  # the objects
+    rows: Source | None  # the same, encoded; None if the basis is of another class
+    targets: Any  # their coordinates: an array of shape (n, p), or a Source
+    # of the distinct outputs where they are not in memory; None where there are too many
     positions: np.ndarray | None = None
 
     def residual(self) -> Any:
@@ -286,16 +266,10 @@ class FittedOutputs:
 
 
 def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
-    """Fit a basis on outputs, and return what the rest of a fit needs of them.
+    """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
-    Parameters
-    ----------
-    basis : KernelBasis, or a transformer like it
-    outputs : Source
-        Objects.
-    lazy : bool
-        Whether coordinates may be a source, whose blocks are computed when they are asked for:
-        where they would take more memory than `memory_limits` allows, or are not here.
+    If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not here,
+    are a source, whose blocks are computed when they are asked for.
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
@@ -337,13 +311,7 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
 
 
 class Distinct(Reduction):
-    """Positions of the distinct rows, in the order in which they appear.
-
-    Parameters
-    ----------
-    limit : int
-        Most that are kept; if there are more, the result is None.
-    """
+    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

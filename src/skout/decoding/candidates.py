@@ -305,7 +305,7 @@ class CandidateDecoder(Decoder):
             found = top_k(
                 queries, pool.embedding, n_distinct, n_jobs=self.n_jobs, device=self.device
             )
-        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+        return with_copies(found, pool, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
         pool = self.embed(candidates)
@@ -388,18 +388,15 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         queries = self.queries(F, pool)
         if pool.is_per_query:
-            return self._within_sets(queries, gap, pool.distinct())
+            pool = pool.distinct()
+            sets, scores = pool.objects, self._set_scores(queries, pool)
+            floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
+            inside = np.flatnonzero(scores >= floor[sets.query_of])
+            return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
         found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
         return as_sets(found, pool)
-
-    def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
-        """Return the candidates of each set that score within `gap` of its best."""
-        sets, scores = pool.objects, self._set_scores(queries, pool)
-        floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
-        inside = np.flatnonzero(scores >= floor[sets.query_of])
-        return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.

@@ -109,7 +109,7 @@ class Blend:
         else:
             queries, embedding = self._stacks()
             found = top_k(queries, embedding, n_distinct, n_jobs=self.n_jobs)
-        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+        return with_copies(found, pool, k)
 
     def truth_ranks(self, truth: np.ndarray, share: float) -> np.ndarray:
         """Return the rank of a distinct candidate of each query, infinite where it is -1.

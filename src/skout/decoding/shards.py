@@ -18,7 +18,7 @@ from .._numerics.arrays import as_objects, n_rows, row_keys, take
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
-from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
+from ..rows.tasks import alone, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
@@ -175,7 +175,8 @@ def _by_shards(
     for block in queries:
         found = [task(_search, block, light, shard, k) for shard in embedded]
         blocks.append(task(finish, tree(found, _Merge(k))))
-    return as_lazy_as(from_blocks(blocks, sizes, tail, dtype), F)
+    found = from_blocks(blocks, sizes, tail, dtype)
+    return found if is_lazy(F) else found.compute()
 
 
 @alone

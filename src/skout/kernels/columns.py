@@ -38,16 +38,6 @@ class OnColumns(Transformed):
         self.stop = stop
 
     def transform(self, A: Any) -> Any:
-        """Return the columns that are compared.
-
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        rows : of shape (n, stop - start)
-        """
         d = A.shape[1]
         start = check_number(self.start, "start", integer=True)
         stop = d if self.stop is None else check_number(self.stop, "stop", integer=True)

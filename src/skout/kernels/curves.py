@@ -102,16 +102,7 @@ class Curves(Transformed):
         return np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
 
     def transform(self, A: Any) -> Any:
-        """Return the vectors sqrt(w_j) f(t_j), whose Euclidean distances are those of functions.
-
-        Parameters
-        ----------
-        A : array or tensor of shape (n, q)
-
-        Returns
-        -------
-        rows : of the same shape
-        """
+        # sqrt(w_j) f(t_j), whose Euclidean distances are those of functions
         return A * cast(constant(self._roots(A.shape[1]), A), float_dtype(A))
 
     @available_if(lambda self: hasattr(self._part("kernel"), "gradients"))

@@ -6,7 +6,6 @@ members, each of them mixed first, so that the order of nodes and neighbours nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,6 @@ __all__ = [
     "Graphs",
     "Pairs",
     "core_numbers",
-    "node_blocks",
     "pair_distances",
     "reached_work",
     "refine",
@@ -149,17 +147,6 @@ class Pairs:
     indptr: np.ndarray  # int64
     row: np.ndarray  # int64
     table: np.ndarray  # int32
-
-
-def node_blocks(graphs: Graphs, work: np.ndarray, most: int) -> Iterator[slice]:
-    """Yield the nodes a few at a time, so that those of a block take about `most` work.
-
-    `work` is that of each node.
-    """
-    number = np.cumsum(work) // max(1, most)
-    ends = np.flatnonzero(np.diff(number)) + 1
-    for start, stop in zip([0, *ends], [*ends, len(graphs.labels)], strict=True):
-        yield slice(int(start), int(stop))
 
 
 def reached_work(graphs: Graphs, reach: int) -> np.ndarray:

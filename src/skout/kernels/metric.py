@@ -44,7 +44,16 @@ class Transformed(_Wrapper):
 
     @abstractmethod
     def transform(self, A: Any) -> Any:
-        """Return what the kernel sees of the rows."""
+        """Return what the kernel sees of the rows.
+
+        Parameters
+        ----------
+        A : array, tensor or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        rows : of shape (n, p)
+        """
 
     def surveyed(
         self, survey: Survey, rng: np.random.Generator, weights: Any = None
@@ -87,16 +96,7 @@ class Mahalanobis(_OfVectors, Transformed):
         self.width = width
 
     def transform(self, A: Any) -> Any:
-        """Return the rows W x.
-
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        rows : of shape (n, p)
-        """
+        # W x
         if self.scale is None:
             return A
         W = self._checked(A.shape[1])
