@@ -7,6 +7,7 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -317,21 +318,17 @@ class Distinct(Reduction):
         self.limit = limit
 
     def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
-        found: dict[Any, int] = {}
-        for key, number in zip(keys_of(rows, numbers), numbers.tolist(), strict=True):
+        return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        return self._add({} if total is None else total, part.items())
+
+    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+        for key, number in more:
             found.setdefault(key, number)
             if len(found) > self.limit:
                 break
         return found
-
-    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
-        if total is None:
-            return dict(part)
-        for key, number in part.items():
-            if len(total) > self.limit:
-                break
-            total.setdefault(key, number)
-        return total
 
     def finish(self, total: dict[Any, int]) -> np.ndarray | None:
         if len(total) > self.limit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -204,19 +204,17 @@ class _FirstSeen(Reduction):
     def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
         never = np.iinfo(np.int64).max
         places = np.where(seen, numbers[:, None], never)
-        found: dict[Any, np.ndarray] = {}
-        for key, place in zip(keys_of(rows, numbers), places, strict=True):
-            known = found.get(key)
-            found[key] = place if known is None else np.minimum(known, place)
-        return found
+        return _earliest({}, zip(keys_of(rows, numbers), places, strict=True))
 
     def combine(self, total: dict[Any, np.ndarray] | None, part: dict[Any, np.ndarray]) -> Any:
-        if total is None:
-            return dict(part)
-        for key, place in part.items():
-            known = total.get(key)
-            total[key] = place if known is None else np.minimum(known, place)
-        return total
+        return _earliest({} if total is None else total, part.items())
 
     def finish(self, total: dict[Any, np.ndarray]) -> np.ndarray:
         return np.array(list(total.values()))
+
+
+def _earliest(known: dict[Any, np.ndarray], more: Iterable[tuple[Any, np.ndarray]]) -> Any:
+    """Bring the numbers of more rows into those that are known, and return these."""
+    for key, place in more:
+        known[key] = np.minimum(known[key], place) if key in known else place
+    return known

@@ -18,7 +18,7 @@ from .._numerics.arrays import as_objects, n_rows, row_keys, take
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join
-from ..rows.tasks import alone, blocks_of, broadcast, from_blocks, task, tree
+from ..rows.tasks import alone, as_lazy_as, blocks_of, broadcast, from_blocks, task, tree
 from .base import able
 from .pools import EmbeddedPool, are_lists
 from .sets import CandidateSets
@@ -33,10 +33,10 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
 
     Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
     """
-    if not is_lazy(F) and not is_lazy(candidates):
+    if _are_here(F, candidates):
         return decoder.rank(F, candidates, k=k)
-    if is_lazy(candidates):
-        shards = Dask.of(candidates, "candidates")
+    shards = _shards(candidates)
+    if shards is not None:
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
@@ -52,10 +52,10 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
 
     Objects that are no arrays become a 1-D array of objects there.
     """
-    if not is_lazy(F) and not is_lazy(candidates):
+    if _are_here(F, candidates):
         return decoder.decode(F, candidates)
-    if is_lazy(candidates):
-        shards = Dask.of(candidates, "candidates")
+    shards = _shards(candidates)
+    if shards is not None:
         like = shards.like
         return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
     there, pool, objects = _sent(decoder, candidates)
@@ -63,6 +63,15 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
         objects = decoder.decode(np.zeros((1, F.shape[1])), candidates)
     like = _as_array(objects)
     return _lazily(_decode_block, F, like.shape[1:], like.dtype, there, pool)
+
+
+def _are_here(F: Any, candidates: Any) -> bool:
+    return not is_lazy(F) and not is_lazy(candidates)
+
+
+def _shards(candidates: Any) -> Dask | None:
+    """Return candidates that lie on a cluster, None for others."""
+    return Dask.of(candidates, "candidates") if is_lazy(candidates) else None
 
 
 def _as_array(objects: Any) -> np.ndarray:
@@ -175,8 +184,7 @@ def _by_shards(
     for block in queries:
         found = [task(_search, block, light, shard, k) for shard in embedded]
         blocks.append(task(finish, tree(found, _Merge(k))))
-    found = from_blocks(blocks, sizes, tail, dtype)
-    return found if is_lazy(F) else found.compute()
+    return as_lazy_as(from_blocks(blocks, sizes, tail, dtype), F)
 
 
 @alone

@@ -20,6 +20,7 @@ from .source import Reduction
 
 __all__ = [
     "alone",
+    "as_lazy_as",
     "blocks_of",
     "broadcast",
     "by_blocks",
@@ -121,6 +122,11 @@ def by_blocks(function: Callable[..., Any], *args: Any) -> Any:
     none = [np.empty((0, *arg.shape[1:])) if has_graph(arg) else arg for arg in args]
     blocks = [task(function, *at(i)) for i in range(len(sizes))]
     return from_blocks(blocks, sizes, function(*none).shape[1:], np.dtype(np.float64))
+
+
+def as_lazy_as(found: Any, array: Any) -> Any:
+    """Return a lazy dask array; compute it if X, which it was made from, is an array in memory."""
+    return found if has_graph(array) else found.compute()
 
 
 def compute(tasks: list[Any]) -> list[Any]:
