@@ -57,8 +57,8 @@ def _search(
         some, part = task
         found = None
         for start in range(part.start, part.stop, width):
-            S = queries[some] @ embedding[start : min(start + width, part.stop)].T
-            found = visit(found, S, some, start)
+            rows = slice(start, min(start + width, part.stop))
+            found = visit(found, queries[some] @ embedding[rows].T, some, start)
         return found
 
     tasks = [(some, part) for some in blocks for part in parts]
@@ -197,7 +197,7 @@ def within(
 
 
 def share_of(ties: str) -> float:
-    """Return how many of the candidates that tie with the truth come before it."""
+    """Return which share of the candidates that tie with the truth comes before it."""
     check_choice(ties, "ties", ("average", "worst", "best"))
     return {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
 
