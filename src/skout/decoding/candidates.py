@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_number
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
 from .base import KeepsOutputs, PendingOutputs, plain_outputs
@@ -38,10 +38,10 @@ from .pools import (
     truth_in,
     with_copies,
 )
-from .search import Found, count_better, floor_of, slack_of, top_k, within
+from .search import Found, count_better, floor_of, share_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
-__all__ = ["CandidateDecoder"]
+__all__ = ["CandidateDecoder", "best_positions"]
 
 
 class CandidateDecoder(KeepsOutputs):
@@ -96,7 +96,7 @@ class CandidateDecoder(KeepsOutputs):
         check_is_fitted(self)
         return self._name
 
-    def without_pool(self) -> CandidateDecoder:
+    def without_pool(self) -> Self:
         """Return a copy that has no default pool, to travel."""
         light = copy(self)
         light._forget_pool()
@@ -213,25 +213,6 @@ class CandidateDecoder(KeepsOutputs):
         return replace(pool, index=index)
 
     def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
-        """Return the k best candidates of each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-            Predicted coordinates.
-        candidates : optional
-            Default the distinct training outputs.
-        k : int, default 10
-            At most the size of the pool, or of the largest set.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the query's own set, best first; ties go to the lower
-            position. Padded with -1 where a set has, or an index finds, fewer than k candidates.
-        scores : ndarray of shape (n, k)
-            2 <f, z(c)> - k(c, c), padded with -inf.
-        """
         pool = self.embed(candidates)
         check_number(k, "k", low=1, integer=True)
         if k > pool.largest and len(pool):  # no sets at all have room for any k
@@ -246,20 +227,9 @@ class CandidateDecoder(KeepsOutputs):
             found = top_k(
                 queries, pool.embedding, n_distinct, n_jobs=self.n_jobs, device=self.device
             )
-        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+        return with_copies(found, pool, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return the best candidate of each predicted row, as an object.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : optional
-
-        Returns
-        -------
-        objects : n of them, in the container type of the pool
-        """
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
@@ -287,8 +257,7 @@ class CandidateDecoder(KeepsOutputs):
         ranks : ndarray of shape (n,)
             Infinite where the truth is not among the candidates.
         """
-        check_choice(ties, "ties", ("average", "worst", "best"))
-        pool = self.embed(candidates)
+        share, pool = share_of(ties), self.embed(candidates)
         queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
         slack = slack_of(queries, own)
@@ -298,7 +267,6 @@ class CandidateDecoder(KeepsOutputs):
             above, tied = count_better_of_sets(scores, pool.objects.query_of, own, slack)
         else:
             above, tied = count_better(queries, pool.embedding, own, slack, n_jobs=self.n_jobs)
-        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
     def gaps(self, F: np.ndarray, Y: Any, candidates: Any = None) -> np.ndarray:
@@ -342,18 +310,15 @@ class CandidateDecoder(KeepsOutputs):
         pool = self.embed(candidates)
         queries = self.queries(F, pool)
         if pool.is_per_query:
-            return self._within_sets(queries, gap, pool.distinct())
+            pool = pool.distinct()
+            sets, scores = pool.objects, self._set_scores(queries, pool)
+            floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
+            inside = np.flatnonzero(scores >= floor[sets.query_of])
+            return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
         found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
         return as_sets(found, pool)
-
-    def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
-        """Return the candidates of each set that score within `gap` of its best."""
-        sets, scores = pool.objects, self._set_scores(queries, pool)
-        floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
-        inside = np.flatnonzero(scores >= floor[sets.query_of])
-        return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.
@@ -419,3 +384,15 @@ class CandidateDecoder(KeepsOutputs):
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
         return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
+
+
+def best_positions(
+    decoder: CandidateDecoder, F: np.ndarray, candidates: Any, k: int
+) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
+    """Return distinct candidates, where in their pool the k best of each query are, and scores."""
+    pool = decoder.embed(candidates).distinct()
+    index, scores = decoder.rank(F, pool, k=min(k, pool.largest))
+    best = [row[row >= 0] for row in index]
+    if pool.is_per_query:
+        best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
+    return pool, best, scores

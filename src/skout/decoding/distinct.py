@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,33 +15,23 @@ __all__ = ["Distinct", "keys_of"]
 
 
 class Distinct(Reduction):
-    """Positions of the distinct rows, in the order in which they appear.
-
-    Parameters
-    ----------
-    limit : int
-        Most that are kept; if there are more, the result is None.
-    """
+    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
     def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
-        found: dict[Any, int] = {}
-        for key, number in zip(keys_of(rows, numbers), numbers.tolist(), strict=True):
+        return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        return self._add({} if total is None else total, part.items())
+
+    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+        for key, number in more:
             found.setdefault(key, number)
             if len(found) > self.limit:
                 break
         return found
-
-    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
-        if total is None:
-            return dict(part)
-        for key, number in part.items():
-            if len(total) > self.limit:
-                break
-            total.setdefault(key, number)
-        return total
 
     def finish(self, total: dict[Any, int]) -> np.ndarray | None:
         if len(total) > self.limit:

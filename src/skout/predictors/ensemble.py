@@ -24,11 +24,11 @@ from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
 from ..decoding.pools import in_own_set, truth_in
-from ..decoding.search import Found
+from ..decoding.search import Found, share_of
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
 from ..rows import reread
-from .ranking import RankingPredictor, check_k, share_of_ties
+from .ranking import RankingPredictor, check_k
 from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
@@ -315,8 +315,7 @@ class Ensemble(RankingPredictor):
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
     ) -> np.ndarray:
-        share = share_of_ties(ties)
-        pools = self.embed(candidates)
+        share, pools = share_of(ties), self.embed(candidates)
         truth = self._truth(Y, pools, n_rows(X))
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_choice, check_number
+from .._numerics.validation import check_number
 from ..decoding.pools import EmbeddedPool, taken
 from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found
 from .lists import in_pool, plain_pool
 
-__all__ = ["RankingPredictor", "check_k", "share_of_ties"]
-
-_SHARES = {"average": 0.5, "worst": 1.0, "best": 0.0}
+__all__ = ["RankingPredictor", "check_k"]
 
 
 class RankingPredictor(ObjectPredictor):
@@ -106,9 +104,3 @@ def check_k(k: Any, pool: EmbeddedPool, n: int) -> None:
     check_number(k, "k", low=1, integer=True)
     if k > pool.largest and n:
         raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")
-
-
-def share_of_ties(ties: str) -> float:
-    """Return how many of the candidates that tie with the truth come before it."""
-    check_choice(ties, "ties", tuple(_SHARES))
-    return _SHARES[ties]

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
-from ..decoding.search import Found
+from ..decoding.search import Found, share_of
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
 from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, last_of
 from .listwise import importances
-from .ranking import RankingPredictor, check_k, share_of_ties
+from .ranking import RankingPredictor, check_k
 from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
@@ -278,7 +278,7 @@ class Reranker(RankingPredictor):
         *,
         ties: str = "average",
     ) -> np.ndarray:
-        share = share_of_ties(ties)
+        share = share_of(ties)
         given, columns = self._asked(X, candidates, columns)
         listed, scores = self._ranked(given, 1, X, columns)
         short, first, _ = listed.distinct()
