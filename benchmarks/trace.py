@@ -2,10 +2,9 @@
 
     python benchmarks/trace.py
 
-Counts, on small inputs, the functions, files and rooms of skout that a call enters, the files also
-without those of the ground floor, `_numerics`; the pairs of rooms of which one calls back into the
-other while that is still at work (A calls B calls A); and how often somebody asks where something
-given lies. tests/test_trace.py holds them to limits.
+Counts, on small inputs, the functions, files and rooms of skout that a call enters; the pairs of
+rooms of which one calls back into the other while that is still at work (A calls B calls A); and
+how often somebody asks where something given lies. tests/test_trace.py holds them to limits.
 """
 
 from __future__ import annotations
@@ -41,16 +40,11 @@ class Trace:
     bounces: set[tuple[str, str]] = field(default_factory=set)
     asked: int = 0
 
-    @property
-    def above_ground(self) -> set[str]:
-        """The files outside the room of helpers."""
-        return {file for file in self.files if file.split(".")[0] != GROUND}
-
     def __str__(self) -> str:
         return (
             f"{len(self.functions):4d} functions {len(self.files):3d} files "
-            f"({len(self.above_ground):2d} above the ground floor) {len(self.rooms):3d} rooms "
-            f"{len(self.bounces):3d} bounces {self.asked:3d} questions where rows lie"
+            f"{len(self.rooms):3d} rooms {len(self.bounces):3d} bounces "
+            f"{self.asked:3d} questions where rows lie"
         )
 
 

@@ -76,8 +76,12 @@ HOUSE = (
         "kernel + sketch to coordinates; the one pass over blocks",
         ("metrics", "readers"),
     ),
-    (("kernels", "solvers"), "when are two objects alike?  pure algebra", ("deep", "sources")),
-    (("rows",), "where rows live: memory, disk, stream, dask, card", ("sketches", "losses")),
+    (
+        ("kernels", "solvers"),
+        "when are two objects alike?  pure algebra",
+        ("sketches", "deep", "sources"),
+    ),
+    (("rows",), "where rows live: memory, disk, stream, dask, card", ("losses",)),
     (("_numerics",), "arrays, threads, factorisations, checks", ()),
 )
 

@@ -17,7 +17,7 @@ import numpy as np
 from massbank import CACHE, Problem
 
 from skout import CandidateSets
-from skout._numerics.arrays import stack
+from skout._numerics.objects import stack
 from skout.kernels import PackedBits
 from skout.molecules import MoleculePool
 

@@ -27,8 +27,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 # "__init__" is skout as users see it.
 LAYERS = [
     ["_numerics"],
-    ["rows", "sketches", "losses"],
-    ["kernels", "solvers", "sources", "deep"],
+    ["rows", "losses"],
+    ["kernels", "sketches", "solvers", "sources", "deep"],
     ["basis", "metrics", "readers"],
     ["decoding", "regressors", "diagnostics", "testing", "molecules"],
     ["predictor", "selection", "datasets"],

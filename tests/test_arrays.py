@@ -10,7 +10,6 @@ from scipy import sparse
 
 from skout._numerics.arrays import (
     RightOperand,
-    as_objects,
     astype,
     float_dtype,
     match,
@@ -19,6 +18,7 @@ from skout._numerics.arrays import (
     take,
     unique,
 )
+from skout._numerics.objects import as_objects
 
 pd = extra("pandas")
 pl = extra("polars")

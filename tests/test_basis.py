@@ -789,7 +789,7 @@ def test_a_linear_kernel_needs_no_kernel_matrix_of_its_landmarks(monkeypatch):
     W = sparse.csr_matrix(rng.standard_normal((20, 600)) * (rng.random((20, 600)) < 0.1))
     measured, sizes = KernelMatrix.measured, []
     monkeypatch.setattr(
-        KernelMatrix, "measured", lambda self: sizes.append(len(self.rows)) or measured(self)
+        KernelMatrix, "measured", lambda self: sizes.append(len(self.source)) or measured(self)
     )
     gram, mixed, _ = KernelMatrix(Linear(), rows).sketched(W)
     K = rows @ rows.T

@@ -14,7 +14,8 @@ from sklearn.model_selection import train_test_split
 
 from skout import KernelBasis, KernelRidge
 from skout._numerics.arrays import astype as cast
-from skout._numerics.arrays import float_dtype, match, stack, take, unique
+from skout._numerics.arrays import float_dtype, match, take, unique
+from skout._numerics.objects import stack
 from skout.decoding import LabelSetDecoder
 from skout.kernels import F1, Cosine, Tanimoto, bits, packed, popcount
 from skout.kernels.bits import BitBlocks, GaussianTanimoto, set_blocks

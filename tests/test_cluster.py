@@ -152,7 +152,7 @@ def test_kernels_and_their_widths(data, kernel, weighted):
 
 
 def test_median_of_more_rows_than_it_looks_at(monkeypatch, data):
-    monkeypatch.setattr("skout.kernels.distances._MEDIAN_ROWS", 100)
+    monkeypatch.setattr("skout.kernels.medians._MEDIAN_ROWS", 100)
     X, Y, _ = data
     here = ridge(kernel=Gaussian("median")).fit(X, Y)
     model = ridge(kernel=Gaussian("median")).fit(cut(X, (250, 350)), cut(Y, (250, 350)))
@@ -591,9 +591,11 @@ def test_other_decoders_learn_from_the_distinct_outputs(labels):
 def test_light_decoders_travel(labels):
     _, Y, _ = labels
     decoder = CandidateDecoder().fit(KernelBasis("tanimoto").fit(Y), Y)
+    decoder.embed(None)
     assert set(vars(decoder)) - set(vars(decoder.without_pool())) == {
         "pool_",
         "embedding_",
+        "_counts",
         "_training",
     }
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import skout
 from skout import KernelBasis, KernelRidge, sisokr
-from skout._numerics.arrays import n_rows, to_device
+from skout._numerics.arrays import n_rows
 from skout._numerics.linalg import (
     congruence,
     large_matrices_on,
@@ -19,6 +19,7 @@ from skout._numerics.linalg import (
     ridge_solve,
     triangular_inverse,
 )
+from skout._numerics.objects import to_device
 from skout.basis.features import LandmarkFeatures
 from skout.decoding.search import device_top_k, top_k
 from skout.kernels import (

@@ -179,7 +179,6 @@ def test_the_picture_of_the_house_is_the_house():
     assert [max(height) for height in heights] == sorted(map(max, heights), reverse=True)
 
 
-
 def test_every_command_is_run_on_its_page():
     pytest.importorskip("typer")
     page = (DOCS / "command_line.md").read_text(encoding="utf-8")

@@ -475,7 +475,7 @@ def test_more_rows_than_a_host_can_solve_are_refused_unless_asked_for(monkeypatc
     monkeypatch.setattr(exact, "_MOST_ROWS", 100)
     monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 50)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
-    limit = mock.patch("skout._numerics.validation._total_memory", return_value=10**5)
+    limit = mock.patch("skout._numerics.threads.total_memory", return_value=10**5)
     with limit, pytest.raises(MemoryError, match=r'KernelRidge\(solver="cg"\)'):
         ridge(None, solver="auto").fit(X, Y)
     with limit:
@@ -499,7 +499,7 @@ def test_the_cheapest_preconditioner():
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
-    monkeypatch.setattr("skout.regressors.choice.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
     monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
     monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)

@@ -14,8 +14,8 @@ from skout import (
     KernelMachine,
     memory_limits,
 )
+from skout._numerics.arrays import flatnonzero, gram, is_spread, positions, tall_product
 from skout._numerics.linalg import positive_solver
-from skout._numerics.namespace import flatnonzero, gram, is_spread, positions, tall_product
 from skout.kernels import Gaussian
 from skout.losses import Huber, RadialLoss
 from skout.rows import Device, Memory

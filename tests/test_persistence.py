@@ -250,7 +250,7 @@ def test_strings_cannot_be_built_without_candidates(tmp_path):
 def test_shared_parts_stay_shared(tmp_path):
     again = round_trip(fitted("label sets"), tmp_path)
     assert again.decoder_.basis_ is again.output_basis_
-    assert again.decoder_._training.objects is again.decoder_.pool_
+    assert again.decoder_.embed(None).objects is again.decoder_.pool_
     assert again.regressor_.landmarks_ is again.regressor_.basis_.landmarks_
 
 

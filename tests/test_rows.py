@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor, iokr
-from skout._numerics.arrays import Joint, Ragged, match, n_rows, stack, take, unique
+from skout._numerics.arrays import match, n_rows, take, unique
+from skout._numerics.objects import Joint, Ragged, stack
 from skout.kernels import F1, Gaussian, Linear, Mapped, NGram, Normalized, Tanimoto
 from skout.kernels.bags import Bags
 from skout.sketches import PSparsified, SubSample

@@ -600,15 +600,15 @@ def test_pivots_among_some_rows():
 
     class Watched(KernelMatrix):
         def diag(self):
-            assert len(self.rows) <= 50
+            assert len(self.source) <= 50
             return super().diag()
 
         def columns(self, index):
-            assert len(self.rows) <= 50
+            assert len(self.source) <= 50
             return super().columns(index)
 
         def restrict(self, index):
-            return Watched(self.kernel, self.rows[index])
+            return Watched(self.kernel, self.source[index])
 
     X = rng(0).standard_normal((400, 2))
     draws = [

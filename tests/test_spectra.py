@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from skout import KernelBasis
-from skout._numerics.arrays import stack, take, unique
+from skout._numerics.arrays import take, unique
+from skout._numerics.objects import stack
 from skout.basis.features import LandmarkFeatures, project
 from skout.kernels import Normalized
 from skout.kernels import spectra as module

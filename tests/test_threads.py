@@ -22,7 +22,7 @@ from skout import (
     memory_limits,
     sisokr,
 )
-from skout._numerics import validation
+from skout._numerics import threads
 from skout.kernels import Gaussian, NGram
 from skout.sketches import PSparsified, SubSample
 
@@ -219,18 +219,18 @@ def test_a_million_rows_without_a_sketch_are_refused_before_the_matrix_is_made()
 def test_exact_models_are_refused_where_memory_is_short(fit):
     limit = 8 * 400 * 400
     with (
-        mock.patch("skout._numerics.validation._total_memory", return_value=limit - 1),
+        mock.patch("skout._numerics.threads.total_memory", return_value=limit - 1),
         pytest.raises(MemoryError, match=r"kernel matrix.*400 x 400.*sketch"),
     ):
         fit()
-    with mock.patch("skout._numerics.validation._total_memory", return_value=limit):
+    with mock.patch("skout._numerics.threads.total_memory", return_value=limit):
         fit()
-    with mock.patch("skout._numerics.validation._total_memory", return_value=0):  # not known
+    with mock.patch("skout._numerics.threads.total_memory", return_value=0):  # not known
         fit()
 
 
 def test_sketched_models_are_not_refused():
-    with mock.patch("skout._numerics.validation._total_memory", return_value=8 * 400 * 100):
+    with mock.patch("skout._numerics.threads.total_memory", return_value=8 * 400 * 100):
         model = KernelRidge(sketch=SubSample(50), random_state=0).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
 
@@ -253,13 +253,13 @@ def test_the_limit_of_a_container_is_read(own, files, limits, tmp_path):
         (groups / name).parent.mkdir(parents=True, exist_ok=True)
         (groups / name).write_text(text)
     (tmp_path / "own").write_text(own)
-    assert validation._container_limits(groups, tmp_path / "own") == limits
-    assert validation._container_limits(groups, tmp_path / "nothing") == []
+    assert threads._container_limits(groups, tmp_path / "own") == limits
+    assert threads._container_limits(groups, tmp_path / "nothing") == []
 
 
 def test_memory_is_that_of_the_container():
-    machine = validation._total_memory()
-    with mock.patch("skout._numerics.validation._container_limits", return_value=[12345, 2**62]):
-        assert validation._total_memory() == 12345
-    with mock.patch("skout._numerics.validation._container_limits", return_value=[2**62]):
-        assert machine <= validation._total_memory() < 2**62
+    machine = threads.total_memory()
+    with mock.patch("skout._numerics.threads._container_limits", return_value=[12345, 2**62]):
+        assert threads.total_memory() == 12345
+    with mock.patch("skout._numerics.threads._container_limits", return_value=[2**62]):
+        assert machine <= threads.total_memory() < 2**62

@@ -10,17 +10,10 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from skout._numerics.validation import (
-    check_choice,
-    check_number,
-    check_rng,
-    check_size,
-    check_weights,
-    numbers_in,
-    resolve,
-)
+from skout._numerics.validation import check_choice, check_number, check_rng, check_size, resolve
 from skout.kernels import KERNELS, Gaussian, PairwiseFunction, Tanimoto
 from skout.rows import Memory, encoded, encoded_targets
+from skout.rows.encode import check_weights, numbers_in
 from skout.sketches import SubSample
 
 pd = extra("pandas")

@@ -9,6 +9,7 @@ The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import named, resolve, spawn_seed
+from ._numerics.validation import resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding.base import (
     FittedOutputs,
@@ -33,6 +34,7 @@ from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.path import Judge, held_rows, squared_error
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
+from .rows.encode import named
 from .sketches import as_sketch, least_rows
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
@@ -151,8 +153,11 @@ class StructuredPredictor(DecodingPredictor):
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
-        relate_coordinates(regressor, basis)
-        splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
+        if getattr(regressor, "task_matrix", None) is not None:
+            relate_coordinates(regressor, basis)
+        splits = None
+        if not isinstance(getattr(regressor, "alpha", None), Real):  # a single one needs no choice
+            splits = self._splits(found, inputs, fit_params.get("sample_weight"), groups)
         if splits is None:
             regressor.fit(rows, targets, **fit_params)
             decoder = found.fitted(decoder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,14 +17,8 @@ from scipy import sparse
 
 from ._numerics.linalg import pivoted_cholesky, ridge_leverage, rounding_of, triangular_inverse
 from ._numerics.pages import OnPages
-from ._numerics.validation import (
-    Registry,
-    check_choice,
-    check_number,
-    check_size,
-    numbers_in,
-    resolve,
-)
+from ._numerics.validation import Registry, check_choice, check_number, check_size, resolve
+from .rows.encode import numbers_in
 
 __all__ = [
     "OSNAP",
@@ -497,4 +492,5 @@ def as_sketch(spec: Any) -> Sketch | None:
 
 def least_rows(spec: Any) -> int:
     """Return how many rows a sketch needs at least, 0 where it does not say."""
-    return getattr(as_sketch(spec), "size", None) or 0
+    size = getattr(as_sketch(spec), "size", None)
+    return int(size) if isinstance(size, Integral) else 0

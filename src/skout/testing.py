@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
-from ._numerics.arrays import Rows, float_dtype, n_rows, take, to_device
+from ._numerics.arrays import float_dtype, is_tensor, n_rows, take
 from ._numerics.linalg import symmetric_eigenvalues
-from ._numerics.namespace import is_tensor
+from ._numerics.objects import Rows, to_device
 from ._numerics.validation import check_rng
 from .basis import KernelBasis
 from .kernels import Kernel, as_kernel

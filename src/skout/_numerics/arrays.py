@@ -1,235 +1,263 @@
-"""Rows: the encoded form of a data set.
+"""Arrays: one formula for NumPy arrays and PyTorch tensors, and what all rows of a data set can do.
 
-A dense or CSR matrix, a 1-D array of objects, or `Rows`: packed bits, bags, peak lists.
+A formula uses the names that `numpy` and `torch` share with one meaning, such as matmul, exp, sqrt,
+clip and where, and writes into `out=`. What the two call differently is a function below. The array
+API standard has no `out=`, without which blocks would not be computed in place, and no bits.
+
+Rows are a dense or CSR matrix, a 1-D array of objects, or `Rows`, see `objects`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-
-from .namespace import cast, contiguous, empty, namespace, tensor
+from scipy import special as scipy_special
+from sklearn import get_config
 
 __all__ = [
-    "Joint",
-    "Ragged",
     "RightOperand",
-    "Rows",
-    "as_objects",
     "astype",
+    "cast",
+    "constant",
+    "contiguous",
+    "empty",
+    "flatnonzero",
     "float_dtype",
+    "gram",
     "has_rows",
+    "is_checked",
+    "is_float",
+    "is_on_card",
+    "is_spread",
+    "is_tensor",
     "match",
+    "median",
     "n_rows",
+    "namespace",
+    "numpy_of",
+    "ones",
+    "positions",
+    "row_dots",
     "row_keys",
     "row_slices",
-    "stack",
+    "special",
+    "sqrt",
     "take",
-    "to_device",
+    "tall_product",
+    "tensor",
+    "times",
+    "torch_dtype",
     "unique",
+    "unique_columns",
     "unique_keys",
+    "unpack_bits",
+    "zeros",
 ]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+# Columns of a tile of A'A on a card; only tiles on and above the diagonal are computed.
+_TILE = 256
+# A card multiplies tiles of so many columns, and is busy with so many of them at a time.
+_CORE_TILE, _BUSY, _MOST_PIECES = 128, 512, 64
 # A CSR landmark matrix is multiplied as a dense one up to this many numbers.
 _DENSE_LIMIT = 2**26
+# Columns of a right operand that a CSR matrix is multiplied with at a time.
+_CHUNK = 128
 # Formats of sparse matrices that cannot be indexed.
 _NO_ROWS = ("bsr", "coo", "dia")
 # Numbers of a matrix that are hashed at a time.
 _HASHED = 2**20
-# Columns of a right operand that a CSR matrix is multiplied with at a time.
-_CHUNK = 128
 
 
-class Rows(ABC):
-    """Encoded objects that are neither a matrix nor an array of objects.
+def is_tensor(array: Any) -> bool:
+    """Return whether an array, or what encoded rows hold, is a tensor."""
+    if isinstance(array, np.ndarray):  # a short cut
+        return False
+    torch = sys.modules.get("torch")  # there are no tensors before somebody imports it
+    return torch is not None and isinstance(getattr(array, "held", array), torch.Tensor)
 
-    They are indexed by slices, masks and positions, and an index gives rows of the same kind. A
-    kernel whose `encode` returns them finds them again in `against` and `diag`.
+
+def is_on_card(array: Any) -> bool:
+    """Return whether an array is a tensor that is not in the memory of the host."""
+    return is_tensor(array) and getattr(array, "held", array).device.type != "cpu"
+
+
+def namespace(array: Any) -> Any:
+    """Return `torch` for tensors and `numpy` for all else: a formula written once runs on both.
+
+    Parameters
+    ----------
+    array : ndarray, tensor or encoded rows
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.kernels import Rows
-    >>> class Intervals(Rows):
-    ...     def __init__(self, ends):
-    ...         self.ends = ends  # (n, 2)
-    ...
-    ...     def __len__(self):
-    ...         return len(self.ends)
-    ...
-    ...     def __getitem__(self, index):
-    ...         return Intervals(self.ends[index])
-    ...
-    ...     def keys(self):
-    ...         return [tuple(ends) for ends in self.ends.tolist()]
-    ...
-    ...     @classmethod
-    ...     def concatenate(cls, parts):
-    ...         return cls(np.concatenate([part.ends for part in parts]))
-    >>> Intervals(np.array([[0, 1], [2, 5], [3, 4]]))[1:].keys()
-    [(2, 5), (3, 4)]
+    >>> from skout.kernels import namespace
+    >>> namespace(np.ones(2)).exp(np.zeros(2))
+    array([1., 1.])
     """
-
-    #: 2 where rows have as many columns as each other, as vectors do
-    ndim: int = 1
-    #: the precision of kernel blocks, where the rows have one
-    dtype: np.dtype = np.dtype(object)
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __getitem__(self, index: Any) -> Self: ...
-
-    @abstractmethod
-    def keys(self) -> list[Any]:
-        """Return one key a row that can be hashed; equal rows have equal keys."""
-
-    @classmethod
-    @abstractmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of all parts, one after the other."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def held(self) -> Any:
-        """An array that holds the rows, or a part of them: it tells where they lie."""
-        return None
-
-    def moved(self, move: Callable[[Any], Any]) -> Self:
-        """Return the rows with `move` applied to each array that holds them, see `to_device`."""
-        raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
+    return sys.modules["torch"] if is_tensor(array) else np
 
 
-class Ragged(Rows):
-    """Rows of different lengths: row i is columns[j][indptr[i] : indptr[i + 1]] for each j.
+def numpy_of(array: Any) -> Any:
+    """Return a tensor of any device as an array; other things as they are."""
+    return array.detach().cpu().numpy() if is_tensor(array) else array
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    columns : arrays of one length
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Ragged
-    >>> words = Ragged(np.array([0, 2, 3]), np.array([104, 105, 33]))  # two rows: hi, !
-    >>> words.lengths
-    array([2, 1])
-    >>> words[1:].columns[0]
-    array([33])
+def special(array: Any) -> Any:
+    """Return the module of special functions: `scipy.special` or `torch.special`."""
+    return namespace(array).special if is_tensor(array) else scipy_special
+
+
+def sqrt(array: Any) -> Any:
+    """Return the square root, as a function that numba knows too, see `kernels.popcount`."""
+    return namespace(array).sqrt(array)
+
+
+def empty(shape: tuple[int, ...], like: Any, dtype: Any) -> Any:
+    """Return a new array of a NumPy dtype, where `like` is."""
+    if not is_tensor(like):
+        return np.empty(shape, dtype=dtype)
+    like = getattr(like, "held", like)
+    return namespace(like).empty(shape, dtype=torch_dtype(dtype), device=like.device)
+
+
+def ones(n: int, like: Any) -> Any:
+    """Return a vector of ones in float64, where `like` is."""
+    out = empty((n,), like, np.float64)
+    out[...] = 1.0
+    return out
+
+
+def zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """Return zeros in float64, where `like` is."""
+    out = empty(shape, like, np.float64)
+    out[...] = 0.0
+    return out
+
+
+def constant(value: Any, like: Any) -> Any:
+    """Return numbers as an array in the precision of `like`, and where that is."""
+    if not is_tensor(like):
+        return np.asarray(value, dtype=np.float64)
+    return namespace(like).as_tensor(value, dtype=like.dtype, device=like.device)
+
+
+def cast(array: Any, dtype: Any) -> Any:
+    """Return an array in another precision; dtype is that of NumPy or of an array like this one."""
+    if not is_tensor(array):
+        return array.astype(dtype, copy=False)
+    return array.to(torch_dtype(dtype))
+
+
+def torch_dtype(dtype: Any) -> Any:
+    """Return the dtype of torch for one of NumPy, or for itself."""
+    import torch
+
+    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
+
+
+def contiguous(array: Any) -> Any:
+    """Return an array whose rows lie one after the other."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+
+
+def row_dots(A: Any, B: Any, out: Any = None) -> Any:
+    """Return the inner product of each row of A with that of B."""
+    if is_tensor(A):
+        return namespace(A).sum(A * B, dim=1, out=out)
+    return np.einsum("ij,ij->i", A, B, out=out)
+
+
+def is_spread(array: Any) -> bool:
+    """Return whether the columns of a matrix are one column, spread by `broadcast_to`."""
+    return (array.stride() if is_tensor(array) else array.strides)[1] == 0
+
+
+def flatnonzero(array: Any) -> Any:
+    """Return the positions of the entries of a vector that are not 0."""
+    return array.nonzero().flatten() if is_tensor(array) else np.flatnonzero(array)
+
+
+def positions(index: Any, like: Any) -> Any:
+    """Return row numbers as an array that `like` can be indexed with."""
+    if not is_tensor(like):
+        return index.cpu().numpy() if is_tensor(index) else np.asarray(index)
+    return namespace(like).as_tensor(index, device=like.device)
+
+
+def tall_product(A: Any, B: Any) -> Any:
+    """Return A'B of matrices with many rows and few columns.
+
+    On a card a small product of long columns would keep few of its cores busy. It is cut into the
+    products of pieces of the rows, which run side by side.
     """
-
-    def __init__(self, indptr: np.ndarray, *columns: np.ndarray) -> None:
-        self.indptr = indptr
-        self.columns = columns
-
-    def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
-        """Return rows of the same kind; a class that knows more than its columns hands it on."""
-        return type(self)(indptr, *columns)
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """The number of entries of each row."""
-        return np.diff(self.indptr)
-
-    @property
-    def row_numbers(self) -> np.ndarray:
-        """The row that each entry belongs to."""
-        return np.repeat(np.arange(len(self)), self.lengths)
-
-    def __getitem__(self, index: Any) -> Self:
-        if isinstance(index, slice) and index.step in (None, 1):
-            start, stop, _ = index.indices(len(self))
-            indptr = self.indptr[start : max(start, stop) + 1]
-            inner = slice(indptr[0], indptr[-1])
-            return self.like(indptr - indptr[0], *(column[inner] for column in self.columns))
-        chosen = np.atleast_1d(np.arange(len(self))[index])
-        lengths = self.lengths[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
-        return self.like(indptr, *(column[entries] for column in self.columns))
-
-    def keys(self) -> list[Any]:
-        ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
-        return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        starts = np.cumsum([0] + [part.indptr[-1] for part in parts])
-        ends = [part.indptr[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
-        columns = zip(*(part.columns for part in parts), strict=True)
-        indptr = np.concatenate([[0], *ends])
-        return parts[0].like(indptr, *(np.concatenate(column) for column in columns))
+    if not is_tensor(A):
+        return A.T @ B
+    tiles = -(-A.shape[1] // _CORE_TILE) * -(-B.shape[1] // _CORE_TILE)
+    pieces = max(1, min(_MOST_PIECES, _BUSY // tiles, len(A) // _CORE_TILE))
+    size = len(A) // pieces
+    left, right = (C[: pieces * size].unflatten(0, (pieces, size)) for C in (A, B))
+    total = (left.mT @ right).sum(0)
+    if pieces * size < len(A):
+        total += A[pieces * size :].T @ B[pieces * size :]
+    return total
 
 
-class Joint(Rows):
-    """Two encodings of the same objects, side by side.
-
-    Parameters
-    ----------
-    left, right : rows of equal length
-    """
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left, self.right = left, right
-        numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
-        self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
-
-    def __len__(self) -> int:
-        return n_rows(self.left)
-
-    def __getitem__(self, index: Any) -> Self:
-        return type(self)(self.left[index], self.right[index])
-
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        return max(self.left.ndim, self.right.ndim)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        widest = max(self.left, self.right, key=lambda side: side.ndim)
-        return (len(self), *widest.shape[1:])
-
-    def keys(self) -> list[Any]:
-        return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
-
-    def astype(self, dtype: Any, copy: bool = True) -> Self:
-        """Cast the sides that are numbers."""
-        return type(self)(astype(self.left, dtype), astype(self.right, dtype))
-
-    @property
-    def held(self) -> Any:
-        return getattr(self.left, "held", self.left)
-
-    def moved(self, move: Callable[[Any], Any]) -> Self:
-        return type(self)(moved(self.left, move), moved(self.right, move))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
+def gram(A: Any, signs: Any = None) -> Any:
+    """Return A'A, or A' diag(signs) A, at half the cost of other products."""
+    B = A if signs is None else A * signs[:, None]
+    if not is_tensor(A):
+        return A.T @ B  # NumPy sees the symmetry of a product with itself
+    p = A.shape[1]
+    out = A.new_empty((p, p))
+    for a in range(0, p, _TILE):
+        b = min(p, a + _TILE)
+        out[a:b, a:] = tall_product(A[:, a:b], B[:, a:])
+        out[b:, a:b] = out[a:b, b:].T
+    return out
 
 
-def stack(parts: Sequence[Any]) -> Any:
-    """Return the rows of several data sets as one."""
-    if isinstance(parts[0], Rows):
-        return type(parts[0]).concatenate(parts)
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
+def median(array: Any) -> Any:
+    """Return the median of each column."""
+    if not is_tensor(array):
+        return np.median(array, axis=0)
+    ordered, n = array.sort(dim=0).values, len(array)
+    return 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
+
+
+def unpack_bits(octets: Any, count: int) -> Any:
+    """Return the first `count` bits of rows of bytes, lowest first, as numbers 0 and 1."""
+    if not is_tensor(octets):
+        return np.unpackbits(octets, axis=1, count=count, bitorder="little")
+    torch = namespace(octets)
+    shifts = torch.arange(8, dtype=torch.uint8, device=octets.device)
+    bits = octets[:, :, None].bitwise_right_shift(shifts).bitwise_and_(1)
+    return bits.flatten(1)[:, :count]
+
+
+def tensor(array: Any, device: Any) -> Any:
+    """Return an array or a CSR matrix as a dense tensor on a device."""
+    import torch
+
+    if isinstance(array, torch.Tensor):
+        return array.to(device)
+    array = array.toarray() if sparse.issparse(array) else np.ascontiguousarray(array)
+    return torch.as_tensor(array if array.flags.writeable else array.copy()).to(device)
+
+
+def times(A: Any, B: Any) -> Any:
+    """Return A B; for one column by a product with a vector, which is faster."""
+    return (A @ B[:, 0])[:, None] if B.shape[1] == 1 else A @ B
+
+
+# Rows of a data set ------------------------------------------------------------------------------
 
 
 def has_rows(objects: Any) -> bool:
@@ -270,29 +298,10 @@ def take(objects: Any, index: Any) -> Any:
     return [objects[i] for i in index]
 
 
-def as_objects(objects: Any) -> np.ndarray:
-    """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
-
-    Parameters
-    ----------
-    objects : list or array of objects
-
-    Examples
-    --------
-    >>> from skout.kernels import as_objects
-    >>> as_objects([(1, 2), (3,)])
-    array([(1, 2), (3,)], dtype=object)
-    """
-    if isinstance(objects, np.ndarray) and objects.ndim == 1:
-        return objects
-    if isinstance(objects, str | set | Mapping) or not hasattr(objects, "__len__"):
-        raise TypeError(
-            f"Expected a list or array of objects. Got {type(objects).__name__} instead."
-        )
-    out = np.empty(len(objects), dtype=object)
-    for i, item in enumerate(objects):
-        out[i] = item
-    return out
+def row_slices(n: int, size: int) -> Iterator[slice]:
+    """Yield the slices of `size` rows that cover range(n)."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def float_dtype(rows: Any) -> np.dtype:
@@ -308,31 +317,25 @@ def is_float(rows: Any) -> bool:
     return dtype.kind == "f" if isinstance(dtype, np.dtype) else "float" in str(dtype)
 
 
+def is_checked(rows: Any, accept_sparse: bool = True) -> bool:
+    """Whether rows are a matrix as the library's checks return it, whose numbers are known finite.
+
+    They are where scikit-learn is told to `assume_finite`, as within our own checks.
+    """
+    if not get_config()["assume_finite"]:
+        return False
+    if sparse.issparse(rows):
+        is_one = accept_sparse and rows.format == "csr" and rows.has_canonical_format
+    else:
+        is_one = type(rows) is np.ndarray and rows.ndim == 2
+    return is_one and rows.shape[1] > 0 and rows.dtype in (_SINGLE, _DOUBLE)
+
+
 def astype(rows: Any, dtype: Any) -> Any:
     """Cast numeric rows; objects stay as they are."""
     if not is_float(rows):
         return rows
-    is_array = not isinstance(rows, Rows)
-    return cast(rows, dtype) if is_array else rows.astype(dtype, copy=False)
-
-
-def moved(rows: Any, move: Callable[[Any], Any]) -> Any:
-    """Return rows with `move` applied to each array that holds them."""
-    return rows.moved(move) if isinstance(rows, Rows) else move(rows)
-
-
-def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
-    """Return encoded rows held in tensors on a device, for `Kernel.against` there.
-
-    Parameters
-    ----------
-    rows : ndarray, CSR matrix (which becomes dense), tensor or Rows that tensors can hold
-    device : torch.device or str
-    dtype : float32 or float64, optional
-        Of NumPy: the precision of kernel blocks; by default that of the rows.
-    """
-    there = moved(rows, lambda array: tensor(array, device))
-    return there if dtype is None else astype(there, dtype)
+    return rows.astype(dtype, copy=False) if hasattr(rows, "astype") else cast(rows, dtype)
 
 
 class RightOperand:
@@ -345,15 +348,12 @@ class RightOperand:
 
     def __init__(self, B: Any) -> None:
         self._B = B
+        # whether B is dense, or may become so
+        self._is_small = not sparse.issparse(B) or math.prod(B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _transposed(self) -> Any:
         return _dense_transposed(self._B) if self._is_small else self._B.T.tocsr()
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether B is dense, or may become so."""
-        return not sparse.issparse(self._B) or math.prod(self._B.shape) <= _DENSE_LIMIT
 
     @functools.cached_property
     def _chunks(self) -> list[tuple[slice, np.ndarray]]:
@@ -387,10 +387,7 @@ def _dense_transposed(B: Any) -> Any:
     return contiguous((B.toarray() if sparse.issparse(B) else B).T)
 
 
-def row_slices(n: int, size: int) -> Iterator[slice]:
-    """Yield the slices of `size` rows that cover range(n)."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+# Rows that are equal -----------------------------------------------------------------------------
 
 
 def unique(rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -462,14 +459,14 @@ def match(rows: Any, pool: Any) -> np.ndarray:
 
 def row_keys(rows: Any) -> list[Any]:
     """Return one hashable key a row; objects that cannot be hashed count as distinct."""
-    if isinstance(rows, Rows):
-        return rows.keys()
     if sparse.issparse(rows):
         rows = rows.tocsr(copy=True)
         rows.sum_duplicates()
         rows.eliminate_zeros()
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         return [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in ends]
+    if not isinstance(rows, np.ndarray):
+        return rows.keys()
     if rows.ndim == 2:
         rows = np.ascontiguousarray(rows) + rows.dtype.type(0)  # -0.0 and 0.0 are one value
         return [row.tobytes() for row in rows]

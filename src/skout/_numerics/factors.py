@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
-from .namespace import is_tensor, namespace, times
+from .arrays import is_tensor, namespace, times
 
 __all__ = ["Triangle", "add_gram", "cholesky", "gram_of_triangle", "inverse_corner"]
 

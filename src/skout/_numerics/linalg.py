@@ -20,7 +20,7 @@ from scipy.linalg import (
     svd,
 )
 
-from .namespace import is_tensor, namespace, tensor
+from .arrays import is_tensor, namespace, tensor
 
 __all__ = [
     "check_definite",

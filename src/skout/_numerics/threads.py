@@ -1,28 +1,32 @@
-"""Threads: row blocks run in ours, and BLAS is held to one thread meanwhile."""
+"""What a process may use: threads, for blocks of rows while BLAS is held to one, and memory."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from numbers import Integral
+from pathlib import Path
 from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "check_memory",
     "held_blas",
     "map_blocks",
     "n_threads",
     "prefetch",
     "single_thread",
     "spare_threads",
+    "total_memory",
 ]
 
 T = TypeVar("T")
@@ -166,3 +170,58 @@ def _computed(function: Callable[..., R], items: Iterator[Any], threads: int) ->
         finally:
             for future in pending:
                 future.cancel()
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
+    """Raise where a matrix takes more memory than this process may have, before it is made."""
+    needed, there = itemsize * rows * columns, total_memory()
+    if there and needed > there:
+        raise MemoryError(
+            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
+            f"or container has {there / 2**30:,.0f} GiB in all. {advice}"
+        )
+
+
+def total_memory() -> int:
+    """Return the bytes of memory of this machine or container, 0 where nothing says."""
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        there = 0
+    return min([limit for limit in (there, *_container_limits()) if limit > 0], default=0)
+
+
+@functools.cache  # files that take longer to read than to fit a small model
+def _container_limits(
+    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """Return the limits of memory, in bytes, of the control groups that this process is in.
+
+    Lines of `own` are number:controllers:path; in version 2 the controllers are left out. Inside a
+    container the path may be that of the host, and the group is the root of `groups`.
+    """
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return []
+    limits = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = groups / "memory" if controllers else groups
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        place = root / path.lstrip("/")
+        for folder in (place, *place.parents):
+            limits += _number_in(folder / name) if folder.is_relative_to(root) else []
+    return limits
+
+
+def _number_in(file: Path) -> list[int]:
+    """Return the number that a file holds, if it holds one: groups without a limit say "max"."""
+    try:
+        return [int(file.read_text())]
+    except (OSError, ValueError):
+        return []

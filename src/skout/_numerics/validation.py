@@ -1,60 +1,71 @@
-"""What users give, checked: names, seeds, sizes, numbers and data that would be misread.
+"""What estimators share: parameters, checked; parts given by name; fits that succeed as a whole.
 
-Every message names the argument, and says what was given and what to do.
+Every message names the parameter, and says what was given and what to do. scikit-learn's
+`set_output(transform="pandas")` makes frames of what transformers return. `FramesOut` does the
+same for predictors: `set_output(predict="pandas")`.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
+import inspect
+import math
 import numbers
 import operator
-import os
-import re
 import warnings
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_array,
-)
+from sklearn.utils.metaestimators import available_if
 
-from .arrays import n_rows
-from .linalg import symmetric_eigenvalues
+from .frames import in_frames
+from .pages import OnPages
 
 __all__ = [
+    "FramesOut",
+    "PartsByName",
     "Registry",
+    "all_at_once",
     "check_alphas",
     "check_choice",
-    "check_column_names",
-    "check_columns",
-    "check_matrix",
-    "check_memory",
     "check_number",
     "check_rng",
     "check_size",
     "check_squares",
-    "check_task_matrix",
     "check_total_weight",
-    "check_weights",
-    "named",
-    "numbers_in",
+    "column_names",
+    "no_frames",
     "resolve",
     "spawn_seed",
-    "total_memory",
 ]
 
-_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-# Words that a message may have for what the caller calls by another name.
-_INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+_CONTAINERS = ("default", "pandas", "polars")
+# Methods whose results become frames, and those within which nothing does.
+_WRAPPED = ("predict", "predict_interval", "predict_proba", "rank")
+_PLAIN = ("calibrate", "evaluate", "fit", "partial_fit", "score", "truth_ranks", "tune")
+# Whether a method of an estimator runs: what it calls gets arrays.
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+
+_SCORE_DOC = """Score the predictions of X, as scikit-learn's `{}` does.
+
+        Parameters
+        ----------
+        X : what `predict` takes, n rows
+        y : targets of these rows
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        score : float
+        """
 
 
 class Registry(dict[str, Any]):
@@ -82,10 +93,11 @@ def resolve(name: str, registry: Mapping[str, Any], kind: str) -> Any:
     """Look `name` up in `registry`, or say which names there are and which one is nearest."""
     if not isinstance(name, str):
         raise TypeError(f"{kind} must be a name. Got {name!r} instead. {_available(registry)}")
+    if name in registry:
+        return registry[name]
     aliases: Mapping[str, str] = getattr(registry, "aliases", {})
-    found = registry.spelled(name) if isinstance(registry, Registry) else name
-    if found in registry:
-        return registry[found]
+    if isinstance(registry, Registry) and registry.spelled(name) in registry:
+        return registry[registry.spelled(name)]
     near = difflib.get_close_matches(name.lower(), [*registry, *aliases], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"Unknown {kind} {name!r}.{hint} {_available(registry)}")
@@ -116,16 +128,10 @@ def check_number(
         value = operator.index(value)  # an object that stands for an integer
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(message)
-    if not _is_finite(value) or value < low or (strict and value == low):
-        raise ValueError(message)
-    return value
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return bool(np.isfinite(float(value)))
-    except OverflowError:  # an integer beyond float64
-        return False
+    with suppress(OverflowError):  # of an integer beyond float64
+        if math.isfinite(value) and (value > low or (value == low and not strict)):
+            return value
+    raise ValueError(message)
 
 
 def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
@@ -135,28 +141,6 @@ def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
     if not alphas:
         raise ValueError("alpha must be a number or a non-empty sequence of numbers. Got [].")
     return [float(check_number(value, "alpha", strict=strict)) for value in alphas]
-
-
-def check_task_matrix(M: Any, d: int) -> np.ndarray:
-    """Return a symmetric positive semi-definite matrix of shape (d, d)."""
-    with numbers_in(M, "task_matrix"):
-        M = check_array(M, dtype=np.float64, input_name="task_matrix")
-    if M.shape != (d, d):
-        raise ValueError(
-            f"task_matrix must have one row and column for each of the {d} outputs. "
-            f"Got shape {M.shape} instead."
-        )
-    size = float(np.abs(M).max())
-    if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
-        worst = float(np.abs(M - M.T).max())
-        raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
-    lowest = float(symmetric_eigenvalues(M)[-1])
-    if lowest < -1e-8 * size or size == 0.0:
-        raise ValueError(
-            "task_matrix must be positive semi-definite and not zero. "
-            f"Got least eigenvalue {lowest:.3g} instead."
-        )
-    return M
 
 
 def check_size(size: Any, n: int, name: str) -> int:
@@ -169,33 +153,6 @@ def check_size(size: Any, n: int, name: str) -> int:
             stacklevel=3,
         )
     return min(int(size), n)
-
-
-def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
-    """Return a finite dense or canonical CSR matrix of float32 or float64."""
-    if get_config()["assume_finite"] and _is_matrix(objects, accept_sparse):
-        return objects
-    with numbers_in(objects, "objects"):
-        rows = check_array(
-            objects,
-            accept_sparse="csr" if accept_sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=0,
-            input_name="objects",
-        )
-    if sparse.issparse(rows) and not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
-def _is_matrix(objects: Any, accept_sparse: bool) -> bool:
-    """Whether this is a matrix as `check_matrix` returns it, but for its numbers."""
-    if sparse.issparse(objects):
-        is_one = accept_sparse and objects.format == "csr" and objects.has_canonical_format
-    else:
-        is_one = type(objects) is np.ndarray and objects.ndim == 2
-    return is_one and objects.shape[1] > 0 and objects.dtype in _FLOATS
 
 
 def check_rng(random_state: Any) -> np.random.Generator:
@@ -219,157 +176,10 @@ def spawn_seed(random_state: Any) -> int | None:
     return None if random_state is None else int(check_rng(random_state).integers(2**31))
 
 
-def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return non-negative float64 weights with a positive sum, or None."""
-    if sample_weight is None:
-        return None
-    with numbers_in(sample_weight, "sample_weight"):
-        # it looks at the number of rows, and newer versions at where they are
-        rows = np.empty((n_rows(X), 0))
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
-    check_total_weight(weights.sum())
-    return weights
-
-
 def check_total_weight(total: float) -> None:
     """Raise where the weights of all rows sum to zero."""
     if total <= 0.0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
-
-
-def check_columns(A: Any, B: Any, kernel: str) -> None:
-    """Raise unless rows that a kernel encoded are matrices with the same columns.
-
-    Parameters
-    ----------
-    A, B : encoded rows
-    kernel : str
-        The name of its class.
-    """
-    for rows in (A, B):
-        if rows.ndim != 2:
-            raise TypeError(
-                f"{kernel} says takes_vectors = True, and its encode returns rows of shape "
-                f"{rows.shape}, where vectors are a matrix. A kernel of other objects says "
-                "takes_vectors = False."
-            )
-    if A.shape[1] != B.shape[1]:
-        raise ValueError(
-            f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
-        )
-
-
-# Data that would be misread -----------------------------------------------------------------------
-
-
-@contextmanager
-def numbers_in(objects: Any, name: str) -> Iterator[None]:
-    """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
-
-    Dates become counts of days, and masked entries what lies under the mask.
-    """
-    _refuse_misread(objects, name)
-    _refuse_names(objects, name)
-    try:
-        # what is too large becomes infinite, which is reported
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, NotFittedError) or _says(name, str(error)):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
-
-
-def _refuse_names(objects: Any, name: str) -> None:
-    """Raise where sets of labels are given by name, not as 0/1 rows."""
-    if not isinstance(objects, list | tuple) or len(objects) == 0:
-        return
-    first = objects[0]
-    if isinstance(first, set | frozenset) or _are_lists_of_words(objects, name):
-        raise TypeError(
-            f"{name} must be rows of numbers; for label sets 0 and 1, one column a label. Got "
-            f"{first!r} first: scikit-learn's MultiLabelBinarizer makes rows of names."
-        )
-
-
-def _are_lists_of_words(objects: Any, name: str) -> bool:
-    """Whether these are lists of words: of different lengths, or outputs."""
-    if not all(isinstance(item, list | tuple) for item in objects):
-        return False
-    first = next((item[0] for item in objects if len(item) > 0), None)
-    if not isinstance(first, str):
-        return False
-    differ = len({len(item) for item in objects}) > 1
-    return differ or (name in ("Y", "y") and not _is_number(first))
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _says(name: str, text: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None
-
-
-def _refuse_misread(objects: Any, name: str) -> None:
-    if _kind(objects) in ("m", "M"):
-        raise TypeError(
-            f"{name} must hold numbers. Got dates or times: say in which unit, for instance "
-            "values.astype('datetime64[D]').astype(float) for days."
-        )
-    if np.ma.is_masked(objects):
-        raise ValueError(
-            f"{name} has masked entries, which are missing values: fill them or leave the rows out."
-        )
-    check_column_names(getattr(objects, "columns", ()), name)
-
-
-def check_column_names(names: Any, name: str) -> None:
-    """Raise where a table has two columns of one name."""
-    columns = Counter(c for c in names if isinstance(c, Hashable))
-    twice = [column for column, count in columns.items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
-        )
-
-
-def _kind(objects: Any) -> str:
-    """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
-    if hasattr(objects, "columns"):  # also dates with a time zone, which NumPy has no type for
-        kinds = {getattr(dtype, "kind", "") for dtype in getattr(objects, "dtypes", ())}
-        if kinds & {"m", "M"}:
-            return "M"
-    dtype = getattr(objects, "dtype", None)
-    if dtype is None and (isinstance(objects, list | tuple) or hasattr(objects, "columns")):
-        try:
-            dtype = np.asarray(objects[:1]).dtype
-        except (TypeError, ValueError):  # rows of different lengths, columns of different kinds
-            return ""
-    return getattr(dtype, "kind", "")
-
-
-@contextmanager
-def named(name: str) -> Iterator[None]:
-    """Within the block, errors say `name` for what is called X or objects further down."""
-    try:
-        yield
-    except NotFittedError:
-        raise
-    except (TypeError, ValueError) as error:
-        text = _INNER.sub(name, str(error))
-        if not _says(name, text):
-            text = f"{name}: {text}"
-        if text == str(error):
-            raise
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error
 
 
 _SCALE = "Scale the features, for instance with scikit-learn's StandardScaler."
@@ -398,58 +208,222 @@ def check_squares(rows: Any, name: str, advice: str = _SCALE) -> None:
         )
 
 
-def check_memory(rows: int, columns: int, what: str, advice: str, itemsize: int = 8) -> None:
-    """Raise where a matrix takes more memory than this process may have, before it is made."""
-    needed, there = itemsize * rows * columns, _total_memory()
-    if there and needed > there:
-        raise MemoryError(
-            f"{what}, {rows} x {columns}, would take {needed / 2**30:,.0f} GiB, and this machine "
-            f"or container has {there / 2**30:,.0f} GiB in all. {advice}"
-        )
+# Estimators ---------------------------------------------------------------------------------------
 
 
-def total_memory() -> int:
-    """Return the bytes of memory of this machine or container, 0 where nothing says."""
-    return _total_memory()
+def all_at_once(fit: Fit) -> Fit:
+    """Let a method that fits work on a copy, whose state becomes the estimator's at the end.
 
+    If it fails or is interrupted, the model that was fitted before still answers, and one that was
+    not fitted is not.
 
-def _total_memory() -> int:
-    """Return the bytes of memory of this machine or container, 0 where nothing says."""
-    try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        there = 0
-    return min([limit for limit in (there, *_container_limits()) if limit > 0], default=0)
-
-
-@functools.cache  # files that take longer to read than to fit a small model
-def _container_limits(
-    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
-) -> list[int]:
-    """Return the limits of memory, in bytes, of the control groups that this process is in.
-
-    Lines of `own` are number:controllers:path; in version 2 the controllers are left out. Inside a
-    container the path may be that of the host, and the group is the root of `groups`.
+    Examples
+    --------
+    >>> from skout._numerics.validation import all_at_once
+    >>> class Model:
+    ...     @all_at_once
+    ...     def fit(self, y):
+    ...         self.first_ = y[0]
+    ...         self.second_ = y[1]
+    ...         return self
+    >>> model = Model().fit([1, 2])
+    >>> try:
+    ...     model.fit([3])
+    ... except IndexError:
+    ...     print(model.first_, model.second_)
+    1 2
     """
-    try:
-        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
-    except OSError:
-        return []
-    limits = []
-    for _, controllers, path in (line for line in lines if len(line) == 3):
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root = groups / "memory" if controllers else groups
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        place = root / path.lstrip("/")
-        for folder in (place, *place.parents):
-            limits += _number_in(folder / name) if folder.is_relative_to(root) else []
-    return limits
+
+    @functools.wraps(fit)
+    def fitted(self: Any, *args: Any, **params: Any) -> Any:
+        fresh = copy.copy(self)
+        found = fit(fresh, *args, **params)
+        self.__dict__ = fresh.__dict__  # one assignment: no signal comes in between
+        return self if found is fresh else found
+
+    return cast(Fit, fitted)
 
 
-def _number_in(file: Path) -> list[int]:
-    """Return the number that a file holds, if it holds one: groups without a limit say "max"."""
+@contextmanager
+def no_frames() -> Iterator[None]:
+    """Within the block, predictions are arrays and objects, as by default."""
+    before = _inside.set(True)
     try:
-        return [int(file.read_text())]
-    except (OSError, ValueError):
-        return []
+        yield
+    finally:
+        _inside.reset(before)
+
+
+def column_names(Y: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, or the name of a series; None without.
+
+    Examples
+    --------
+    >>> from skout._numerics.validation import column_names
+    >>> column_names([[1, 2]]) is None
+    True
+    """
+    names = getattr(Y, "column_names", None)  # of pyarrow
+    if names is None and hasattr(Y, "shape"):
+        names = getattr(Y, "columns", None)
+    if names is None and hasattr(Y, "to_numpy") and getattr(Y, "name", None):
+        names = [Y.name]
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+class FramesOut:
+    """Methods that predict give data frames, once `set_output(predict=...)` was called."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "predict"):
+            return
+        for names, wrap in ((_WRAPPED, _framed), (_PLAIN, _plain)):
+            for name in names:
+                method = inspect.getattr_static(cls, name, None)
+                is_offered = hasattr(method, "check") and hasattr(method, "fn")  # by available_if
+                function = method.fn if is_offered else method
+                if not inspect.isfunction(function) or hasattr(function, "_is_wrapped"):
+                    continue
+                wrapped = wrap(function)
+                setattr(cls, name, available_if(method.check)(wrapped) if is_offered else wrapped)
+
+    @available_if(lambda self: hasattr(self, "predict"))
+    def set_output(self, *, transform: str | None = None, predict: str | None = None) -> Self:
+        """Say what predictions are given as.
+
+        Parameters
+        ----------
+        transform : str, optional
+            Of `transform`, as in scikit-learn; for estimators that have one.
+        predict : {"default", "pandas", "polars"}, optional
+            Of `predict`, `predict_proba`, `predict_interval` and `rank`: arrays and objects, or
+            data frames. Columns have the names that the targets had in `fit`, and those of pandas
+            the index of X. None leaves it as it is.
+
+        Returns
+        -------
+        self : estimator
+        """
+        asked = {"transform": transform, "predict": predict}
+        for name, value in asked.items():
+            if value is not None and value not in _CONTAINERS:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, _CONTAINERS))}. Got {value!r}."
+                )
+        given = {name: value for name, value in asked.items() if value is not None}
+        self._sklearn_output_config = {**getattr(self, "_sklearn_output_config", {}), **given}
+        return self
+
+
+def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method work with arrays; one that fits notes the names of targets."""
+    fits = method.__name__ in ("fit", "partial_fit")
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **params: Any) -> Any:
+        with no_frames():
+            found = method(self, *args, **params)
+        if fits and not _inside.get():
+            Y = args[1] if len(args) > 1 else params.get("Y", params.get("y"))
+            names = column_names(Y)
+            if names is not None:
+                self.target_names_ = names
+            elif method.__name__ == "fit":
+                vars(self).pop("target_names_", None)
+        return found
+
+    if method.__module__.startswith("sklearn."):  # whose docstring refers to its own pages
+        wrapped.__doc__ = _SCORE_DOC.format(method.__qualname__)
+    wrapped._is_wrapped = True  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _framed(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method return frames, if they are asked for and nobody inside needs arrays."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, X: Any, *args: Any, **params: Any) -> Any:
+        container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
+        plain = container == "default" or _inside.get()
+        with no_frames():
+            if plain:
+                return method(self, X, *args, **params)
+            return in_frames(container, method, self, X, *args, **params)
+
+    wrapped._is_wrapped = True  # type: ignore[attr-defined]
+    return wrapped
+
+
+class PartsByName(FramesOut, OnPages):
+    """An estimator whose parts may be given by name, and have their parameters all the same.
+
+    `KernelRidge("gaussian")` has the parameter `kernel__gamma`, as `KernelRidge(Gaussian())` has.
+    Setting it puts the object in the place of the name. The name itself stays what it is until
+    then, also in a clone.
+    """
+
+    #: From the parameters that may be names to what makes the objects.
+    _by_name: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; if `deep`, with those of the parts, also of parts given by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+
+        Returns
+        -------
+        params : dict
+        """
+        params = super().get_params(deep)
+        if deep:
+            for name, part in list(self._named_parts(params)):
+                params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of parts by names such as `kernel__gamma`.
+
+        Parameters
+        ----------
+        **params
+            A part that is given by name is replaced by the object with these parameters.
+
+        Returns
+        -------
+        self : estimator
+        """
+        nested = {name: params.pop(name) for name in list(params) if "__" in name}
+        super().set_params(**params)  # a new part first, then what is inside it
+        for name, part in list(self._named_parts(vars(self))):
+            inner = [key for key in nested if key.startswith(f"{name}__")]
+            if inner:
+                own = {key.partition("__")[2]: nested.pop(key) for key in inner}
+                setattr(self, name, part.set_params(**own))
+        self._check_have_parameters(nested)
+        return super().set_params(**nested)
+
+    def _named_parts(self, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield the parts that are given by a known name, and the objects they stand for."""
+        for name, make in self._by_name.items():
+            value = params.get(name)
+            if isinstance(value, str):
+                try:
+                    part = make(value)
+                except ValueError:  # an unknown name, which `fit` reports
+                    continue
+                yield name, part
+
+    def _check_have_parameters(self, nested: Mapping[str, Any]) -> None:
+        """Raise where a parameter is meant for a part that has none, such as sketch=None."""
+        own = super().get_params(deep=False)
+        for key in nested:
+            name = key.partition("__")[0]
+            part = own.get(name)
+            if name in self._by_name and (part is None or isinstance(part, str)):
+                raise ValueError(
+                    f"Invalid parameter {key!r} of {type(self).__name__}: {name} is {part!r}, "
+                    f"which has no parameters. Give {name} first, as an object or by its name."
+                )

@@ -13,7 +13,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import (
     eigen_whitening,
     inverse_gram_product,
@@ -22,14 +21,15 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
 from ..kernels import Kernel, as_kernel
-from ..rows import Memory, Progress, Reduction, Source, encoded, on_device, unpacked
+from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments, PartlyWhitened
 from .features import (
     KernelMatrix,
     LandmarkFeatures,
+    Projection,
     Residual,
     distinct,
     drawn,
@@ -37,7 +37,6 @@ from .features import (
     late_components,
     merge_copies,
     pivot_noise,
-    project,
 )
 from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
 from .products import principal
@@ -299,7 +298,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         """
         sketch = as_sketch(self.sketch)
         rows.check_sketch(sketch)
-        survey = rows.survey()
+        survey = Survey(rows)
         resolved = kernel.surveyed(survey, rng, weights)
         answer = (lambda: None) if also is None else survey.reduce(also, np.arange(len(rows)))
         if sketch is None:
@@ -319,7 +318,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
             found = landmarks()
         else:
             found = rows.take(draw.indices)
-        found, W, number = merge_copies(found, draw.weights)
+        W, number = draw.weights, np.arange(n_rows(found))
+        if sparse.issparse(W):
+            found, W, number = merge_copies(found, W)
         place = np.full(len(rows), -1)
         place[draw.indices] = number
         return resolved(), found, W, place, answer()
@@ -351,8 +352,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self._coordinates(encoded(self, self.kernel_, X, reset=False))
 
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
-        rows = self._there(rows)
-        return project(self._features, rows, self.components_.T, n_jobs=self.n_jobs, out=out)
+        rows, found = self._there(rows), Projection(self._features, self.components_.T)
+        return rows.map(found, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
 
     def _there(self, rows: Source) -> Source:
         return rows if self.device is None else on_device(rows, self.device)

@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import astype, float_dtype, take, to_device
-from .._numerics.namespace import cast, empty, is_tensor, namespace, numpy_of, tensor
+from .._numerics.arrays import (
+    astype,
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    namespace,
+    numpy_of,
+    take,
+    tensor,
+)
+from .._numerics.objects import to_device
 from ..kernels.base import KERNELS, Kernel
 
 __all__ = ["beside", "sent"]

@@ -13,13 +13,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import astype, float_dtype, n_rows, row_slices, take, to_device, unique
+from .._numerics.arrays import (
+    astype,
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    n_rows,
+    row_slices,
+    take,
+    unique,
+)
 from .._numerics.factors import cholesky
 from .._numerics.linalg import pivoted_cholesky, rounding_of, triangular_inverse
-from .._numerics.namespace import cast, empty, is_tensor
-from .._numerics.threads import map_blocks
-from .._numerics.validation import check_memory
-from ..kernels.base import Kernel, fill_block
+from .._numerics.objects import to_device
+from .._numerics.threads import check_memory, map_blocks
+from ..kernels.base import Block, Kernel, fill_block
 from ..rows import Memory, Place, RowMap, Source, block_rows
 from ..sketches import Draw, Sketch
 from .card import beside, sent
@@ -84,24 +93,20 @@ class LandmarkFeatures:
         # columns of kernel values that are held
         self.width = self.m if weights is None else min(n_rows(landmarks), _LANDMARK_CHUNK)
 
-    @property
-    def _chunks(self) -> list[slice]:
-        m_prime = n_rows(self.landmarks)
-        return list(row_slices(m_prime, m_prime if self.weights is None else _LANDMARK_CHUNK))
+    @functools.cached_property
+    def _block(self) -> Block:
+        """The block function against all landmarks, prepared once."""
+        return self.kernel.against(self.landmarks)
 
     @functools.cached_property
-    def _blocks(self) -> list[Any]:
-        """Block functions against the landmarks, prepared once."""
-        return [self.kernel.against(take(self.landmarks, chunk)) for chunk in self._chunks]
-
-    @functools.cached_property
-    def _weights(self) -> list[Any] | None:
-        if self.weights is None:
-            return None
-        parts = [self.weights[:, chunk] for chunk in self._chunks]
-        if not is_tensor(self.landmarks):
-            return parts
-        return [beside(self.landmarks, part) for part in parts]
+    def _chunks(self) -> list[tuple[Block, Any]]:
+        """Block functions against the landmarks that W mixes, prepared once, with parts of W."""
+        found = []
+        for some in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK):
+            W = self.weights[:, some]
+            W = beside(self.landmarks, W) if is_tensor(self.landmarks) else W
+            found.append((self.kernel.against(take(self.landmarks, some)), W))
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed from the rest, which need not be sent to workers."""
@@ -127,7 +132,10 @@ class LandmarkFeatures:
         dtype = float_dtype(rows)
         out = empty((n_rows(rows), self.m), rows, dtype) if out is None else out
         for some in row_slices(n_rows(rows), self.cache_rows(rows, dtype)):
-            self._fill(take(rows, some), out[some])
+            if self.weights is None:
+                fill_block(self._block, take(rows, some), out[some])
+            else:
+                self._mix(take(rows, some), out[some])
         return out
 
     def cache_rows(self, rows: Any, dtype: np.dtype) -> int:
@@ -138,12 +146,9 @@ class LandmarkFeatures:
         # products of sparse rows start more slowly
         return max(64, _SPARSE_FACTOR * size if sparse.issparse(rows) else size)
 
-    def _fill(self, rows: Any, out: Any) -> None:
-        if self._weights is None:
-            fill_block(self._blocks[0], rows, out)
-            return
+    def _mix(self, rows: Any, out: Any) -> None:
         out[...] = 0.0
-        for block, W in zip(self._blocks, self._weights, strict=True):
+        for block, W in self._chunks:
             # (b, chunk), by columns: the sparse product wants them so, and copies otherwise
             K = block(rows, empty((W.shape[1], len(out)), out, float_dtype(out)).T)
             out += (cast(W, K.dtype) @ K.T).T
@@ -210,11 +215,6 @@ class KernelMatrix:
         self.source = Memory.of(rows)
         self.n_jobs = n_jobs
 
-    @property
-    def rows(self) -> Any:
-        """All rows, here."""
-        return self.source.here()
-
     def diag(self) -> np.ndarray:
         """Return k(x, x) of each row, in float64."""
         return self.source.collect(_Diagonal(self.kernel), (), np.float64, n_jobs=1)
@@ -238,7 +238,7 @@ class KernelMatrix:
 
         A triangle of blocks is computed, and is the same across the diagonal.
         """
-        rows = astype(self.rows, np.float64)
+        rows = astype(self.source.here(), np.float64)
         n = n_rows(rows)
         check_block(self.kernel, rows)
         check_memory(n, n, "The kernel matrix of all rows", _ADVICE)
@@ -256,7 +256,9 @@ class KernelMatrix:
 
         for _ in map_blocks(fill_tile, tiles, n_jobs=self.n_jobs):
             pass
-        diagonal = self.diag()
+        diagonal = np.empty(n)
+        diagonal[...] = self.kernel.diag(rows)
+        check_values(self.kernel, diagonal)
         rounding = rounding_of(np.diagonal(K), diagonal)
         np.fill_diagonal(K, diagonal)  # exact: rounding on the diagonal would show in the pivots
         return K, rounding
@@ -266,15 +268,15 @@ class KernelMatrix:
 
         All are in float64; K and K when W is None.
         """
-        found = self._sketched(weights)
-        check_values(self.kernel, found[0])
-        return found
-
-    def _sketched(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
         if weights is None:
             K, rounding = self.measured()
             return K, K, rounding
-        rows = astype(self.rows, np.float64)
+        found = self._mixed_by(weights)
+        check_values(self.kernel, found[0])
+        return found
+
+    def _mixed_by(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
+        rows = astype(self.source.here(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         mixes = sparse.issparse(features.weights)  # a linear kernel has no use for all of K
         if mixes and 8 * n_rows(rows) ** 2 <= _KEPT_BYTES:
@@ -459,16 +461,13 @@ def late_components(gram: np.ndarray, rounding: float, single: bool) -> tuple[np
 
 
 def merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
-    """Add up the columns of W that stand for equal landmarks, of which one is kept.
+    """Add up the columns of a sparse W that stand for equal landmarks, of which one is kept.
 
     Returns landmarks, W and the number that each landmark has now.
     """
-    everything = np.arange(n_rows(landmarks))
-    if weights is None or not sparse.issparse(weights):
-        return landmarks, weights, everything
     first, inverse = unique(landmarks)
-    if len(first) == len(everything):
-        return landmarks, weights, everything
+    if len(first) == n_rows(landmarks):
+        return landmarks, weights, inverse
     ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
     copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
     return take(landmarks, first), (weights @ copies).tocsr(), inverse

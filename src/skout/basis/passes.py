@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import n_rows, row_slices, take, unique
+from .._numerics.arrays import cast, flatnonzero, n_rows, namespace, row_slices, take, unique
 from .._numerics.linalg import top_centred, top_eigenvalue, triangle_gram
-from .._numerics.namespace import cast, flatnonzero, namespace
 from ..rows import Memory, Reduction, RowMap, Source
 from ..solvers.holed import HoledMoments, check_masks
 from ..solvers.moments import Moments, off_diagonal, partial_whitening

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import astype, n_rows, row_slices, take
+from .._numerics.arrays import astype, cast, n_rows, namespace, numpy_of, row_slices, take, times
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.namespace import cast, namespace, numpy_of, times
 from ..rows import Reduction, Source
 from ..solvers.moments import Moments
 from .features import LandmarkFeatures, Projection, check_values

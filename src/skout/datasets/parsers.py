@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import n_rows, stack
+from .._numerics.arrays import n_rows
+from .._numerics.objects import stack
 from .arff import read_arff
 from .catalogue import Source
 from .molecules import (

@@ -7,33 +7,35 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from .._numerics.arrays import Rows, n_rows, row_keys, take
-from .._numerics.estimators import PartsByName
-from .._numerics.namespace import numpy_of
-from .._numerics.validation import check_rng, numbers_in, resolve
+from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
+from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..kernels import as_kernel
-from ..rows import Reduction, Source, encoded, limits
+from ..rows import Memory, Source, encoded, limits
+from ..rows.encode import numbers_in
 from ..sketches import as_sketch, sketch_size
+from .distinct import Distinct
+from .index import as_index
+from .pools import kinds
 
 __all__ = [
     "DECODERS",
     "Decoder",
     "FittedOutputs",
+    "KeepsOutputs",
     "PendingOutputs",
     "able",
     "as_decoder",
     "fit_outputs",
-    "keys_of",
     "plain_outputs",
     "relate_coordinates",
     "same_candidates",
@@ -44,6 +46,8 @@ __all__ = [
 DECODERS: dict[str, Any] = {}
 # Distinct outputs that are kept, to be candidates where none are given.
 _MOST_OUTPUTS = 100_000
+# Rows whose k(c, c) is computed at a time.
+_DIAGONAL = 2**16
 
 
 def as_decoder(spec: Any) -> Any:
@@ -202,6 +206,98 @@ class PendingOutputs:
         return self.source.take(self.positions)
 
 
+class KeepsOutputs(Decoder):
+    """A decoder that keeps the distinct training outputs, embedded, to be candidates.
+
+    Parameters
+    ----------
+    index, n_jobs, device
+        See `CandidateDecoder`.
+    """
+
+    _training: Any = None  # the training outputs as a pool, made when it is first searched
+    _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
+    _dropped: int | None = None  # the most that are kept, where there were more
+    #: `fit` takes encoded rows too, and outputs that are read when they are needed
+    takes_rows = True
+
+    def __init__(
+        self, index: Any = None, n_jobs: int | None = None, device: str | None = None
+    ) -> None:
+        self.index = index
+        self.n_jobs = n_jobs
+        self.device = device
+
+    def fit(
+        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
+    ) -> Self:
+        """Keep the distinct training outputs as the default pool.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs.
+        Y : objects
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+        rows : encoded rows, optional
+            Y as the kernel of the basis encodes it, where that is known.
+
+        Returns
+        -------
+        self : decoder
+        """
+        if self.index is not None:
+            as_index(self.index)
+        self._forget_pool()
+        self.basis_ = basis
+        self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
+        if isinstance(Y, PendingOutputs):
+            self._outputs, self._kinds = Y, kinds(basis.landmarks_)
+        else:
+            self._keep(Y, coordinates, rows)
+        return self
+
+    def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
+        """Make the distinct outputs the default pool."""
+        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
+        self._kinds = None if rows.ndim == 2 else kinds(rows)
+        first, number = unique(rows)
+        self.pool_, self._counts = take(Y, first), np.bincount(number)
+        self._hold(take(rows, first), None if coordinates is None else coordinates[first])
+
+    def _hold(self, rows: Any, coordinates: np.ndarray | None) -> None:
+        """Embed the distinct outputs, given as encoded rows."""
+        own = np.empty((n_rows(rows), self.basis_.rank_ + 1))
+        self.embedding_ = self._fill(own, Memory(rows), lambda: self.pool_, coordinates)
+        if self.index is not None:
+            self._own_pool()  # builds it now, not for the first query
+
+    @abstractmethod
+    def _own_pool(self) -> Any:
+        """Return the training outputs as a pool, or say why they are no candidates."""
+
+    def _forget_pool(self) -> None:
+        for name in ("pool_", "embedding_", "_counts", "_training", "_outputs", "_dropped"):
+            self.__dict__.pop(name, None)
+
+    def _fill(
+        self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
+        p = self.basis_.rank_
+        if coordinates is None:
+            self.basis_._coordinates(rows, out=out[:, :p])
+        else:
+            out[:, :p] = coordinates
+        # k(c, c), unless a basis of two ways has norms of its own
+        norms = getattr(self.basis_, "_norms", lambda some, _: self.basis_.kernel_.diag(some))
+        for some in row_slices(len(out), _DIAGONAL):
+            out[some, p] = -norms(rows.take(some), out[some, :p])
+        return out
+
+
 @dataclass(frozen=True)
 class FittedOutputs:
     """What a fit needs of the training outputs, beside the fitted basis."""
@@ -309,44 +405,3 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
         return False
     size = getattr(sketch, "size", None) or sketch_size(None, n)
     return 8 * n * min(n, size) > limits().coordinates_bytes
-
-
-class Distinct(Reduction):
-    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
-        return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
-
-    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
-        return self._add({} if total is None else total, part.items())
-
-    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-        for key, number in more:
-            found.setdefault(key, number)
-            if len(found) > self.limit:
-                break
-        return found
-
-    def finish(self, total: dict[Any, int]) -> np.ndarray | None:
-        if len(total) > self.limit:
-            return None
-        return np.fromiter(total.values(), dtype=np.intp, count=len(total))
-
-
-def keys_of(rows: Any, numbers: np.ndarray) -> list[Any]:
-    """Return a key for each row that is the same on every machine; one that cannot be hashed is
-    a row of its own."""
-    if isinstance(rows, Rows) or getattr(rows, "ndim", 1) == 2:
-        return row_keys(rows)
-    keys: list[Any] = []
-    for i in range(n_rows(rows)):
-        item = take(rows, slice(i, i + 1))[0]
-        try:
-            hash(item)
-        except TypeError:
-            item = ("row", int(numbers[i]))
-        keys.append(item)
-    return keys

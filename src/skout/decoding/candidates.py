@@ -11,18 +11,17 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
-from uuid import uuid4
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
+from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.validation import check_number, named
-from ..basis import KernelBasis
+from .._numerics.validation import check_number
 from ..rows import Memory, Source, encoded
-from .base import Decoder, PendingOutputs, plain_outputs
+from ..rows.encode import named
+from .base import KeepsOutputs, PendingOutputs, plain_outputs
 from .index import as_index
 from .pools import (
     EmbeddedPool,
@@ -44,11 +43,8 @@ from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores,
 
 __all__ = ["CandidateDecoder", "best_positions"]
 
-# Rows whose k(c, c) is computed at a time.
-_DIAGONAL = 2**16
 
-
-class CandidateDecoder(Decoder):
+class CandidateDecoder(KeepsOutputs):
     """Find the objects whose features are nearest to predicted coordinates.
 
     ||h(x) - psi(c)||^2 = const - (2 <f(x), z(c)> - k(c, c)) when h(x) lies in the span of the
@@ -93,66 +89,6 @@ class CandidateDecoder(Decoder):
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"index": as_index}
-    _training: EmbeddedPool | None = None  # the training outputs
-    _outputs: PendingOutputs | None = None  # the same on a cluster, until they are needed
-    _dropped: int | None = None  # the most that are kept, where there were more
-    #: `fit` takes encoded rows too, and outputs that are read when they are needed
-    takes_rows = True
-
-    def __init__(
-        self, index: Any = None, n_jobs: int | None = None, device: str | None = None
-    ) -> None:
-        self.index = index
-        self.n_jobs = n_jobs
-        self.device = device
-
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
-    ) -> Self:
-        """Keep the distinct training outputs as the default pool.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs.
-        Y : objects
-            The training outputs.
-        coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
-        rows : encoded rows, optional
-            Y as the kernel of the basis encodes it, where that is known.
-
-        Returns
-        -------
-        self : CandidateDecoder
-        """
-        if self.index is not None:
-            as_index(self.index)
-        self._forget_pool()
-        self.basis_ = basis
-        self._name = uuid4().hex  # also of a copy from a pickle, which may use the same pools
-        if isinstance(Y, PendingOutputs):
-            self._outputs, self._kinds = Y, kinds(basis.landmarks_)
-        else:
-            self._keep(Y, coordinates, rows)
-        return self
-
-    def _keep(self, Y: Any, coordinates: np.ndarray | None = None, rows: Any = None) -> None:
-        """Make the distinct outputs the default pool."""
-        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
-        self._kinds = kinds(rows)
-        first, number = unique(rows)
-        self.pool_ = take(Y, first)
-        known = None if coordinates is None else coordinates[first]
-        self._hold(take(rows, first), known, np.bincount(number))
-
-    def _hold(self, rows: Any, coordinates: np.ndarray | None, counts: np.ndarray) -> None:
-        """Embed the distinct outputs, given as encoded rows."""
-        self.embedding_ = self._embedding(Memory(rows), lambda: self.pool_, coordinates)
-        each = np.arange(len(counts))
-        self._training = self._indexed(
-            EmbeddedPool(self.pool_, each, each, self.embedding_, self._name, counts=counts)
-        )
 
     @property
     def made_by(self) -> str:
@@ -171,10 +107,6 @@ class CandidateDecoder(Decoder):
         self._forget_pool()
         self._dropped = limit
 
-    def _forget_pool(self) -> None:
-        for name in ("pool_", "embedding_", "_training", "_outputs", "_dropped"):
-            self.__dict__.pop(name, None)
-
     @property
     def pending(self) -> PendingOutputs | None:
         """The distinct training outputs, if they are still on a cluster."""
@@ -189,6 +121,11 @@ class CandidateDecoder(Decoder):
     def _own_pool(self) -> EmbeddedPool:
         """Return the training outputs, or say why they are no candidates."""
         self.find_pool()
+        own: Any = getattr(self, "embedding_", ())
+        if self._training is None and len(own):
+            each = np.arange(len(own))
+            pool = EmbeddedPool(self.pool_, each, each, own, self._name, counts=self._counts)
+            self._training = self._indexed(pool)
         if self._training is not None:
             return self._training
         if self._dropped is None:
@@ -257,6 +194,10 @@ class CandidateDecoder(Decoder):
         check_kinds(kinds(rows.like), self._kinds)
         return rows
 
+    @property
+    def _width(self) -> int:
+        return self.basis_.rank_ + 1
+
     def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
         """Return [z(c), -k(c, c)] of encoded rows, in a file if there is a path."""
         shape = (len(rows), self._width)
@@ -265,25 +206,6 @@ class CandidateDecoder(Decoder):
         with replacing(path) as part:  # an earlier pool may still read a file of that name
             self._fill(new_map(part, shape), rows, *known)
         return open_memmap(path, "r")
-
-    @property
-    def _width(self) -> int:
-        return self.basis_.rank_ + 1
-
-    def _fill(
-        self, out: np.ndarray, rows: Source, objects: Any, coordinates: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Write the embedding of encoded rows; `objects()` are these, as they were given."""
-        p = self.basis_.rank_
-        if coordinates is None:
-            self.basis_._coordinates(rows, out=out[:, :p])
-        else:
-            out[:, :p] = coordinates
-        # k(c, c), unless a basis of two ways has norms of its own
-        norms = getattr(self.basis_, "_norms", lambda some, _: self.basis_.kernel_.diag(some))
-        for some in row_slices(len(out), _DIAGONAL):
-            out[some, p] = -norms(rows.take(some), out[some, :p])
-        return out
 
     def _indexed(self, pool: EmbeddedPool) -> EmbeddedPool:
         """Build the index that was asked for."""

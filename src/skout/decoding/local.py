@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import as_objects, take
+from .._numerics.arrays import take
+from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, n_rows, take
+from .._numerics.arrays import n_rows, take
+from .._numerics.objects import Rows
 from ..rows import source
 from .search import Found
 from .sets import CandidateSets

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import held_blas, map_blocks
-from .._numerics.validation import check_number, numbers_in
+from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels.rankings import Kendall, Lehmer, RankHamming, ranks_of_codes
 from ..rows import block_rows
+from ..rows.encode import numbers_in
 from .base import Decoder
 
 __all__ = ["RankingDecoder", "kemeny"]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, has_rows, n_rows, row_slices, stack, take
+from .._numerics.arrays import has_rows, n_rows, row_slices, take
+from .._numerics.objects import Rows, stack
 from .._numerics.threads import map_blocks
 from .search import Found
 

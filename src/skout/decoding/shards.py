@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import as_objects, n_rows, row_keys, take
+from .._numerics.arrays import n_rows, row_keys, take
+from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
 from ..rows import Dask, Reduction, is_lazy, source
 from ..rows.stream import join

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import as_objects
+from .._numerics.objects import as_objects
 from .._numerics.validation import check_choice
 from ..basis import KernelBasis
 from ..kernels import Kernel, Normalized

@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from .._numerics.validation import numbers_in
+from ..rows.encode import numbers_in
 
 __all__ = ["Source", "as_source", "call"]
 

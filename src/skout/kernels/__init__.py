@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from .._numerics.arrays import Ragged, Rows, as_objects
-from .._numerics.namespace import namespace
+from .._numerics.arrays import namespace
+from .._numerics.objects import Ragged, Rows, as_objects
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
 from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
 from .columns import OnColumns, align_columns
 from .combine import Mapped, Normalized, align
 from .curves import Curves
+from .distances import Gaussian, VectorKernel
 from .fourier import Fourier
 from .graph_attributes import AttributedPaths
 from .graph_read import read_graphs
@@ -18,7 +19,7 @@ from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
 from .strings import NGram
-from .vectors import Gaussian, Laplacian, Linear, Matern, Polynomial, VectorKernel
+from .vectors import Laplacian, Linear, Matern, Polynomial
 
 __all__ = [
     "F1",

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Ragged, row_slices
+from .._numerics.arrays import row_slices
+from .._numerics.objects import Ragged
 from .base import Block, Kernel
 
 __all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]

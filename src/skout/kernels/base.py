@@ -15,19 +15,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.arrays import Joint, Rows, as_objects, float_dtype, n_rows, row_slices, take
-from .._numerics.estimators import PartsByName
-from .._numerics.namespace import cast, empty, is_tensor, namespace
-from .._numerics.threads import map_blocks, spare_threads
-from .._numerics.validation import (
-    Registry,
-    check_columns,
-    check_matrix,
-    check_memory,
-    check_number,
-    resolve,
+from .._numerics.arrays import (
+    cast,
+    empty,
+    float_dtype,
+    is_tensor,
+    n_rows,
+    namespace,
+    row_slices,
+    take,
 )
+from .._numerics.objects import Joint, Rows, as_objects
+from .._numerics.threads import check_memory, map_blocks, spare_threads
+from .._numerics.validation import PartsByName, Registry, check_number, resolve
 from ..rows import Memory, Survey
+from ..rows.encode import check_matrix
 
 __all__ = [
     "KERNELS",
@@ -145,7 +147,7 @@ class Kernel(ABC, PartsByName):
         self, rows: Any, rng: np.random.Generator, weights: np.ndarray | None = None
     ) -> Kernel:
         """Return a copy whose data-dependent parameters, such as gamma="scale", are numbers."""
-        survey = Memory.of(rows).survey()
+        survey = Survey(Memory.of(rows))
         resolved = self.surveyed(survey, rng, weights)
         survey.run()
         return resolved()
@@ -158,6 +160,8 @@ class Kernel(ABC, PartsByName):
         Returns a function that makes the copy of `resolve`, once the survey has run. To override
         is for kernels whose parameters may be words, such as gamma="scale".
         """
+        if not self.parts:
+            return lambda: clone(self)
         found = {name: self._part(name).surveyed(survey, rng, weights) for name in self.parts}
         return lambda: clone(self).set_params(**{name: make() for name, make in found.items()})
 
@@ -186,8 +190,20 @@ class Kernel(ABC, PartsByName):
         return K
 
     def _check_columns(self, A: Any, B: Any) -> None:
-        if self.takes_vectors:
-            check_columns(A, B, type(self).__name__)
+        """Raise unless encoded vectors are matrices with the same columns."""
+        if not self.takes_vectors:
+            return
+        for rows in (A, B):
+            if rows.ndim != 2:
+                raise TypeError(
+                    f"{type(self).__name__} says takes_vectors = True, and its encode returns rows "
+                    f"of shape {rows.shape}, where vectors are a matrix. A kernel of other objects "
+                    "says takes_vectors = False."
+                )
+        if A.shape[1] != B.shape[1]:
+            raise ValueError(
+                f"A and B must have the same number of columns. Got {A.shape[1]} and {B.shape[1]}."
+            )
 
     def paired(self, A: Any, B: Any) -> np.ndarray:
         """Return k(a_i, b_i) for two data sets of equal length."""

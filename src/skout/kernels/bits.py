@@ -9,31 +9,31 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import RightOperand, Rows, astype, float_dtype, n_rows, row_slices
-from .._numerics.namespace import (
+from .._numerics.arrays import (
+    RightOperand,
+    astype,
     cast,
     contiguous,
     empty,
+    float_dtype,
     is_on_card,
     is_tensor,
+    n_rows,
     namespace,
     ones,
+    row_slices,
     sqrt,
 )
+from .._numerics.objects import Rows
 from .._numerics.threads import map_blocks, spare_threads
 from .._numerics.validation import check_choice
 from ..rows import Survey
 from .base import Block, Kernel
-from .distances import (
-    WithGamma,
-    block_buffer,
-    median_of_pairs,
-    some_positions,
-    squared_norms,
-)
+from .distances import VectorKernel, WithGamma, block_buffer, squared_norms
+from .medians import median_of_pairs, some_positions
 from .packed import PackedBits, pack_matrix, pack_objects
 from .popcount import Parts, fill_ratios, is_worthwhile
-from .vectors import Linear, VectorKernel
+from .vectors import Linear
 
 __all__ = ["F1", "BitBlocks", "Cosine", "GaussianTanimoto", "Tanimoto", "set_blocks"]
 
@@ -76,7 +76,8 @@ class _SetKernel(VectorKernel):
             counts stay as they are.
         """
         packed = None if _is_matrix(objects) else pack_objects(objects)
-        if packed is None and _are_integers(objects) and _is_long(objects):
+        is_array = isinstance(objects, np.ndarray) and objects.ndim == 2
+        if is_array and objects.dtype.kind in "biu" and _is_long(objects):
             packed = pack_matrix(objects)  # without a copy in float64
         if packed is not None:
             return packed
@@ -116,10 +117,6 @@ def _row_sums(A: Any) -> Any:
 def _is_matrix(objects: Any) -> bool:
     """Whether this is a matrix or a data frame, not packed and no list of fingerprints."""
     return getattr(objects, "ndim", 1) == 2 and not isinstance(objects, Rows)
-
-
-def _are_integers(objects: Any) -> bool:
-    return isinstance(objects, np.ndarray) and objects.ndim == 2 and objects.dtype.kind in "biu"
 
 
 def _is_long(matrix: Any) -> bool:
@@ -457,14 +454,14 @@ def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block
 
     @functools.cache
     def matrices() -> Block:
-        return of_matrix(_matrix(B))
+        return of_matrix(B.toarray() if isinstance(B, PackedBits) else B)
 
     def block(A: Any, out: Any = None) -> Any:
         if isinstance(A, PackedBits) or isinstance(B, PackedBits):
             packed, blocks = _packed(A), bits()
             if packed is not None and blocks is not None:
                 return blocks(packed, out)
-        return matrices()(_matrix(A), out)
+        return matrices()(A.toarray() if isinstance(A, PackedBits) else A, out)
 
     return block
 
@@ -473,7 +470,3 @@ def _packed(rows: Any) -> PackedBits | None:
     if isinstance(rows, PackedBits):
         return rows
     return None if is_tensor(rows) else pack_matrix(rows)
-
-
-def _matrix(rows: Any) -> Any:
-    return rows.toarray() if isinstance(rows, PackedBits) else rows

@@ -11,19 +11,19 @@ import numpy as np
 from scipy.optimize import nnls
 
 from .._numerics.arrays import (
-    Rows,
     astype,
+    cast,
     float_dtype,
     is_float,
-    moved,
     n_rows,
+    namespace,
+    ones,
     row_keys,
     row_slices,
-    stack,
     take,
 )
 from .._numerics.linalg import symmetric_eigen
-from .._numerics.namespace import cast, namespace, ones
+from .._numerics.objects import Rows, moved, stack
 from .._numerics.validation import check_number, check_rng
 from ..rows import Survey
 from .base import Block, Kernel, Scaled, _Wrapper, as_kernel, sides

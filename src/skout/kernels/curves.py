@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from .._numerics.arrays import float_dtype
-from .._numerics.namespace import cast, constant
+from .._numerics.arrays import cast, constant, float_dtype
 from .metric import Transformed
 
 __all__ = ["Curves"]

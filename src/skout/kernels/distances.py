@@ -1,8 +1,12 @@
-"""Distances of vectors, dense or CSR, and the width of a kernel, which is one over a distance."""
+"""Kernels on vectors: what they share, their distances and widths, and the Gaussian kernel.
+
+Vectors are dense or CSR, float32 or float64. The width of a kernel is one over a distance.
+"""
 
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,25 +16,65 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from .._numerics.arrays import RightOperand, float_dtype, n_rows
-from .._numerics.namespace import cast, empty, is_tensor, median, namespace, ones, row_dots
-from .._numerics.validation import check_choice, check_number, check_total_weight
+from .._numerics.arrays import (
+    RightOperand,
+    cast,
+    empty,
+    float_dtype,
+    is_checked,
+    is_tensor,
+    median,
+    n_rows,
+    namespace,
+    ones,
+    row_dots,
+)
+from .._numerics.validation import check_choice, check_number, check_squares, check_total_weight
 from ..rows import Reduction, Survey
-from .base import Kernel
+from ..rows.encode import check_matrix
+from .base import Block, Kernel
+from .medians import median_of_pairs, some_positions
 
 __all__ = [
+    "DistanceKernel",
+    "Gaussian",
+    "RadialKernel",
     "Spread",
     "SquaredDistances",
+    "VectorKernel",
     "WithGamma",
     "block_buffer",
     "manhattan",
-    "median_of_pairs",
-    "some_positions",
     "squared_norms",
 ]
 
-# "median" looks at this many rows; more would not change the bandwidth.
-_MEDIAN_ROWS = 1000
+
+class VectorKernel(Kernel):
+    """Base of the kernels on real vectors: `encode` checks a matrix, `against` has the formula.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import VectorKernel
+    >>> class Affine(VectorKernel):
+    ...     def against(self, B):
+    ...         return lambda A, out=None: 1.0 + A @ B.T
+    ...
+    ...     def diag(self, A):
+    ...         return 1.0 + (A * A).sum(1)
+    >>> Affine()(np.array([[1.0], [2.0]]))
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    takes_vectors = True
+    compares = "vectors"
+
+    def encode(self, objects: Any) -> Any:
+        """Return a finite dense or CSR matrix of float32 or float64."""
+        rows = objects if is_checked(objects) else check_matrix(objects)
+        check_squares(rows, "objects")
+        return rows
 
 
 def block_buffer(A: Any, m: int, out: Any) -> Any:
@@ -65,7 +109,8 @@ class SquaredDistances:
     norms ride along as two more columns: factor ||a - b||^2 = [a, ||a||^2, 1] . [-2b, 1, ||b||^2].
     Rounding may make them slightly negative; two ways out: with `snap`, distances that cannot be
     told from rounding are zero; with `over`, float64 norms are raised by more than the product can
-    err, by about d eps, and need no second pass over the block. With `saturates` any large result
+    err, by about d eps, and need no second pass over the block; other blocks are clipped, and where
+    an error of rounding is more than a hundredth, distances snap. With `saturates` any large result
     is as good as another, and a factor that would make products overflow is lowered.
     """
 
@@ -84,34 +129,43 @@ class SquaredDistances:
         self.B, self.factor, self.snap, self.over = B, factor, snap, over
         self.saturates = saturates
         self.sparse = sparse.issparse(B)
-        self._cast: dict[Any, tuple[Any, Any]] = {}
+        self._cast: dict[Any, tuple[Any, Any]] = {}  # centre and right factor of the product
         if self.sparse:
             self.operand = RightOperand(B)
             self.norms = squared_norms(B)
-            return
-        xp, B = namespace(B), cast(B, np.float64)
-        centre = _centre(B) if len(B) else B.sum(axis=0)
-        # a number of both precisions, so that blocks of either subtract the same
-        with np.errstate(over="ignore"):
-            rounded = cast(cast(centre, np.float32), np.float64)
-        self.centre = xp.where(xp.isfinite(rounded), rounded, centre)
-        B = B - self.centre
-        self.norms = squared_norms(B)
-        self.right = empty((B.shape[1] + 2, len(B)), B, np.float64)
-        self.right[:-2] = -2.0 * B.T
-        self.right[-2] = 1.0
-        self.right[-1] = self.norms
+        else:
+            xp, B = namespace(B), cast(B, np.float64)
+            centre = _centre(B) if len(B) else B.sum(axis=0)
+            # a number of both precisions, so that blocks of either subtract the same
+            with np.errstate(over="ignore"):
+                rounded = cast(cast(centre, np.float32), np.float64)
+            self.centre = xp.where(xp.isfinite(rounded), rounded, centre)
+            B = B - self.centre
+            self.norms = squared_norms(B)
+            self.right = empty((B.shape[1] + 2, len(B)), B, np.float64)
+            self.right[:-2] = -2.0 * B.T
+            self.right[-2] = 1.0
+            self.right[-1] = self.norms
+        self.largest_norm = float(self.norms.max()) if len(self.norms) else 0.0
+        if over:  # or rows would not even be like themselves
+            error = 32.0 * np.finfo(np.float64).eps * self.largest_norm * abs(factor)
+            self.snap |= bool(error > 0.01)
 
     def __call__(self, A: Any, out: Any = None) -> Any:
         """Return factor * ||a - b||^2."""
         if sparse.issparse(A) and self.filled:
             A = A.toarray()
-        if sparse.issparse(A) and not self.sparse:
-            return self._sparse_twin(A, out)
-        out = block_buffer(A, n_rows(self.B), out)
-        norms = self._product(A, out)
-        if self.snap:
-            out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
+        is_sparse = self.sparse or sparse.issparse(A)
+        if is_sparse and not self.sparse:
+            out = self._sparse_twin(A, out)
+        else:
+            out = block_buffer(A, n_rows(self.B), out)
+            norms = self._product(A, out)
+            if self.snap:
+                out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
+        if self.over and not self.snap and (is_sparse or float_dtype(out) != np.float64):
+            ends = (None, 0.0) if self.factor < 0 else (0.0, None)
+            namespace(out).clip(out, *ends, out=out)
         return out
 
     def _noise(self, norms: Any, dtype: np.dtype) -> Any:
@@ -123,27 +177,14 @@ class SquaredDistances:
         if not self.saturates or self.factor == 0.0:
             return self.factor
         limit, most = _LARGE[np.dtype(dtype)], 1e-3 * float(np.finfo(dtype).max)
-        largest = max(limit / most, self._largest_norm)
+        largest = max(limit / most, self.largest_norm)
         return self.factor * min(1.0, limit / largest / abs(self.factor))
-
-    def snap_if(self, scale: float) -> None:
-        """Snap where an error of rounding, times `scale`, would be more than a hundredth."""
-        self.snap |= bool(32.0 * np.finfo(np.float64).eps * self._largest_norm * scale > 0.01)
-
-    @functools.cached_property
-    def _largest_norm(self) -> float:
-        return float(self.norms.max()) if len(self.norms) else 0.0
 
     @functools.cached_property
     def _sparse_twin(self) -> SquaredDistances:
         return SquaredDistances(
             sparse.csr_matrix(self.B), self.factor, snap=self.snap, saturates=self.saturates
         )
-
-    def may_err_in_sign(self, A: Any, out: Any) -> bool:
-        """Return whether rounding may make a distance negative."""
-        is_sparse = self.sparse or (sparse.issparse(A) and not self.filled)
-        return not self.snap and (is_sparse or not self.over or float_dtype(out) != np.float64)
 
     def _product(self, A: Any, out: Any) -> Any:
         """Fill `out` and return the squared norms of A."""
@@ -156,7 +197,12 @@ class SquaredDistances:
             out += (factor * self.norms).astype(out.dtype)
             return norms
         xp, dtype = namespace(A), float_dtype(out)
-        centre, right = self._operands(dtype)
+        if dtype not in self._cast:
+            right = cast(self._factor_in(dtype) * self.right, dtype)
+            if self.over and dtype == np.float64:
+                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
+            self._cast[dtype] = (cast(self.centre, dtype), right)
+        centre, right = self._cast[dtype]
         augmented = empty((A.shape[0], A.shape[1] + 2), A, dtype)
         centred, norms = augmented[:, :-2], augmented[:, -2]
         xp.subtract(A, centre, out=centred)
@@ -164,15 +210,6 @@ class SquaredDistances:
         augmented[:, -1] = 1.0
         xp.matmul(augmented, right, out=out)
         return norms
-
-    def _operands(self, dtype: np.dtype) -> tuple[Any, Any]:
-        """Return the centre and the right factor of the product, for dense rows."""
-        if dtype not in self._cast:
-            right = cast(self._factor_in(dtype) * self.right, dtype)
-            if self.over and dtype == np.float64:
-                right[-2:] *= 1.0 + len(right) * np.finfo(np.float64).eps
-            self._cast[dtype] = (cast(self.centre, dtype), right)
-        return self._cast[dtype]
 
 
 def _centre(B: Any) -> Any:
@@ -220,18 +257,17 @@ class WithGamma(Kernel):
         check_choice(self.gamma, "gamma", ("scale", "median"))
         if self.gamma == "scale":
             spread = survey.reduce(Spread(), weights)
-            return lambda: self._of_length(_scale(self.unit, spread()), spread().range)
+            return lambda: self._of_length(_scale(self.unit, spread()))
         index, shares = some_positions(len(survey), rng, weights)
         sample = survey.take(index)
         return lambda: self._of_length(_median(self.unit, sample().astype(np.float64), shares))
 
-    def _of_length(self, length: float | None, spread: float = 0.0) -> Kernel:
+    def _of_length(self, length: float | None) -> Kernel:
         """Return a copy whose width is one over a length of the data, or a number already."""
         resolved = clone(self)
         if length is not None:
-            _check_underflow(spread, length if self.unit != "euclidean" else length**2)
             # constant data: every width gives the same kernel
-            resolved.set_params(gamma=1.0 / length if 0 < length < np.inf else 1.0)
+            resolved.gamma = 1.0 / length if 0 < length < np.inf else 1.0
         resolved._width()
         return resolved
 
@@ -244,15 +280,6 @@ class WithGamma(Kernel):
         return float(check_number(self.gamma, "gamma"))
 
 
-def _check_underflow(spread: float, length: float) -> None:
-    """Raise where rows differ, and squares of their differences are too small for float64."""
-    if length < np.finfo(np.float64).tiny and spread > 0.0:
-        raise ValueError(
-            f"X holds features that differ by no more than {spread:.3g}, whose squares "
-            "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
-        )
-
-
 @dataclass(frozen=True)
 class _Spread:
     """Mean and variance of the numbers in some rows, which add up (Chan et al., 1979)."""
@@ -263,15 +290,6 @@ class _Spread:
     d: int
     low: Any  # of each feature
     high: Any
-
-    @property
-    def variance(self) -> float:
-        return self.squares / self.weight if self.weight else 0.0
-
-    @property
-    def range(self) -> float:
-        """The largest difference within a feature."""
-        return float((self.high - self.low).max()) if self.d else 0.0
 
 
 class Spread(Reduction):
@@ -312,33 +330,18 @@ def _row_sums(A: Any) -> Any:
     return np.asarray(sums).ravel() if sparse.issparse(A) else sums
 
 
-def some_positions(
-    n: int, rng: np.random.Generator, weights: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the positions of at most _MEDIAN_ROWS rows, and their weights; none without weight."""
-    if weights is None:
-        index = np.arange(n)
-    else:
-        weights = np.asarray(weights, dtype=np.float64)
-        check_total_weight(weights.sum())
-        index = np.flatnonzero(weights)
-        weights = weights[index] if np.ptp(weights[index]) > 0 else None
-    if len(index) > _MEDIAN_ROWS and weights is None:
-        index = np.sort(rng.choice(index, _MEDIAN_ROWS, replace=False))
-    elif len(index) > _MEDIAN_ROWS:  # drawn by weight, each counts as often as it was drawn
-        drawn = rng.choice(len(index), _MEDIAN_ROWS, p=weights / weights.sum())
-        drawn, weights = np.unique(drawn, return_counts=True)
-        index = index[drawn]
-    return index, weights
-
-
 def _scale(unit: str, spread: _Spread) -> float:
     """Return the typical distance of rows whose d features have this variance."""
     check_total_weight(spread.weight)
-    d, variance = spread.d, spread.variance
-    if unit == "squared":
-        return d * variance
-    return float(np.sqrt(d * variance) if unit == "euclidean" else d * np.sqrt(variance))
+    d, variance = spread.d, spread.squares / spread.weight
+    length = d * float(np.sqrt(variance)) if unit == "manhattan" else d * variance
+    widest = float((spread.high - spread.low).max()) if d else 0.0  # within a feature
+    if length < np.finfo(np.float64).tiny and widest > 0.0:
+        raise ValueError(
+            f"X holds features that differ by no more than {widest:.3g}, whose squares "
+            "underflow. Scale the features, for instance with scikit-learn's StandardScaler."
+        )
+    return float(np.sqrt(length)) if unit == "euclidean" else length
 
 
 def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
@@ -349,22 +352,109 @@ def _median(unit: str, sample: Any, weights: np.ndarray | None) -> float:
     return squared if unit == "squared" else float(np.sqrt(squared))
 
 
-def median_of_pairs(distances: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the median distance between different rows.
+# Kernels of distances ---------------------------------------------------------------------------
 
-    A weight of two counts as a row that is there twice: a pair has the product of its weights.
+
+class DistanceKernel(WithGamma, VectorKernel):
+    """A kernel of the distance alone: k(x, x) = 1."""
+
+    runs_on_device = True
+    #: whether its distance adds up features, so that a rotation changes its nature
+    adds_features = False
+
+    @property
+    def normalized(self) -> bool:
+        return True
+
+    def diag(self, A: Any) -> Any:
+        self._width()
+        return ones(n_rows(A), A)
+
+
+class RadialKernel(DistanceKernel):
+    """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
+
+    @abstractmethod
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
+
+    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
+        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
+
+        Parameters
+        ----------
+        B : array, tensor or CSR matrix of shape (m, d)
+        coef : array or tensor of shape (m, q)
+
+        Returns
+        -------
+        gradients : callable
+            From rows A, (b, d), to an array of shape (b, q, d).
+        """
+        # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
+        slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
+        if sparse.issparse(B):
+            return self._sparse_gradients(slopes, B, coef)
+        centre = B.mean(axis=0)
+        right = empty((m, q, d + 1), B, np.float64)
+        right[:, :, :d] = coef[:, :, None] * cast(B - centre, np.float64)[:, None, :]
+        right[:, :, d] = coef
+        right = cast(right.reshape(m, q * (d + 1)), float_dtype(B))
+
+        def of_block(A: Any) -> Any:
+            sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
+            return sums[:, :, d:] * (A - centre)[:, None, :] - sums[:, :, :d]
+
+        return of_block
+
+    @staticmethod
+    def _sparse_gradients(slopes: Any, B: Any, coef: np.ndarray) -> Callable[[Any], Any]:
+        right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
+
+        def of_block(A: Any) -> np.ndarray:
+            S = slopes(A)
+            sums, dense = S @ coef, A.toarray()
+            parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
+            return np.stack(parts, axis=1)
+
+        return of_block
+
+
+class Gaussian(RadialKernel):
+    """k(x, x') = exp(-gamma ||x - x'||^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "median", default "scale"
+        "scale" is 1/(d var), as in scikit-learn; "median" is 1/(2 median squared distance). Both
+        are resolved from the training rows at fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)(np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
     """
-    i, j = np.triu_indices(len(distances), k=1)
-    pairs = distances[i, j]
-    apart = pairs > 0
-    pairs = pairs[apart]
-    if len(pairs) == 0:
-        return 0.0
-    if weights is None:
-        return float(np.median(pairs))
-    order = np.argsort(pairs)
-    shares = np.cumsum((weights[i] * weights[j])[apart][order])
-    # the mean of the two in the middle, which are one but for a tie
-    middle = np.searchsorted(shares, 0.5 * shares[-1], side="left")
-    after = np.searchsorted(shares, 0.5 * shares[-1], side="right")
-    return float(0.5 * (pairs[order[middle]] + pairs[order[after]]))
+
+    def __init__(self, gamma: float | str = "scale") -> None:
+        self.gamma = gamma
+
+    def against(self, B: Any) -> Block:
+        # A -> -gamma ||a - b||^2
+        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
+
+        def block(A: Any, out: Any = None) -> Any:
+            K = exponent(A, out)
+            return namespace(A).exp(K, out=K)
+
+        return block
+
+    def slopes(self, B: Any) -> Callable[[Any], Any]:
+        block = self.against(B)
+        return lambda A: -2.0 * self._width() * block(A)
+
+    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
+        return np.sqrt(2.0 * self._width()) * normal

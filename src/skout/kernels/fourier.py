@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import float_dtype, n_rows
-from .._numerics.namespace import cast, constant, namespace, ones
+from .._numerics.arrays import cast, constant, float_dtype, n_rows, namespace, ones
 from .._numerics.validation import check_number
 from .base import Block, _Wrapper
 

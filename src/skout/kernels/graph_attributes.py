@@ -13,9 +13,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from .._numerics.arrays import Joint, Ragged, as_objects, row_slices, take
-from .._numerics.validation import check_matrix
+from .._numerics.arrays import row_slices, take
+from .._numerics.objects import Joint, Ragged, as_objects
 from ..rows import Survey
+from ..rows.encode import check_matrix
 from .base import Block, Kernel
 from .graph_read import read_graphs
 from .graph_rows import pair_distances, pointers

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import as_objects
+from .._numerics.objects import as_objects
 from .graph_rows import Graphs, pointers
 from .smiles import chemistry, molecules, refuse
 

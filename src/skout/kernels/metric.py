@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import float_dtype
-from .._numerics.namespace import cast, constant
+from .._numerics.arrays import cast, constant, float_dtype
 from .._numerics.validation import check_choice, check_number
 from ..rows import Survey
 from .base import Block, Kernel, _Wrapper

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, float_dtype, row_slices
-from .._numerics.namespace import empty, is_tensor, unpack_bits
+from .._numerics.arrays import empty, float_dtype, is_tensor, row_slices, unpack_bits
+from .._numerics.objects import Rows
 
 __all__ = ["PackedBits", "pack_matrix", "pack_objects"]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import row_slices
-from .._numerics.namespace import sqrt
+from .._numerics.arrays import row_slices, sqrt
 from .._numerics.threads import map_blocks, spare_threads
 
 __all__ = ["Parts", "fill_ratios", "is_worthwhile"]

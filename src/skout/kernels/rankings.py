@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import float_dtype
-from .._numerics.validation import check_choice, check_matrix
+from .._numerics.validation import check_choice
+from ..rows.encode import check_matrix
 from .base import Block
-from .vectors import Linear, VectorKernel
+from .distances import VectorKernel
+from .vectors import Linear
 
 __all__ = ["Kendall", "Lehmer", "RankHamming", "RankingKernel", "lehmer_codes", "ranks_of_codes"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import Ragged, as_objects
-from .._numerics.validation import numbers_in
+from .._numerics.objects import Ragged, as_objects
+from ..rows.encode import numbers_in
 
 __all__ = ["Spectra", "read_spectra"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import Ragged, as_objects
+from .._numerics.objects import Ragged, as_objects
 from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix, work_slices
 

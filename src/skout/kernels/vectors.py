@@ -1,52 +1,31 @@
-"""Kernels on vectors, dense or CSR, float32 or float64."""
+"""More kernels on vectors: of inner products, and of distances other than the Gaussian."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import RightOperand, float_dtype, n_rows
-from .._numerics.namespace import cast, empty, namespace, ones
-from .._numerics.validation import check_choice, check_matrix, check_number, check_squares
-from .base import Block, Kernel
-from .distances import SquaredDistances, WithGamma, block_buffer, manhattan, squared_norms
+from .._numerics.arrays import RightOperand, cast, empty, float_dtype, n_rows, namespace
+from .._numerics.validation import check_choice, check_number
+from .base import Block
+from .distances import (
+    DistanceKernel,
+    RadialKernel,
+    SquaredDistances,
+    VectorKernel,
+    WithGamma,
+    block_buffer,
+    manhattan,
+    squared_norms,
+)
 
-__all__ = ["Gaussian", "Laplacian", "Linear", "Matern", "Polynomial", "VectorKernel"]
+__all__ = ["Laplacian", "Linear", "Matern", "Polynomial"]
 
 # Differences of so many times the precision are rounding.
 _ROUNDING = 64.0
-
-
-class VectorKernel(Kernel):
-    """Base of the kernels on real vectors: `encode` checks a matrix, `against` has the formula.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import VectorKernel
-    >>> class Affine(VectorKernel):
-    ...     def against(self, B):
-    ...         return lambda A, out=None: 1.0 + A @ B.T
-    ...
-    ...     def diag(self, A):
-    ...         return 1.0 + (A * A).sum(1)
-    >>> Affine()(np.array([[1.0], [2.0]]))
-    array([[2., 3.],
-           [3., 5.]])
-    """
-
-    takes_vectors = True
-    compares = "vectors"
-
-    def encode(self, objects: Any) -> Any:
-        """Return a finite dense or CSR matrix of float32 or float64."""
-        rows = check_matrix(objects)
-        check_squares(rows, "objects")
-        return rows
 
 
 class Linear(VectorKernel):
@@ -121,119 +100,7 @@ class Polynomial(WithGamma, VectorKernel):
         return self._power(Linear().diag(A))
 
 
-class _Distance(WithGamma, VectorKernel):
-    """A kernel of the distance alone: k(x, x) = 1."""
-
-    runs_on_device = True
-    #: whether its distance adds up features, so that a rotation changes its nature
-    adds_features = False
-
-    @property
-    def normalized(self) -> bool:
-        return True
-
-    def diag(self, A: Any) -> Any:
-        self._width()
-        return ones(n_rows(A), A)
-
-
-class _Radial(_Distance):
-    """A kernel of the Euclidean distance: dk(a, b)/da = slopes(a, b) (a - b)."""
-
-    @abstractmethod
-    def slopes(self, B: Any) -> Callable[[Any], Any]:
-        """Return A -> k'(r)/r, shape (b, m), where r is the distance; zero where r is zero."""
-
-    def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
-        """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
-
-        Parameters
-        ----------
-        B : array, tensor or CSR matrix of shape (m, d)
-        coef : array or tensor of shape (m, q)
-
-        Returns
-        -------
-        gradients : callable
-            From rows A, (b, d), to an array of shape (b, q, d).
-        """
-        # sum_j c_j s_j (a - b_j) = a (S c) - S (c b): one product S [c b, c], about the mean of B
-        slopes, (m, d), q = self.slopes(B), B.shape, coef.shape[1]
-        if sparse.issparse(B):
-            return self._sparse_gradients(slopes, B, coef)
-        centre = B.mean(axis=0)
-        right = empty((m, q, d + 1), B, np.float64)
-        right[:, :, :d] = coef[:, :, None] * cast(B - centre, np.float64)[:, None, :]
-        right[:, :, d] = coef
-        right = cast(right.reshape(m, q * (d + 1)), float_dtype(B))
-
-        def of_block(A: Any) -> Any:
-            sums = (slopes(A) @ right).reshape(n_rows(A), q, d + 1)
-            return sums[:, :, d:] * (A - centre)[:, None, :] - sums[:, :, :d]
-
-        return of_block
-
-    @staticmethod
-    def _sparse_gradients(slopes: Any, B: Any, coef: np.ndarray) -> Callable[[Any], Any]:
-        right = [(sparse.diags_array(c) @ B).tocsr() for c in coef.T]
-
-        def of_block(A: Any) -> np.ndarray:
-            S = slopes(A)
-            sums, dense = S @ coef, A.toarray()
-            parts = [s[:, None] * dense - S @ C for s, C in zip(sums.T, right, strict=True)]
-            return np.stack(parts, axis=1)
-
-        return of_block
-
-
-class Gaussian(_Radial):
-    """k(x, x') = exp(-gamma ||x - x'||^2).
-
-    Parameters
-    ----------
-    gamma : float, "scale" or "median", default "scale"
-        "scale" is 1/(d var), as in scikit-learn; "median" is 1/(2 median squared distance). Both
-        are resolved from the training rows at fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.kernels import Gaussian
-    >>> Gaussian(gamma=0.5)(np.array([[0.0], [1.0]])).round(4)
-    array([[1.    , 0.6065],
-           [0.6065, 1.    ]])
-    """
-
-    def __init__(self, gamma: float | str = "scale") -> None:
-        self.gamma = gamma
-
-    def _distances(self, B: Any) -> SquaredDistances:
-        """Return A -> -gamma ||a - b||^2."""
-        exponent = SquaredDistances(B, factor=-self._width(), over=True, saturates=True)
-        exponent.snap_if(self._width())  # or rows would not even be like themselves
-        return exponent
-
-    def against(self, B: Any) -> Block:
-        exponent = self._distances(B)
-
-        def block(A: Any, out: Any = None) -> Any:
-            xp, K = namespace(A), exponent(A, out)
-            if exponent.may_err_in_sign(A, K):
-                xp.clip(K, None, 0.0, out=K)
-            return xp.exp(K, out=K)
-
-        return block
-
-    def slopes(self, B: Any) -> Callable[[Any], Any]:
-        block = self.against(B)
-        return lambda A: -2.0 * self._width() * block(A)
-
-    def waves(self, normal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return draws of its spectral measure, N(0, 2 gamma I), from standard normal columns."""
-        return np.sqrt(2.0 * self._width()) * normal
-
-
-class Laplacian(_Distance):
+class Laplacian(DistanceKernel):
     """k(x, x') = exp(-gamma ||x - x'||_1).
 
     Parameters
@@ -306,7 +173,7 @@ def _dense(rows: Any) -> Any:
     return rows.toarray() if sparse.issparse(rows) else rows
 
 
-class Matern(_Radial):
+class Matern(RadialKernel):
     """Matern kernel of the Euclidean distance r, with u = sqrt(2 nu) gamma r.
 
     exp(-u) for nu = 0.5, (1 + u) exp(-u) for 1.5, (1 + u + u^2/3) exp(-u) for 2.5. gamma is one

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._numerics.namespace import namespace, row_dots
+from .._numerics.arrays import namespace, row_dots
 from .._numerics.pages import OnPages
 
 __all__ = ["Curvature", "Loss", "Ramp", "inside"]

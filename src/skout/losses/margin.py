@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from .._numerics.namespace import cast, namespace, special
+from .._numerics.arrays import cast, namespace, special
 from .base import Curvature, Loss, Ramp, inside
 
 __all__ = ["Hinge", "Logistic", "MarginLoss", "SquaredHinge"]

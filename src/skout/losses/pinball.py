@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import constant, namespace, row_dots
+from .._numerics.arrays import constant, namespace, row_dots
 from .base import Curvature, Loss, Ramp, inside
 
 __all__ = ["Pinball"]

@@ -11,7 +11,8 @@ import joblib
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import as_objects, row_slices
+from .._numerics.arrays import row_slices
+from .._numerics.objects import as_objects
 from .._numerics.validation import check_number
 from ..kernels.graph_read import read_graphs
 from ..kernels.graph_rows import Graphs

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import named
 from ..kernels import as_kernel
+from ..rows.encode import named
 
 __all__ = ["kernel_loss", "kernel_similarity"]
 

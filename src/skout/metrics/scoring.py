@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, row_keys
-from .._numerics.validation import check_matrix, named, resolve
+from .._numerics.arrays import row_keys
+from .._numerics.objects import Rows
+from .._numerics.validation import resolve
 from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
+from ..rows.encode import check_matrix, named
 from ._checks import check_same_shape
 from .labels import subset_accuracy
 from .objects import kernel_similarity

@@ -10,7 +10,8 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import row_slices, stack
+from .._numerics.arrays import row_slices
+from .._numerics.objects import stack
 from .._numerics.validation import check_choice, check_number
 from ..kernels.packed import PackedBits, pack_matrix, pack_objects
 from ..kernels.smiles import chemistry, molecules, refuse

@@ -14,7 +14,8 @@ from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
 from .. import decoding, kernels, losses, molecules, predictor, predictors, regressors, sketches
-from .._numerics.arrays import Joint, Ragged, n_rows, take
+from .._numerics.arrays import n_rows, take
+from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
 from ..basis.passes import KnownRows
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder

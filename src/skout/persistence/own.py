@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from .._numerics.arrays import Rows
+from .._numerics.objects import Rows
 from .classes import BUILT, name_of, not_attributes, restored, saved_state
 from .files import FileError
 from .networks import NAMES

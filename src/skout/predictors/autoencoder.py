@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.estimators import PartsByName
-from .._numerics.validation import check_number, spawn_seed
+from .._numerics.validation import PartsByName, check_number, spawn_seed
 from ..basis import KernelBasis
 from ..decoding import as_decoder
 from ..kernels import as_kernel

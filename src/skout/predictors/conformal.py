@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.estimators import FramesOut, all_at_once
-from .._numerics.validation import check_choice, check_rng
+from .._numerics.validation import FramesOut, all_at_once, check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores

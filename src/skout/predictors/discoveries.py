@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import check_rng
+from .._numerics.validation import all_at_once, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
 from .lists import Calibrated, Lists, Ranker, plain_pool

@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import has_rows, match, n_rows, stack, take
+from .._numerics.arrays import has_rows, match, n_rows, take
+from .._numerics.objects import stack
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import able

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from .._numerics.arrays import Rows, row_slices
+from .._numerics.arrays import row_slices
+from .._numerics.objects import Rows
 from ..decoding.base import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_column_names
+from ..rows.encode import check_column_names
 
 __all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
 

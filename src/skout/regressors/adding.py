@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import check_alphas
+from .._numerics.validation import all_at_once, check_alphas
 from ..rows import Blocks
 from .checkpoint import Bar
 from .choice import check_has_moments
@@ -37,6 +36,12 @@ class AddsRows:
 
     def _fit_once(self: Any, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""
+        if self.solver == "cg":
+            raise ValueError(
+                'solver="cg" passes over the rows many times, and these blocks can be read only '
+                "once: give a function that makes them anew, leave out landmarks, or use "
+                'solver="direct".'
+            )
         self._reset()
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
             self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
@@ -81,7 +86,7 @@ class AddsRows:
         sample = self._sample(X, y, sample_weight, reset=first)
         if first:
             self._reset()
-            self._fit_basis(learnt_kernel(self, sample), *self._pool(landmarks, sample))
+            self._fit_basis(learnt_kernel(self, sample), sample, landmarks)
             self._n_outputs = sample.targets.shape[1]
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(

@@ -15,11 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import take
-from .._numerics.estimators import PartsByName
+from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.linalg import EPS, square_root
-from .._numerics.namespace import flatnonzero, numpy_of
 from .._numerics.validation import (
+    PartsByName,
     check_alphas,
     check_choice,
     check_number,

@@ -20,8 +20,9 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import Rows, row_keys
+from .._numerics.arrays import row_keys
 from .._numerics.files import replacing, warn_unwritten
+from .._numerics.objects import Rows
 from ..basis.passes import Sample
 from ..rows import Progress, Source, is_lazy, reads_once
 from ..solvers.moments import Moments
@@ -68,8 +69,9 @@ class Checkpoint(Progress):
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def add_fit(self, model: Any, sample: Sample, *, cg: bool, later: bool) -> None:
+    def add_fit(self, model: Any, sample: Sample, choice: Any = None) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
+        cg, later = (False, False) if choice is None else (choice.cg, choice.later)
         parts = () if later else (model.basis_.components_,)
         landmarks = digest(*parts, row_keys(model.landmarks_))
         self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_alphas, check_choice, check_number
+from .._numerics.validation import check_alphas
 from ..basis.features import Projection
 from ..basis.passes import Sample
-from ..rows import reads_once
-from ..solvers.cost import LEAST_LANDMARKS, cheaper, sketched_costs
+from ..solvers import cost
+from ..solvers.cost import cheaper, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 from .memory import room_for
@@ -24,12 +25,11 @@ __all__ = [
     "Chooses",
     "alphas_and_splits",
     "check_has_moments",
-    "check_settings",
+    "choose",
     "fit_without_moments",
     "wanted_solver",
 ]
 
-_SOLVERS = ("auto", "direct", "cg")
 # In a metric that was learnt the last fit tries so many alphas below and above the best one of the
 # rounds: it has more landmarks than they had.
 _BELOW, _ABOVE = 2, 1
@@ -63,30 +63,6 @@ class Chooses:
         if len(check_alphas(self.alpha)) == 1:
             return []
         return splits_of(self.cv, n, y, weights, self.random_state, groups=groups)
-
-
-def check_settings(model: Any, X: Any, landmarks: Any) -> list[float]:
-    """Check the parameters of a ridge, and that the rows can be read as often as it needs.
-
-    Returns the alphas.
-    """
-    alphas = check_alphas(model.alpha)
-    check_choice(model.fit_intercept, "fit_intercept", (True, False))
-    check_choice(model.variance, "variance", ("dtc", "fitc", "fast"))
-    if landmarks is not None and model.sketch is None:
-        raise ValueError(
-            "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
-            "sketch=SubSample(1000)."
-        )
-    check_choice(model.solver, "solver", _SOLVERS)
-    check_number(model.tol, "tol", strict=True)
-    check_number(model.max_iter, "max_iter", low=1, integer=True)
-    if model.solver == "cg" and landmarks is not None and reads_once(X):
-        raise ValueError(
-            'solver="cg" passes over the rows many times, and these blocks can be read only once: '
-            'give a function that makes them anew, leave out landmarks, or use solver="direct".'
-        )
-    return alphas
 
 
 def check_has_moments(model: Any) -> None:
@@ -127,6 +103,20 @@ def alphas_and_splits(
     return [found["best_alpha"]], []
 
 
+def choose(
+    model: Any, alphas: list[float], folds: Any, judge: Judge | None, held: Sequence[np.ndarray]
+) -> None:
+    """Give a ridge the best alpha, by a judge or by the squared error, and the scores."""
+    results: dict[str, Any] | None
+    if judge is not None:
+        model.alpha_, results = folds.best_score(alphas, judge, held, model._origin, model.n_jobs)
+    else:
+        cv = model.cv if model._folds is None else None
+        model.alpha_, results = folds.least_error(alphas, cv, model.n_jobs)
+    if results is not None:
+        model.cv_results_ = results
+
+
 def wanted_solver(model: Any) -> str:
     """Return the solver of a model; "auto" is "direct" in a metric that was learnt.
 
@@ -164,7 +154,7 @@ class Choice:
             return 0
         on_card = oncard.LEAST if self.rows.device is not None else np.inf
         may_iterate = self.wanted == "auto" and self.rows.rereadable
-        return min(on_card, LEAST_LANDMARKS if may_iterate else np.inf)
+        return min(on_card, cost.LEAST_LANDMARKS if may_iterate else np.inf)
 
     def decide(self, basis: Any) -> None:
         """Choose by the costs, now that the landmarks are known."""
@@ -185,7 +175,7 @@ def fit_without_moments(
     checkpoint: Any,
 ) -> bool:
     """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
-    model.solver_report_ = {"solver": "direct", "costs": choice.costs}
+    model.solver_report_["costs"] = choice.costs
     if not choice.later:
         return False
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)

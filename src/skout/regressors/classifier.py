@@ -14,10 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import named
+from .._numerics.validation import all_at_once
 from ..losses import Logistic, MarginLoss, as_loss
 from ..rows import beside
+from ..rows.encode import named
 from .base import KernelMachineBase, first_column
 
 __all__ = ["KernelClassifier"]

@@ -98,6 +98,14 @@ class WithStd(RowMap):
 class Doubts:
     """A `KernelRidge` that knows how sure it is."""
 
+    def _with_std(self: Any, rows: Source) -> tuple[Any, Any]:
+        """Return predictions and standard deviations of encoded rows, in one pass."""
+        mean, d = self._projection, self._matrix.shape[1]
+        logs = getattr(self, "_logs", None)
+        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt, logs)
+        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
+        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
+
     @property
     def noise_variance_(self: Any) -> np.ndarray:
         """The held-out squared error of each output, which stands for the variance of its noise."""

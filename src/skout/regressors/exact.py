@@ -21,7 +21,7 @@ from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
-from .choice import wanted_solver
+from .choice import choose, wanted_solver
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
@@ -64,7 +64,7 @@ def fit_exact(
     elif splits:
         folds, Z = exact.folds(splits, rng)
         held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-        model._choose(alphas, folds, judge, held)
+        choose(model, alphas, folds, judge, held)
         model.cv_results_["exact"] = exact.has_exact_path
     if exact.K is None:
         d = sample.targets.shape[1]

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import astype, n_rows, row_slices, take
+from .._numerics.arrays import astype, cast, n_rows, numpy_of, row_slices, take, times
 from .._numerics.factors import add_gram
-from .._numerics.namespace import cast, numpy_of, times
 from .._numerics.threads import map_blocks
 from ..basis.features import LandmarkFeatures
 from ..basis.products import Store

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import unique_columns
+from .._numerics.arrays import numpy_of, unique_columns
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
-from .._numerics.namespace import numpy_of
 from .._numerics.validation import check_rng
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample, WhitenedFeatures, Whitening

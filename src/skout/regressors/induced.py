@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.estimators import all_at_once
-from .._numerics.namespace import namespace, row_dots, sqrt
-from .._numerics.validation import check_task_matrix
+from .._numerics.arrays import namespace, row_dots, sqrt
+from .._numerics.validation import all_at_once
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
 from .machine import KernelMachine
+from .tasks import check_task_matrix
 
 __all__ = ["InducedMachine"]
 

@@ -20,8 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import n_rows
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import n_rows, numpy_of
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from .splits import splits_of

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._numerics.arrays import astype, n_rows, row_slices, take
+from .._numerics.arrays import astype, cast, constant, n_rows, numpy_of, row_slices, take, times
 from .._numerics.factors import add_gram
-from .._numerics.namespace import cast, constant, numpy_of, times
 from .._numerics.validation import check_total_weight
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix, LandmarkFeatures

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import float_dtype, take, to_device
+from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
-from .._numerics.namespace import cast, namespace, numpy_of
+from .._numerics.objects import to_device
 from .._numerics.validation import check_alphas, check_rng
 from ..basis import KernelBasis
 from ..basis.features import KernelMatrix

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.estimators import all_at_once
-from .._numerics.validation import check_task_matrix
+from .._numerics.validation import all_at_once
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase, ScoresHoles
+from .tasks import check_task_matrix
 
 __all__ = ["KernelMachine"]
 

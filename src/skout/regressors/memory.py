@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import to_device
-from .._numerics.namespace import tensor, torch_dtype
-from .._numerics.validation import total_memory
+from .._numerics.arrays import tensor, torch_dtype
+from .._numerics.objects import to_device
+from .._numerics.threads import total_memory
 from ..rows import Limits, Source, limits
 
 __all__ = ["Room", "room_for"]

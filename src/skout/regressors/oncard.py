@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.arrays import namespace
 from .._numerics.factors import add_gram, cholesky, inverse_corner
-from .._numerics.namespace import namespace
 from .._numerics.validation import check_total_weight
 from ..basis.passes import Sample, allowed_square
 from ..rows import Reduction

@@ -22,8 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import take
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import numpy_of, take
 from .._numerics.validation import check_rng
 from ..basis.passes import Sample
 from ..rows import source

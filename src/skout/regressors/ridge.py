@@ -12,9 +12,15 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
-from .._numerics.estimators import PartsByName, all_at_once
 from .._numerics.linalg import large_matrices_on
-from .._numerics.validation import check_rng
+from .._numerics.validation import (
+    PartsByName,
+    all_at_once,
+    check_alphas,
+    check_choice,
+    check_number,
+    check_rng,
+)
 from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
@@ -23,7 +29,6 @@ from ..rows import (
     Finished,
     Memory,
     RowMap,
-    Source,
     columns,
     encoded,
     encoded_targets,
@@ -32,26 +37,21 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
+from ..solvers import cost
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
+from . import oncard
 from .adding import AddsRows
 from .base import ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import (
-    Choice,
-    Chooses,
-    alphas_and_splits,
-    check_settings,
-    fit_without_moments,
-    wanted_solver,
-)
-from .doubt import Doubts, WithStd, add_variance
+from .choice import Choice, Chooses, alphas_and_splits, choose, fit_without_moments, wanted_solver
+from .doubt import Doubts, add_variance
 from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
 from .path import Judge
-from .splits import groups_of_splits
+from .splits import Splits, groups_of_splits
 from .tasks import RelatedFolds, checked_tasks, solve_related
 
 __all__ = ["KernelRidge"]
@@ -167,6 +167,7 @@ class KernelRidge(
     _origin: np.ndarray | None
     _n_seen: int
     _n_outputs: int
+    solver_report_: dict[str, Any]
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
 
     def __init__(
@@ -267,7 +268,7 @@ class KernelRidge(
         judge: Judge | None = None,
     ) -> KernelRidge:
         """Fit on all rows, with the best alpha if there are several."""
-        alphas = check_settings(self, X, landmarks)
+        alphas = self._check(landmarks)
         checkpoint = None if self.checkpoint is None else open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
@@ -287,7 +288,9 @@ class KernelRidge(
             checked_tasks(self.task_matrix, sample.targets.shape[1])
         kernel = as_kernel(self.kernel)
         kernel = learnt_kernel(self, sample) if kernel.learns else kernel
-        alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
+        splits: Splits = []
+        if len(alphas) > 1 or judge is not None:
+            alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
         search = splits, alphas, judge
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
@@ -298,16 +301,35 @@ class KernelRidge(
             checkpoint.remove()
         return self
 
+    def _check(self, landmarks: Any) -> list[float]:
+        """Check the parameters, and return the alphas."""
+        alphas = check_alphas(self.alpha)
+        check_choice(self.fit_intercept, "fit_intercept", (True, False))
+        check_choice(self.variance, "variance", ("dtc", "fitc", "fast"))
+        if landmarks is not None and self.sketch is None:
+            raise ValueError(
+                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+                "sketch=SubSample(1000)."
+            )
+        check_choice(self.solver, "solver", ("auto", "direct", "cg"))
+        check_number(self.tol, "tol", strict=True)
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        return alphas
+
     def _fit_sketch(
         self, kernel: Kernel, sample: Sample, landmarks: Any, search: Any, points: Any, holed: bool
     ) -> None:
         """Fit in the span of a sketch: from coordinates that are kept, or from moments."""
         splits, alphas, judge = search
         related = self.task_matrix is not None
-        choice = Choice(wanted_solver(self), sample, splits, holed or related)
-        pool = self._pool(landmarks, sample)
-        self._fit_basis(kernel, *pool, remember=landmarks is None, lazily=choice.least)
-        choice.decide(self.basis_)
+        few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
+        choice = None  # of few landmarks sums are made, and solved directly
+        if not few or self.solver == "cg":
+            choice = Choice(wanted_solver(self), sample, splits, holed or related)
+        least = np.inf if choice is None else choice.least
+        self._fit_basis(kernel, sample, landmarks, remember=landmarks is None, lazily=least)
+        if choice is not None:
+            choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
         number, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
         sample = self._prepared(sample, number, len(parts))
@@ -317,9 +339,10 @@ class KernelRidge(
             else:
                 fit_by_coordinates(self, sample, *search)
             return
+        self.solver_report_ = {"solver": "direct", "costs": {}}
         if points is not None:
-            points.add_fit(self, sample, cg=choice.cg, later=choice.later)
-        if fit_without_moments(self, sample, alphas, choice, judge, points):
+            points.add_fit(self, sample, choice)
+        if choice is not None and fit_without_moments(self, sample, alphas, choice, judge, points):
             return
         whiten, told = bool(splits) or related, self.verbose or points is not None
         bar = Bar(self.verbose, points) if told else None
@@ -329,12 +352,6 @@ class KernelRidge(
         self._base = self._solve(moments, parts, alphas, judge, held)
         if self.variance != "dtc":
             add_variance(self, sample)
-
-    def _pool(self, landmarks: Any, sample: Sample) -> tuple[Source, Any]:
-        """Return the rows that the sketch is drawn from, and their weights."""
-        if landmarks is None:
-            return sample.rows, sample.weights
-        return encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -379,14 +396,6 @@ class KernelRidge(
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
 
-    def _with_std(self, rows: Source) -> tuple[Any, Any]:
-        """Return predictions and standard deviations, in one pass."""
-        mean, d = self._projection, self._matrix.shape[1]
-        logs = getattr(self, "_logs", None)
-        found = WithStd(mean.features, mean.matrix, mean.offset, self._doubt, logs)
-        both = rows.map(found, (2 * d,), np.float64, n_jobs=self.n_jobs)
-        return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
-
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         return {name: v for name, v in state.items() if name not in ("_projection", "_doubt")}
@@ -422,7 +431,7 @@ class KernelRidge(
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
         weights = encoded_weights(sample_weight, rows)
-        targets = columns(targets)
+        targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
@@ -432,25 +441,26 @@ class KernelRidge(
         """Add the groups and, if an intercept can make up for it, the origin of the targets."""
         if self.fit_intercept and self._origin is None:
             # any value near the targets will do; the mean of all of them would take one more pass
-            some = sample.targets.some(_ORIGIN_ROWS)
-            self._origin = mean_of_known(some)
+            self._origin = mean_of_known(sample.targets.some(_ORIGIN_ROWS))
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(
         self,
         kernel: Kernel,
-        rows: Source,
-        weights: Any = None,
+        sample: Sample,
+        landmarks: Any,
         *,
         remember: bool = False,
         lazily: float = np.inf,
     ) -> None:
-        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng = check_rng(self.random_state)
-        basis._fit_rows(kernel, rows, rng, weights, remember=remember, lazily=lazily)
-        self.basis_ = basis
-        self.kernel_ = self.basis_.kernel_
-        self.landmarks_ = self.basis_.landmarks_
+        """Fit the basis on the rows that the sketch is drawn from: all, or those given for it."""
+        rows, weights = sample.rows, sample.weights
+        if landmarks is not None:
+            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
+        self.basis_ = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
+        rng, how = check_rng(self.random_state), {"remember": remember, "lazily": lazily}
+        self.basis_._fit_rows(kernel, rows, rng, weights, **how)
+        self.kernel_, self.landmarks_ = self.basis_.kernel_, self.basis_.landmarks_
 
     def _solve(
         self,
@@ -469,7 +479,7 @@ class KernelRidge(
         total.check_weight()
         self.alpha_ = max(alphas)
         if folds is not None:
-            self._choose(alphas, folds, judge, held)
+            choose(self, alphas, folds, judge, held)
         if tasks is None:
             given = total, self.basis_._on_features, self.alpha_, self.fit_intercept
             self._matrix, self.intercept_ = ridge_on_features(*given)
@@ -481,16 +491,3 @@ class KernelRidge(
         self._prepare()
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return replace(total, partly=partly)
-
-    def _choose(
-        self, alphas: list[float], folds: Folds, judge: Judge | None, held: Sequence[np.ndarray]
-    ) -> None:
-        """Take the best alpha, by a judge or by the squared error, and record the scores."""
-        results: dict[str, Any] | None
-        if judge is not None:
-            self.alpha_, results = folds.best_score(alphas, judge, held, self._origin, self.n_jobs)
-        else:
-            cv = self.cv if self._folds is None else None
-            self.alpha_, results = folds.least_error(alphas, cv, self.n_jobs)
-        if results is not None:
-            self.cv_results_ = results

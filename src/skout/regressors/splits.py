@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import row_slices
-from .._numerics.validation import check_number, check_rng, check_size, named
+from .._numerics.validation import check_number, check_rng, check_size
+from ..rows.encode import named
 
 __all__ = [
     "TEST",

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._numerics.linalg import pseudo_inverse
+from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
 from .._numerics.threads import map_blocks
-from .._numerics.validation import check_choice, check_number, check_task_matrix, numbers_in
+from .._numerics.validation import check_choice, check_number
+from ..rows.encode import numbers_in
 from ..solvers.coupled import MomentSystem, Solved, coupled, coupled_path
 from ..solvers.moments import ridge_errors
 from .folds import Folds
@@ -20,6 +21,7 @@ from .iterative import warn_unless_converged
 __all__ = [
     "RelatedFolds",
     "check_quantiles",
+    "check_task_matrix",
     "checked_tasks",
     "graph_task_matrix",
     "quantile_task_matrix",
@@ -97,6 +99,28 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         raise ValueError(f"mu must lie between 0 and 1. Got {mu!r} instead.")
     laplacian = np.diag(W.sum(axis=1)) - W
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
+
+
+def check_task_matrix(M: Any, d: int) -> np.ndarray:
+    """Return a symmetric positive semi-definite matrix of shape (d, d)."""
+    with numbers_in(M, "task_matrix"):
+        M = check_array(M, dtype=np.float64, input_name="task_matrix")
+    if M.shape != (d, d):
+        raise ValueError(
+            f"task_matrix must have one row and column for each of the {d} outputs. "
+            f"Got shape {M.shape} instead."
+        )
+    size = float(np.abs(M).max())
+    if not np.allclose(M, M.T, rtol=0.0, atol=1e-8 * size):
+        worst = float(np.abs(M - M.T).max())
+        raise ValueError(f"task_matrix must be symmetric. Got M - M' of up to {worst:.3g} instead.")
+    lowest = float(symmetric_eigenvalues(M)[-1])
+    if lowest < -1e-8 * size or size == 0.0:
+        raise ValueError(
+            "task_matrix must be positive semi-definite and not zero. "
+            f"Got least eigenvalue {lowest:.3g} instead."
+        )
+    return M
 
 
 def checked_tasks(task_matrix: Any, d: int) -> Any:

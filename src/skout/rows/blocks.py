@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, n_rows, take
+from .._numerics.arrays import n_rows, take
+from .._numerics.objects import Rows
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row

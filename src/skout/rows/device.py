@@ -14,8 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import moved, n_rows, row_slices, take, to_device
-from .._numerics.namespace import is_on_card, is_tensor, numpy_of, positions, torch_dtype
+from .._numerics.arrays import (
+    is_on_card,
+    is_tensor,
+    n_rows,
+    numpy_of,
+    positions,
+    row_slices,
+    take,
+    torch_dtype,
+)
+from .._numerics.objects import moved, to_device
 from .local import Local, Memory, in_file
 from .source import Progress, Reduction, RowMap, Source, limits
 

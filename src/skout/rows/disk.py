@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import Rows, n_rows
+from .._numerics.arrays import n_rows
+from .._numerics.objects import Rows
 from .local import Local
 
 __all__ = ["Disk", "is_array_like", "pick"]

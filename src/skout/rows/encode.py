@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
+    _check_sample_weight,
     check_array,
     validate_data,
 )
 
-from .._numerics.arrays import Rows, float_dtype, has_rows, n_rows
-from .._numerics.namespace import numpy_of
-from .._numerics.validation import (
-    check_matrix,
-    check_squares,
-    check_total_weight,
-    check_weights,
-    named,
-    numbers_in,
-)
+from .._numerics.arrays import float_dtype, has_rows, is_checked, n_rows, numpy_of
+from .._numerics.objects import Rows
+from .._numerics.validation import check_squares, check_total_weight
 from .blocks import Blocks
 from .dask import Dask, is_dask
 from .device import Device, is_on_card, on_device
@@ -34,18 +33,26 @@ from .source import Source
 
 __all__ = [
     "beside",
+    "check_column_names",
+    "check_matrix",
     "check_pair",
     "columns",
     "encoded",
     "encoded_targets",
     "encoded_weights",
     "is_lazy",
+    "named",
+    "numbers_in",
     "reads_once",
     "reread",
     "rows_in_memory",
     "source",
     "unpacked",
 ]
+
+
+# Words that a message may have for what the caller calls by another name.
+_INNER = re.compile(r"\bX\b|^objects\b|(?<=Input )objects\b")
 
 
 def source(X: Any, name: str = "X") -> Source:
@@ -116,14 +123,15 @@ def encoded(
     Rows in memory are checked and encoded now, others block by block when they are read. Passes
     over them run on the device; None is where they are.
     """
-    rows = _encoded(estimator, kernel, X, reset=reset)
+    rows = source(X)
+    if isinstance(rows, Memory):
+        rows = Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
+    else:
+        rows = _encoded_later(estimator, kernel, X, rows, reset=reset)
     return rows if device is None else on_device(rows, device)
 
 
-def _encoded(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Source:
-    rows = source(X)
-    if isinstance(rows, Memory):
-        return Memory(rows_in_memory(estimator, kernel, rows.rows, reset=reset))
+def _encoded_later(estimator: Any, kernel: Any, X: Any, rows: Source, *, reset: bool) -> Source:
     if isinstance(rows, Device):
         _check_tensor(estimator, kernel, rows.base, reset=reset)
         return rows
@@ -301,3 +309,148 @@ def columns(targets: Source) -> Source:
 
 def _as_columns(y: np.ndarray) -> np.ndarray:
     return y.reshape(len(y), -1)
+
+
+# Data that would be misread -----------------------------------------------------------------------
+
+
+def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
+    """Return a finite dense or canonical CSR matrix of float32 or float64."""
+    if is_checked(objects, accept_sparse):
+        return objects
+    with numbers_in(objects, "objects"):
+        rows = check_array(
+            objects,
+            accept_sparse="csr" if accept_sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=0,
+            input_name="objects",
+        )
+    if sparse.issparse(rows) and not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Return non-negative float64 weights with a positive sum, or None."""
+    if sample_weight is None:
+        return None
+    with numbers_in(sample_weight, "sample_weight"):
+        # it looks at the number of rows, and newer versions at where they are
+        rows = np.empty((n_rows(X), 0))
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+    check_total_weight(weights.sum())
+    return weights
+
+
+@contextmanager
+def numbers_in(objects: Any, name: str) -> Iterator[None]:
+    """Refuse what NumPy reads as other numbers; within the block, errors of reading name it.
+
+    Dates become counts of days, and masked entries what lies under the mask.
+    """
+    is_plain = type(objects) is np.ndarray and objects.dtype.kind in "biuf"
+    if not is_plain:
+        _refuse_misread(objects, name)
+        _refuse_names(objects, name)
+    try:
+        # what is too large becomes infinite, which is reported
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, NotFittedError) or _says(name, str(error)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}, of type {type(objects).__name__}: {error}") from error
+
+
+def _refuse_names(objects: Any, name: str) -> None:
+    """Raise where sets of labels are given by name, not as 0/1 rows."""
+    if not isinstance(objects, list | tuple) or len(objects) == 0:
+        return
+    first = objects[0]
+    if isinstance(first, set | frozenset) or _are_lists_of_words(objects, name):
+        raise TypeError(
+            f"{name} must be rows of numbers; for label sets 0 and 1, one column a label. Got "
+            f"{first!r} first: scikit-learn's MultiLabelBinarizer makes rows of names."
+        )
+
+
+def _are_lists_of_words(objects: Any, name: str) -> bool:
+    """Whether these are lists of words: of different lengths, or outputs."""
+    if not all(isinstance(item, list | tuple) for item in objects):
+        return False
+    first = next((item[0] for item in objects if len(item) > 0), None)
+    if not isinstance(first, str):
+        return False
+    differ = len({len(item) for item in objects}) > 1
+    return differ or (name in ("Y", "y") and not _is_number(first))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _says(name: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _refuse_misread(objects: Any, name: str) -> None:
+    if _kind(objects) in ("m", "M"):
+        raise TypeError(
+            f"{name} must hold numbers. Got dates or times: say in which unit, for instance "
+            "values.astype('datetime64[D]').astype(float) for days."
+        )
+    if np.ma.is_masked(objects):
+        raise ValueError(
+            f"{name} has masked entries, which are missing values: fill them or leave the rows out."
+        )
+    check_column_names(getattr(objects, "columns", ()), name)
+
+
+def check_column_names(names: Any, name: str) -> None:
+    """Raise where a table has two columns of one name."""
+    columns = Counter(c for c in names if isinstance(c, Hashable))
+    twice = [column for column, count in columns.items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has more than one column called {twice[0]!r}: give each a name of its own."
+        )
+
+
+def _kind(objects: Any) -> str:
+    """Return the letter of NumPy for the kind of numbers, "" if it cannot be told."""
+    if hasattr(objects, "columns"):  # also dates with a time zone, which NumPy has no type for
+        kinds = {getattr(dtype, "kind", "") for dtype in getattr(objects, "dtypes", ())}
+        if kinds & {"m", "M"}:
+            return "M"
+    dtype = getattr(objects, "dtype", None)
+    if dtype is None and (isinstance(objects, list | tuple) or hasattr(objects, "columns")):
+        try:
+            dtype = np.asarray(objects[:1]).dtype
+        except (TypeError, ValueError):  # rows of different lengths, columns of different kinds
+            return ""
+    return getattr(dtype, "kind", "")
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Within the block, errors say `name` for what is called X or objects further down."""
+    try:
+        yield
+    except NotFittedError:
+        raise
+    except (TypeError, ValueError) as error:
+        text = _INNER.sub(name, str(error))
+        if not _says(name, text):
+            text = f"{name}: {text}"
+        if text == str(error):
+            raise
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error

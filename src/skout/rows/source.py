@@ -1,6 +1,6 @@
 """Rows, wherever they lie: what estimators may ask of them.
 
-An estimator fits in two passes, `survey` and `reduce`, and predicts in one, `map`:
+An estimator fits in two passes, a `Survey` and `reduce`, and predicts in one, `map`:
 
     source -> encode, lazily -> survey: widths, landmarks -> reduce: moments -> solve
     source -> encode, lazily -> map: predictions
@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import float_dtype, row_slices, unique
-from .._numerics.namespace import numpy_of
+from .._numerics.arrays import float_dtype, numpy_of, row_slices, unique
 from .._numerics.validation import check_number
 
 __all__ = [
@@ -122,6 +121,8 @@ class Progress:
 
 class Survey:
     """Questions about rows that one pass over them answers, before anything is fitted.
+
+    It begins without any: ask it for sums and for rows, then `run` it.
 
     `take` and `reduce` return a function each: what it was asked for, once `run` has passed over
     the rows.
@@ -255,7 +256,7 @@ class Source(ABC):
     @property
     def precision(self) -> np.dtype:
         """The precision of kernel values: float32 of float32 rows, else float64."""
-        return float_dtype(self)
+        return float_dtype(self.like)
 
     @abstractmethod
     def take(self, index: Any) -> Any:
@@ -359,10 +360,6 @@ class Source(ABC):
         progress : Progress, optional
         n_jobs : int, optional
         """
-
-    def survey(self) -> Survey:
-        """Return an empty survey: ask it for sums and for rows, then `run` it."""
-        return Survey(self)
 
     def _answered(self, questions: Sequence[tuple[Any, ...]]) -> list[Any]:
         return [

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import Rows, n_rows, stack, take
+from .._numerics.arrays import n_rows, take
+from .._numerics.objects import Rows, stack
 
 __all__ = ["Column", "Reservoir", "Stream", "join"]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices, take
-from .._numerics.validation import check_number, named
+from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels import Kernel, as_kernel
+from ..rows.encode import named
 
 __all__ = ["axes", "coordinates", "count", "encoded", "trials"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import n_rows, stack, take, unique
+from .._numerics.arrays import n_rows, take, unique
+from .._numerics.objects import stack
 from .._numerics.validation import check_number, check_rng, check_size, resolve
 from ..basis import KernelBasis
 from ..decoding import CandidateDecoder

@@ -13,7 +13,8 @@ from sklearn.model_selection import ShuffleSplit, check_cv, cross_validate
 from tqdm.auto import tqdm
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import check_number, check_rng, named
+from .._numerics.validation import check_number, check_rng
+from ..rows.encode import named
 from ..sketches import Sketch, as_sketch
 from .common import axes, trials
 

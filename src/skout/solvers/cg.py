@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import namespace
+from .._numerics.arrays import namespace
 
 __all__ = ["Run", "State", "conjugate_gradients", "refined"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from .._numerics.namespace import constant, flatnonzero, namespace, row_dots, sqrt, zeros
+from .._numerics.arrays import constant, flatnonzero, namespace, row_dots, sqrt, zeros
 from .._numerics.threads import held_blas
 from ..losses import Curvature, Loss
 from .newton import newton_direction

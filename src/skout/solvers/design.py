@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import row_slices
-from .._numerics.namespace import (
+from .._numerics.arrays import (
     cast,
     contiguous,
     empty,
@@ -17,6 +16,7 @@ from .._numerics.namespace import (
     is_tensor,
     namespace,
     numpy_of,
+    row_slices,
     sqrt,
     tall_product,
     zeros,

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import unique_columns
-from .._numerics.linalg import congruence, triangular_product
-from .._numerics.namespace import (
+from .._numerics.arrays import (
     cast,
     gram,
     is_tensor,
@@ -19,7 +17,9 @@ from .._numerics.namespace import (
     positions,
     sqrt,
     tall_product,
+    unique_columns,
 )
+from .._numerics.linalg import congruence, triangular_product
 from .._numerics.validation import check_total_weight
 from ..rows import limits
 from .moments import Moments, PartlyWhitened

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from .._numerics.arrays import row_slices, unique_columns
+from .._numerics.arrays import (
+    constant,
+    gram,
+    is_tensor,
+    numpy_of,
+    positions,
+    row_slices,
+    unique_columns,
+)
 from .._numerics.factors import cholesky
 from .._numerics.linalg import (
     positive_solve,
@@ -19,7 +27,6 @@ from .._numerics.linalg import (
     symmetric_eigen,
     triangular_inverse,
 )
-from .._numerics.namespace import constant, gram, is_tensor, numpy_of, positions
 from .design import Design
 from .moments import PartlyWhitened
 

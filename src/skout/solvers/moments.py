@@ -15,15 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, solve_triangular
 
-from .._numerics.linalg import (
-    congruence,
-    positive_solve,
-    ridge_path,
-    ridge_solve,
-    triangular_inverse,
-    triangular_product,
-)
-from .._numerics.namespace import (
+from .._numerics.arrays import (
     cast,
     contiguous,
     gram,
@@ -33,6 +25,14 @@ from .._numerics.namespace import (
     ones,
     sqrt,
     tall_product,
+)
+from .._numerics.linalg import (
+    congruence,
+    positive_solve,
+    ridge_path,
+    ridge_solve,
+    triangular_inverse,
+    triangular_product,
 )
 from .._numerics.validation import check_total_weight
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.linalg import positive_solver
-from .._numerics.namespace import (
+from .._numerics.arrays import (
     constant,
     contiguous,
     is_spread,
@@ -21,6 +20,7 @@ from .._numerics.namespace import (
     row_dots,
     zeros,
 )
+from .._numerics.linalg import positive_solver
 from ..losses import Curvature
 from .problem import Problem
 

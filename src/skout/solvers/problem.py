@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import constant, is_tensor, namespace, numpy_of, positions
+from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
 from ..losses import Loss
 from ..rows import Source
 from .design import Design

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._numerics.validation import numbers_in
+from ..rows.encode import numbers_in
 
 __all__ = ["DiskCSR", "open_csr", "save_csr"]
 

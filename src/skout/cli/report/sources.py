@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ..._numerics.arrays import n_rows, take
-from ..._numerics.estimators import no_frames
+from ..._numerics.validation import no_frames
 from ...readers.frames import is_frame, names_in
 from .subject import Subject
 

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from ... import save
 from ..._numerics.arrays import n_rows
-from ..._numerics.estimators import column_names, no_frames
-from ..._numerics.validation import resolve
+from ..._numerics.validation import column_names, no_frames, resolve
 from ...persistence import describe
 from ...predictors.tuning.kinds import guess_kind
 from ...rows.stream import join

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import SpectrumIdentifier, load
-from ..._numerics.arrays import stack
+from ..._numerics.objects import stack
 from ...persistence import FileError
 from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
 from ...readers.records import PACKED, ending

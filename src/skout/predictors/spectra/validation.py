@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.arrays import stack
+from ..._numerics.objects import stack
 from ...decoding import CandidateSets
 from ..rehearsal import folds_of
 from ..weighing import NORMALISATIONS, Option, WayScores, options_for

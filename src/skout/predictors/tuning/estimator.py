@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
-from ..._numerics.estimators import FramesOut, all_at_once
 from ..._numerics.pages import OnPages
-from ..._numerics.validation import check_number, check_rng, named, resolve
+from ..._numerics.validation import FramesOut, all_at_once, check_number, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
+from ...rows.encode import named
 from .checkpoint import Checkpoint, digest_of
 from .choosing import column_choices, last_seconds, steps, within
 from .folds import make_folds

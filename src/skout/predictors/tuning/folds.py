@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.validation import check_rng, named
+from ..._numerics.validation import check_rng
 from ...readers.frames import is_gap
+from ...rows.encode import named
 
 __all__ = ["Folds", "make_folds"]
 

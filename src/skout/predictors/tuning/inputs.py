@@ -11,11 +11,11 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import TransformerMixin
 
-from ..._numerics.estimators import PartsByName
-from ..._numerics.validation import check_choice, check_matrix, named
+from ..._numerics.validation import PartsByName, check_choice
 from ...readers.encoder import TableEncoder
 from ...readers.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
 from ...readers.kinds import as_kind
+from ...rows.encode import check_matrix, named
 
 __all__ = [
     "SCALINGS",

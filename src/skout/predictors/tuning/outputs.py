@@ -13,12 +13,12 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from ..._numerics.arrays import row_slices
-from ..._numerics.estimators import PartsByName
 from ..._numerics.linalg import symmetric_eigen
-from ..._numerics.validation import check_choice, check_matrix, check_number, numbers_in
+from ..._numerics.validation import PartsByName, check_choice, check_number
 from ...decoding.base import Decoder
 from ...kernels import F1, Kendall, Linear
 from ...rows import Source
+from ...rows.encode import check_matrix, numbers_in
 
 __all__ = [
     "ClassCodes",

@@ -1,0 +1,243 @@
+"""Encoded objects that are neither a matrix nor an array of objects, for instance peak lists."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
+
+__all__ = ["Joint", "Ragged", "Rows", "as_objects", "moved", "stack", "to_device"]
+
+
+class Rows(ABC):
+    """Encoded objects that are neither a matrix nor an array of objects.
+
+    They are indexed by slices, masks and positions, and an index gives rows of the same kind. A
+    kernel whose `encode` returns them finds them again in `against` and `diag`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Rows
+    >>> class Intervals(Rows):
+    ...     def __init__(self, ends):
+    ...         self.ends = ends  # (n, 2)
+    ...
+    ...     def __len__(self):
+    ...         return len(self.ends)
+    ...
+    ...     def __getitem__(self, index):
+    ...         return Intervals(self.ends[index])
+    ...
+    ...     def keys(self):
+    ...         return [tuple(ends) for ends in self.ends.tolist()]
+    ...
+    ...     @classmethod
+    ...     def concatenate(cls, parts):
+    ...         return cls(np.concatenate([part.ends for part in parts]))
+    >>> Intervals(np.array([[0, 1], [2, 5], [3, 4]]))[1:].keys()
+    [(2, 5), (3, 4)]
+    """
+
+    #: 2 where rows have as many columns as each other, as vectors do
+    ndim: int = 1
+    #: the precision of kernel blocks, where the rows have one
+    dtype: np.dtype = np.dtype(object)
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> Self: ...
+
+    @abstractmethod
+    def keys(self) -> list[Any]:
+        """Return one key a row that can be hashed; equal rows have equal keys."""
+
+    @classmethod
+    @abstractmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self),)
+
+    @property
+    def held(self) -> Any:
+        """An array that holds the rows, or a part of them: it tells where they lie."""
+        return None
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        """Return the rows with `move` applied to each array that holds them, see `to_device`."""
+        raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
+
+
+class Ragged(Rows):
+    """Rows of different lengths: row i is columns[j][indptr[i] : indptr[i + 1]] for each j.
+
+    Parameters
+    ----------
+    indptr : ndarray of int64, shape (n + 1,)
+    columns : arrays of one length
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.kernels import Ragged
+    >>> words = Ragged(np.array([0, 2, 3]), np.array([104, 105, 33]))  # two rows: hi, !
+    >>> words.lengths
+    array([2, 1])
+    >>> words[1:].columns[0]
+    array([33])
+    """
+
+    def __init__(self, indptr: np.ndarray, *columns: np.ndarray) -> None:
+        self.indptr = indptr
+        self.columns = columns
+
+    def like(self, indptr: np.ndarray, *columns: np.ndarray) -> Self:
+        """Return rows of the same kind; a class that knows more than its columns hands it on."""
+        return type(self)(indptr, *columns)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of entries of each row."""
+        return np.diff(self.indptr)
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The row that each entry belongs to."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def __getitem__(self, index: Any) -> Self:
+        if isinstance(index, slice) and index.step in (None, 1):
+            start, stop, _ = index.indices(len(self))
+            indptr = self.indptr[start : max(start, stop) + 1]
+            inner = slice(indptr[0], indptr[-1])
+            return self.like(indptr - indptr[0], *(column[inner] for column in self.columns))
+        chosen = np.atleast_1d(np.arange(len(self))[index])
+        lengths = self.lengths[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        return self.like(indptr, *(column[entries] for column in self.columns))
+
+    def keys(self) -> list[Any]:
+        ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
+        return [b"".join(column[a:b].tobytes() for column in self.columns) for a, b in ends]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        starts = np.cumsum([0] + [part.indptr[-1] for part in parts])
+        ends = [part.indptr[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
+        columns = zip(*(part.columns for part in parts), strict=True)
+        indptr = np.concatenate([[0], *ends])
+        return parts[0].like(indptr, *(np.concatenate(column) for column in columns))
+
+
+class Joint(Rows):
+    """Two encodings of the same objects, side by side.
+
+    Parameters
+    ----------
+    left, right : rows of equal length
+    """
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left, self.right = left, right
+        numeric = [float_dtype(side) for side in (left, right) if is_float(side)]
+        self.dtype = np.result_type(*numeric) if numeric else np.dtype(object)
+
+    def __len__(self) -> int:
+        return n_rows(self.left)
+
+    def __getitem__(self, index: Any) -> Self:
+        return type(self)(self.left[index], self.right[index])
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return max(self.left.ndim, self.right.ndim)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        widest = max(self.left, self.right, key=lambda side: side.ndim)
+        return (len(self), *widest.shape[1:])
+
+    def keys(self) -> list[Any]:
+        return list(zip(row_keys(self.left), row_keys(self.right), strict=True))
+
+    def astype(self, dtype: Any, copy: bool = True) -> Self:
+        """Cast the sides that are numbers."""
+        return type(self)(astype(self.left, dtype), astype(self.right, dtype))
+
+    @property
+    def held(self) -> Any:
+        return getattr(self.left, "held", self.left)
+
+    def moved(self, move: Callable[[Any], Any]) -> Self:
+        return type(self)(moved(self.left, move), moved(self.right, move))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        return cls(stack([part.left for part in parts]), stack([part.right for part in parts]))
+
+
+def stack(parts: Sequence[Any]) -> Any:
+    """Return the rows of several data sets as one."""
+    if isinstance(parts[0], Rows):
+        return type(parts[0]).concatenate(parts)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def as_objects(objects: Any) -> np.ndarray:
+    """Return a 1-D object array, one entry an object (strings, graphs, tuples, ...).
+
+    Parameters
+    ----------
+    objects : list or array of objects
+
+    Examples
+    --------
+    >>> from skout.kernels import as_objects
+    >>> as_objects([(1, 2), (3,)])
+    array([(1, 2), (3,)], dtype=object)
+    """
+    if isinstance(objects, np.ndarray) and objects.ndim == 1:
+        return objects
+    if isinstance(objects, str | set | Mapping) or not hasattr(objects, "__len__"):
+        raise TypeError(
+            f"Expected a list or array of objects. Got {type(objects).__name__} instead."
+        )
+    out = np.empty(len(objects), dtype=object)
+    for i, item in enumerate(objects):
+        out[i] = item
+    return out
+
+
+def moved(rows: Any, move: Callable[[Any], Any]) -> Any:
+    """Return rows with `move` applied to each array that holds them."""
+    return rows.moved(move) if isinstance(rows, Rows) else move(rows)
+
+
+def to_device(rows: Any, device: Any, dtype: Any = None) -> Any:
+    """Return encoded rows held in tensors on a device, for `Kernel.against` there.
+
+    Parameters
+    ----------
+    rows : ndarray, CSR matrix (which becomes dense), tensor or Rows that tensors can hold
+    device : torch.device or str
+    dtype : float32 or float64, optional
+        Of NumPy: the precision of kernel blocks; by default that of the rows.
+    """
+    there = moved(rows, lambda array: tensor(array, device))
+    return there if dtype is None else astype(there, dtype)
