@@ -166,8 +166,9 @@ def work() -> None:
 class Version:
     """A process that works with the sources of one version."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, **variables: str) -> None:
         surroundings = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONWARNINGS": "ignore"}
+        surroundings |= variables
         command = [sys.executable, __file__, "--work"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, env=surroundings, **pipes)
@@ -192,13 +193,24 @@ def unpack(commit: str, folder: str) -> Path:
     return Path(folder)
 
 
-def compare(name: str, before: Version, after: Version, repeats: int) -> dict[str, Any]:
-    """Return medians of seconds and peaks of memory of both, and their ratios."""
-    both = (before, after)
+def answers(name: str, question: str, trees: list[Path], repeats: int, **variables: str) -> Any:
+    """Return what each version answers, in turn: shape (repeats, 2)."""
+    both = [Version(tree, **variables) for tree in trees]
     for version in both:
         version.ask(f"make {name}")
-    seconds = np.array([[version.ask("time") for version in both] for _ in range(repeats)])
-    memory = [version.ask("memory") for version in both]
+    found = np.array([[version.ask(question) for version in both] for _ in range(repeats)])
+    for version in both:
+        version.process.kill()
+    return found
+
+
+def compare(name: str, trees: list[Path], repeats: int) -> dict[str, Any]:
+    """Return medians of seconds and of peaks of memory of both, and ratios of seconds."""
+    seconds = answers(name, "time", trees, repeats)
+    # freed memory goes back at once, so that a peak is what was needed; how many blocks are at work
+    # at the same moment is chance, so that one peak says little
+    at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    memory = np.median(answers(name, "memory", trees, 5, **at_once), axis=0)
     ratios = seconds[:, 1] / seconds[:, 0]
     return {
         "call": name,
@@ -224,13 +236,9 @@ def main() -> None:
     if options.commit is None:
         parser.error("name a commit to compare with, such as HEAD~10 or v0.1")
     names = [name for name in CALLS if name.startswith(tuple(options.only))]
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in tqdm(names):
-            before, after = Version(unpack(options.commit, folder)), Version(ROOT)
-            rows.append(compare(name, before, after, options.repeats))
-            for version in (before, after):
-                version.process.kill()
+        trees = [unpack(options.commit, folder), ROOT]
+        rows = [compare(name, trees, options.repeats) for name in tqdm(names)]
     print_table(rows, list(rows[0]))
     if options.only == [""]:
         write_record("versus", {"before": options.commit, "repeats": options.repeats}, rows)

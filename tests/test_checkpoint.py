@@ -70,7 +70,7 @@ def test_resumed_fit_is_the_same_to_the_bit(tmp_path, options, weights, n_jobs):
     source = Source(X)
     with skout.memory_limits(block_rows=100):
         resumed = model(path, **options, n_jobs=n_jobs).fit(source, Y, weights)
-        whole = model(None, **options).fit(X, Y, weights)
+        whole = model(None, **options).fit(Source(X), Y, weights)
     assert source.read < 15  # of 20 blocks, 11 or so were done
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
     np.testing.assert_array_equal(resumed.intercept_, whole.intercept_)

@@ -84,6 +84,22 @@ class Sample:
         rows, targets = self.rows.subset(index), self.targets.subset(index)
         return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
 
+    def by_group(self) -> tuple[Sample, np.ndarray | None]:
+        """Return the sample with the rows of a group together, and the order that they are in.
+
+        Blocks then belong to one group each, and a pass holds few sums at a time. Where rows are
+        not read in any order at no cost, the sample stays as it is, without an order.
+        """
+        if self.groups is None or not isinstance(self.weights, np.ndarray | None):
+            return self, None
+        order = np.argsort(self.groups, kind="stable")
+        rows, targets = self.rows.reordered(order), self.targets.reordered(order)
+        if rows is None or targets is None:
+            return self, None
+        weights = None if self.weights is None else self.weights[order]
+        groups = self.groups[order]
+        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), order
+
     def by_value(self) -> tuple[Sample, np.ndarray | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
 
@@ -217,11 +233,11 @@ class BlockMoments(Reduction):
         self.wide = self.p + self.n_outputs + 1 if self.n_outputs < _FEW_OUTPUTS else self.p
         self.in_place = self.dtype == sample.rows.precision and self.p == features.m
         self.width = max(1, features.m * self.dtype.itemsize // 8)
-        self.pieces = self._pieces(sample.rows)
+        self.pieces = self._pieces(sample.rows, sample.groups)
 
-    def _pieces(self, rows: Source) -> int:
+    def _pieces(self, rows: Source, groups: np.ndarray | None) -> int:
         """Return one for each group, or as many as rows take no more memory than their features."""
-        if self.n_groups == 1 or rows.ndim != 2:
+        if groups is None or rows.ndim != 2 or (groups[1:] >= groups[:-1]).all():
             return 1
         own = rows.shape[1] * rows.precision.itemsize
         return max(1, min(self.n_groups, 8 * self.width // max(1, own)))

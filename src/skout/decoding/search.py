@@ -118,7 +118,7 @@ def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
     index = np.zeros((len(S), most), dtype=np.intp)
     score = np.full((len(S), most), -np.inf, dtype=S.dtype)
     index[row, slot] = column + start
-    score[row, slot] = S.ravel()[above]
+    score[row, slot] = S[row, column]
     return _merge(best, (index, score), k)
 
 

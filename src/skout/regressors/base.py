@@ -224,7 +224,8 @@ class KernelMachineBase(Chooses, PartsByName):
         """Return targets where the solver will run, a card perhaps, if it can run there."""
         size = f"{len(Y)} rows and {Y.shape[1]} outputs"
         rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
-        targets = rows.near(np.nan_to_num(Y.astype(np.float64)))  # holes have no weight
+        Y = Y.astype(np.float64, copy=False)
+        targets = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # holes have no weight
         check_runs(loss, targets)
         return targets
 

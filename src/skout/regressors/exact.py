@@ -165,7 +165,8 @@ def pooled(
     used = np.flatnonzero(total)
     sums = sparse.csr_matrix((w[some], (number[some], some)), shape=(len(total), len(w)))
     means = sums[used] @ sample.targets.here()
-    return used, total[used], means / total[used, None]
+    means /= total[used, None]
+    return used, total[used], means
 
 
 class Exact:

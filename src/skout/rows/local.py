@@ -157,6 +157,9 @@ class Memory(Local):
             return _Subset(self, index)
         return Memory(take(self.rows, index), self.name)
 
+    def reordered(self, order: np.ndarray) -> Source | None:
+        return None if isinstance(self.rows, np.memmap) else _Subset(self, order)
+
 
 class _Over(Local):
     """Rows that are computed from those of another source."""
@@ -225,7 +228,7 @@ class Encoded(_Over):
 
 
 class _Subset(_Over):
-    """Some rows of another source, at increasing positions."""
+    """Some rows of another source, in any order."""
 
     def __init__(self, base: Local, index: np.ndarray) -> None:
         super().__init__(base)

@@ -291,6 +291,10 @@ class Source(ABC):
     def subset(self, index: np.ndarray) -> Source:
         """Return the rows at increasing positions as a source; nothing is read."""
 
+    def reordered(self, order: np.ndarray) -> Source | None:
+        """Return the rows in another order, nothing read; None where that makes passes slower."""
+        return None
+
     def some(self, n: int) -> Any:
         """Return all rows if they are in memory, else the first n of them."""
         return self.take(slice(0, n)) if self.at_hand is None else self.at_hand
@@ -416,7 +420,7 @@ class Limits:
     `card_bytes` are those of all coordinates on a card, None for as many as there is room for.
     """
 
-    block_rows: int = 8192  # long blocks keep matrix products near the peak
+    block_rows: int = 4096  # long blocks keep matrix products near the peak
     block_bytes: int = 2**26
     coordinates_bytes: int = 2**31
     device_bytes: int = 2**31
@@ -434,7 +438,7 @@ def limits() -> Limits:
 @contextmanager
 def memory_limits(
     *,
-    block_rows: int = 8192,
+    block_rows: int = 4096,
     block_mb: float = 64.0,
     coordinates_mb: float | None = None,
     device_mb: float = 2048.0,
@@ -443,7 +447,7 @@ def memory_limits(
 
     Parameters
     ----------
-    block_rows : int, default 8192
+    block_rows : int, default 4096
         Most rows of a block, of which each thread works on one.
     block_mb : float, default 64
         Megabytes of the features of a block.

@@ -46,11 +46,13 @@ def dual_ridge(
         _centre(A, unit)
         right -= np.outer(unit, unit @ right)
     solution = ridge_solve(A, right, n * alpha, overwrite=True)
+    del right
+    if fit_intercept:  # zero but for rounding, which 1 / alpha blows up
+        solution -= np.outer(unit, unit @ solution)
+    solution *= root[:, None]
     if not fit_intercept:
-        return root[:, None] * solution, np.zeros(targets.shape[1])
-    solution -= np.outer(unit, unit @ solution)  # zero but for rounding, which 1 / alpha blows up
-    coef = root[:, None] * solution
-    return coef, (weights @ targets - sums @ coef) / n
+        return solution, np.zeros(targets.shape[1])
+    return solution, (weights @ targets - sums @ solution) / n
 
 
 def _centre(A: np.ndarray, unit: np.ndarray) -> None:
