@@ -294,11 +294,11 @@ class Search:
         if found is None:
             start = time.perf_counter()
             try:
-                more, *scored = self._best_cell(settings)
+                more, table, F = self._best_cell(settings)
             except (ValueError, LinAlgError, MemoryError) as error:
                 self.failed.append({**settings, "error": str(error)})
                 return
-            found = {"more": more, "seconds": time.perf_counter() - start}, *scored
+            found = {"more": more, "seconds": time.perf_counter() - start}, table, F
             if self.checkpoint is not None:
                 self.checkpoint.add(settings, *found)
         record, table, F = found
