@@ -1,6 +1,6 @@
 """Draw the pictures of the user guide: python docs/drawings.py writes docs/images/*.svg.
 
-They are computed with skout, not sketched by hand, and are the same bytes every time.
+What they show is computed with skout, not sketched by hand, and they are the same bytes every time.
 """
 
 from __future__ import annotations
@@ -53,6 +53,54 @@ def path() -> Figure:
         arrow = {"arrowstyle": "->", "lw": 1.5, "color": "black"}
         axes.annotate("", (start + 0.8, 0.9), (start, 0.9), arrowprops=arrow)
         axes.text(start + 0.4, 1.5, word, ha="center", fontsize=9, color="black")
+    return figure
+
+
+# The floors of src/skout, from the top: rooms on the way of the data, what they answer, and tools.
+HOUSE = (
+    (("cli",), "the `skout` command and its pages", ()),
+    (("persistence",), "models in files", ()),
+    (("predictors",), "what wraps a predictor: Tuned, two ways, ensembles, sets", ()),
+    (
+        ("predictor",),
+        "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
+        ("selection", "datasets"),
+    ),
+    (
+        ("regressors", "decoding"),
+        "x to coordinates;  coordinates to objects",
+        ("diagnostics", "testing", "molecules"),
+    ),
+    (
+        ("basis",),
+        "kernel + sketch to coordinates; the one pass over blocks",
+        ("metrics", "readers"),
+    ),
+    (("kernels", "solvers"), "when are two objects alike?  pure algebra", ("deep", "sources")),
+    (("rows",), "where rows live: memory, disk, stream, dask, card", ("sketches", "losses")),
+    (("_numerics",), "arrays, threads, factorisations, checks", ()),
+)
+
+
+def house() -> Figure:
+    """The rooms of the library, floor by floor: each imports only from those below it."""
+    figure, axes = plt.subplots(figsize=(8.6, 5.0))
+    axes.set(xlim=(-0.6, 12.6), ylim=(-0.1, len(HOUSE) + 0.6))
+    axes.axis("off")
+    for floor, (rooms, answer, tools) in enumerate(reversed(HOUSE)):
+        color = ORANGE if "predictor" in rooms else BLUE
+        wall = {"fc": "white", "ec": color, "lw": 1.8 if color == ORANGE else 1.2}
+        axes.add_patch(plt.Rectangle((0.2, floor), 8.4, 0.82, **wall))
+        axes.text(0.35, floor + 0.54, "   ".join(rooms), va="center", color=color, weight="bold")
+        axes.text(0.35, floor + 0.2, answer, va="center", fontsize=8.5)
+        if tools:
+            axes.add_patch(plt.Rectangle((8.75, floor), 3.75, 0.82, fc="white", ec=GREY, lw=1))
+            axes.text(8.85, floor + 0.4, "  ".join(tools), va="center", fontsize=8.5, color=GREY)
+    arrow = {"arrowstyle": "->", "lw": 1.5, "color": "black"}
+    axes.annotate("", (-0.05, 0.2), (-0.05, len(HOUSE) - 0.3), arrowprops=arrow)
+    axes.text(-0.25, len(HOUSE) / 2, "imports", rotation=90, ha="center", va="center", fontsize=9)
+    axes.text(0.2, len(HOUSE) + 0.2, "the way of the data", fontsize=9)
+    axes.text(8.75, len(HOUSE) + 0.2, "beside it, on the same floors", fontsize=9, color=GREY)
     return figure
 
 
@@ -157,6 +205,7 @@ def _plane(axes: Axes, places: np.ndarray, guess: np.ndarray, best: int) -> None
 
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "path": path,
+    "house": house,
     "induced_loss": induced_loss,
     "sketches": sketches,
     "basis": basis,

@@ -16,7 +16,7 @@ from skout.cli.fitting import fit_file
 from skout.cli.results import write_rows
 from skout.cli.serve import server
 from skout.cli.settings import merge
-from skout.cli.spectra.work import FitSettings, fit_library
+from skout.cli.spectra.work import fit_library
 from skout.datasets import load_massbank
 from skout.molecules import MoleculePool
 
@@ -97,7 +97,7 @@ def fit_spectra(folder: Path, n_library: int = 60, n_asked: int = 3) -> tuple[Pa
         for some, known in ((rows[:n_library], True), (rows[n_library:], False))
     )
     (folder / "library.mgf").write_text(library)
-    fit_library([folder / "library.mgf"], model, FitSettings(pool, folds=2))
+    fit_library([folder / "library.mgf"], model, pool=pool, folds=2)
     return model, pool, asked
 
 

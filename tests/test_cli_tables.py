@@ -1,7 +1,10 @@
 """What the command line makes of tables: kinds of columns, missing cells, candidates, files."""
 
+import bz2
 import csv
+import gzip
 import json
+import lzma
 import os
 import socket
 import stat
@@ -511,6 +514,43 @@ def test_other_clothes_make_no_difference(
     if has_pyarrow:  # scikit-learn trips over what stands for it
         code, out, _ = call("evaluate", model, path, "--json")  # the target is read as well
         assert (code, json.loads(out)["metrics"]["r2"] > 0.5) == (0, True)
+
+
+PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+@pytest.mark.parametrize("name", ["t.csv.gz", "T.TSV.GZ", "t.csv.bz2", "t.txt.xz", "t.jsonl.gz"])
+def test_text_may_be_compressed(name, has_pyarrow, odd_model, tmp_path, call, monkeypatch):
+    model, expected = odd_model
+    plain, end = tmp_path / "t.jsonl", os.path.splitext(name.lower())[1]
+    if "jsonl" in name:
+        write_records(plain)
+    else:
+        plain.write_text(text_of(PLAIN, "\t" if "tsv" in name.lower() else ","), encoding="utf-8")
+    if not has_pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / name
+    path.write_bytes(PACKERS[end](plain.read_bytes()))
+    assert call("predict", model, path, "--format", "csv") == (0, expected, "")
+    path.write_bytes(plain.read_bytes())  # a browser may have unpacked it
+    assert call("predict", model, path, "--format", "csv") == (0, expected, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cut.csv.gz", "cut.csv.gz cannot be read to its end: "),
+        ("t.parquet.gz", "those that are text may be compressed, by .gz, .bz2, .xz. Got "),
+        ("t.csv.zip", "those that are text may be compressed, by .gz, .bz2, .xz. Got "),
+    ],
+)
+def test_archives_that_cannot_be_read_say_so(name, expected, odd_model, tmp_path, call):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text_of(PLAIN).encode())[:-20])
+    code, out, err = call("predict", odd_model[0], path)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert expected in err
 
 
 def write_records(path):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,7 +171,8 @@ def test_scores_keep_the_order_of_what_they_are_made_of(name):
     model, Y = world(300, 1)
     rows = np.arange(300)
     lists = lists_of(model, rows)
-    score = learn(name, lists, lists.entries(Y), np.ones(300), np.random.default_rng(0))
+    known = replace(lists, truth=lists.entries(Y))
+    score = learn(name, known, np.ones(300), np.random.default_rng(0))
     values = score(lists)
     assert values.shape == lists.score.shape
     assert np.all(np.isfinite(values))
@@ -211,10 +213,10 @@ def test_the_weighted_threshold_by_a_loop():
 
 
 def test_rows_of_a_group_count_as_one():
-    assert thresholds.masses(None, None, 3) is None
-    assert_allclose(thresholds.masses(np.array(list("abaa")), None, 4), [1 / 3, 1, 1 / 3, 1 / 3])
+    assert thresholds.masses(None) is None
+    assert_allclose(thresholds.masses(np.array(list("abaa"))), [1 / 3, 1, 1 / 3, 1 / 3])
     weights = np.array([3.0, 2.0, 6.0, 0.0])
-    assert_allclose(thresholds.masses(np.array(list("abaa")), weights, 4), [1, 2, 2, 0])
+    assert_allclose(thresholds.masses(np.array(list("abaa")), weights), [1, 2, 2, 0])
 
 
 # The promise -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from skout import (
 from skout.kernels import Gaussian, Linear
 from skout.predictors.lists import Lists, Ranker
 from skout.predictors.nonconformity import fit_softmax
-from skout.predictors.weighing import folds_of
+from skout.predictors.rehearsal import folds_of
 
 
 def label_problem(n=60, seed=0):
@@ -134,21 +134,21 @@ def test_strata_by_size_with_sets_of_candidates():
 def test_scores_are_learnt_from_other_folds():
     X, Y = label_problem(60)
     sets = ConformalSets(model(), "softmax", random_state=1).calibrate(X, Y, POOL, cv=3)
-    parts, entries = [], []
+    parts = []
     for train, test in folds_of(3, 60, None, np.random.default_rng(1)):
         ranker = Ranker(model().fit(X[train], Y[train]), "test")
         pool = ranker.last.embed(POOL)
-        parts.append(Lists.joined(list(ranker.lists(X[test], pool, prior=True))))
-        entries.append(parts[-1].entries(ranker.matched(Y[test], pool, len(test))))
+        truth = ranker.matched(Y[test], pool, len(test))
+        parts.append(Lists.joined(list(ranker.lists(X[test], pool, prior=True, truth=truth))))
     every = []
     for k, fold in enumerate(sets._folds):
-        others = [j for j in range(3) if j != k]
-        starts = [0, len(parts[others[0]].number)]
-        truth = np.concatenate([entries[j] + s for j, s in zip(others, starts, strict=True)])
-        lists = Lists.joined([parts[j] for j in others])
-        expected = fit_softmax(lists, truth, np.ones(len(truth)))
+        others = [parts[j] for j in range(3) if j != k]
+        lists = Lists.joined(others)
+        starts = np.repeat([0, len(others[0].number)], [len(one) for one in others])
+        assert_array_equal(lists.truth, np.concatenate([one.truth for one in others]) + starts)
+        expected = fit_softmax(lists, np.ones(len(lists)))
         assert_allclose(fold.score.softmax.coef, expected.coef, rtol=1e-4, atol=1e-4)
-        assert_allclose(fold.values, np.sort(fold.score(parts[k])[entries[k]]), rtol=1e-6)
+        assert_allclose(fold.values, np.sort(fold.score(parts[k])[parts[k].truth]), rtol=1e-6)
         every.append(fold.values)
     assert_allclose(sets.gaps_, np.sort(np.concatenate(every)))
     assert sets.threshold(0.8) == sets.gaps_[math.ceil(61 * 0.8) - 1]

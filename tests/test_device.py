@@ -20,8 +20,7 @@ from skout._numerics.linalg import (
     triangular_inverse,
 )
 from skout.basis.features import LandmarkFeatures
-from skout.decoding.card import device_top_k
-from skout.decoding.search import top_k
+from skout.decoding.search import device_top_k, top_k
 from skout.kernels import (
     F1,
     KERNELS,
@@ -76,7 +75,7 @@ def card(request):
     device = torch.device(request.param)
     with (
         mock.patch("skout.rows.device.resolved", return_value=device),
-        mock.patch("skout.decoding.card.resolved", return_value=device),
+        mock.patch("skout.decoding.search.resolved", return_value=device),
     ):
         yield device
 
@@ -383,8 +382,8 @@ def test_top_k_has_the_ties_of_the_cpu(name, k):
     rng = np.random.default_rng(5)
     Q = rng.integers(-2, 3, (30, 2)).astype(float)
     E = rng.integers(-2, 3, (500, 2)).astype(float)  # many equal scores
-    card = "skout.decoding.card"
-    with mock.patch(f"{card}._CANDIDATES", 64), mock.patch(f"{card}._QUERIES", 7):
+    search = "skout.decoding.search"
+    with mock.patch(f"{search}._CARD_CANDIDATES", 64), mock.patch(f"{search}._CARD_QUERIES", 7):
         index, scores = device_top_k(Q, E, k, torch.device(name))
     expected = top_k(Q, E, k)
     assert_array_equal(scores, expected[1])

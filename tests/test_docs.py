@@ -168,6 +168,18 @@ def test_drawings_can_be_drawn(tmp_path, monkeypatch):
     assert all((DOCS / "images" / f"{stem}.svg").exists() for stem in drawings.DRAWINGS)
 
 
+def test_the_picture_of_the_house_is_the_house():
+    """Each floor of the picture lies above the next, by the layers that imports are held to."""
+    level = script(ROOT / "tests" / "test_architecture.py").LEVEL
+    floors = script(DOCS / "drawings.py").HOUSE
+    drawn = [(*rooms, *tools) for rooms, _, tools in floors]
+    assert {room for rooms in drawn for room in rooms} == set(level) - {"__init__", "__main__"}
+    heights = [{level[room] for room in rooms} for rooms in drawn]
+    assert all(len(height) == 1 for height in heights)
+    assert [max(height) for height in heights] == sorted(map(max, heights), reverse=True)
+
+
+
 def test_every_command_is_run_on_its_page():
     pytest.importorskip("typer")
     page = (DOCS / "command_line.md").read_text(encoding="utf-8")

@@ -29,8 +29,7 @@ from skout.predictors.spectra.inputs import read_library
 from skout.predictors.spectra.last_word import features_of, learnt, ways_of
 from skout.predictors.spectra.peaks import element_counts, explain_peaks, formula_mass
 from skout.predictors.spectra.queries import batches, read_queries
-from skout.predictors.spectra.ranking import ranked
-from skout.predictors.spectra.search import Pairs, pair_scores
+from skout.predictors.spectra.search import Pairs, pair_scores, ranked
 from skout.predictors.spectra.validation import _summary
 from skout.predictors.thresholds import cut
 from skout.readers import spectra_table

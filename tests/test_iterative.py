@@ -310,7 +310,7 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
     path = tmp_path / "fit.npz"
     whole = ridge(tol=1e-8).fit(X, Y)
-    write, count = checkpoints.Checkpoint._write, []
+    write, count = checkpoints.Checkpoint.keep, []
 
     def dies(self, **arrays):
         write(self, **arrays)
@@ -319,7 +319,7 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
             raise Killed
 
     model = ridge(tol=1e-8, checkpoint=path)
-    with mock.patch.object(checkpoints.Checkpoint, "_write", dies), pytest.raises(Killed):
+    with mock.patch.object(checkpoints.Checkpoint, "keep", dies), pytest.raises(Killed):
         model.fit(X, Y)
     assert path.exists()
     with pytest.raises(ValueError, match="is of another fit"):

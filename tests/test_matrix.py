@@ -268,7 +268,7 @@ def card():
         if not torch.cuda.is_available():
             cpu = torch.device("cpu")
             stack.enter_context(mock.patch("skout.rows.device.resolved", return_value=cpu))
-            stack.enter_context(mock.patch("skout.decoding.card.resolved", return_value=cpu))
+            stack.enter_context(mock.patch("skout.decoding.search.resolved", return_value=cpu))
         yield
 
 

@@ -84,7 +84,7 @@ TEXT = b"A1,A2,ranking\n0.5,1,b>a>c\n-1,2,a>c>b\n"
 def served(tmp_path, monkeypatch):
     """A data set whose public file is what a server on this computer sends."""
     file = File("data/tiny.txt", len(TEXT), hashlib.sha256(TEXT).hexdigest())
-    original = Original("owner/name", "0" * 40, (file,), "rankings_text")
+    original = Original("owner/name", "0" * 40, (file,), "tied_rankings_csv")
     source = dataclasses.replace(
         SOURCES["ranking", "iris"],
         name="tiny",

@@ -20,7 +20,7 @@ from skout.deep import (  # noqa: E402
     NeuralRegressor,
     TextEncoder,
     Training,
-    descriptions,
+    text,
 )
 from skout.persistence import FileError, describe  # noqa: E402
 from skout.persistence.files import read_file, write_file  # noqa: E402
@@ -271,7 +271,7 @@ def test_unknown_text_encoders_are_given(hub, tmp_path, monkeypatch):
     skout.save(unfitted, tmp_path / "unfitted")
     with pytest.raises(ValueError, match="needs TextEncoder"):
         skout.load(tmp_path / "unfitted")
-    monkeypatch.setattr(descriptions, "_KINDS", ())
+    monkeypatch.setattr(text, "_KINDS", ())
     model = text_regressor(hub)
     skout.save(model, tmp_path / "model")
     with pytest.raises(ValueError, match="needs TextEncoder"):

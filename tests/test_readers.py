@@ -1,6 +1,8 @@
 """Readers of spectra and molecules: agreement with pyteomics and RDKit, adducts, damaged files."""
 
+import bz2
 import gzip
+import lzma
 import math
 import random
 import warnings
@@ -320,13 +322,15 @@ def test_sdf_of_rdkit(tmp_path):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("how", ["crlf", "bom", "gz", "latin"])
+@pytest.mark.parametrize("how", ["crlf", "bom", "gz", "bz2", "xz", "latin"])
 def test_harmless_differences(name, how, tmp_path):
     text, read = TEXTS[name]
     data = {
         "crlf": text.replace("\n", "\r\n").encode(),
         "bom": b"\xef\xbb\xbf" + text.encode(),
         "gz": gzip.compress(text.encode()),
+        "bz2": bz2.compress(text.encode()),
+        "xz": lzma.compress(text.encode()),
         "latin": text.replace("one", "caféine").encode("latin-1"),
     }[how]
     table = read(write(tmp_path / "file", data))
@@ -421,11 +425,10 @@ def test_whatever_is_damaged_the_whole_records_are_read(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gz"])
-def test_what_is_whole_before_a_cut_is_read(name, zipped, tmp_path):
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress], ids=["plain", "gz", "xz"])
+def test_what_is_whole_before_a_cut_is_read(name, pack, tmp_path):
     records, read = long_text(name, 400), TEXTS[name][1]
-    data = "".join(records).encode()
-    data = gzip.compress(data) if zipped else data
+    data = pack("".join(records).encode())
     path = write(tmp_path / "file", data[: len(data) // 2])
     with pytest.raises(ValueError, match=r"archive is damaged|ends inside|no peak|peaks"):
         read(path)

@@ -75,7 +75,7 @@ def models(folder):
 
 def metrics_in(page):
     """Return the metrics of the table of a page, all digits: {name: [model, error, baseline]}."""
-    rows = re.findall(r'<tr><td data-metric="(\w+)">(.*?)</tr>', page, flags=re.DOTALL)
+    rows = re.findall(r'<tr><td><span data-metric="(\w+)">(.*?)</tr>', page, flags=re.DOTALL)
     return {name: [float(v) for v in re.findall(r'value="([^"]+)"', row)] for name, row in rows}
 
 

@@ -28,7 +28,7 @@ from skout.decoding import base as outputs_module
 from skout.decoding.base import Distinct
 from skout.kernels import Gaussian, NGram
 from skout.rows import blocks, encoded, source
-from skout.rows.stream import Reservoir, Stream
+from skout.rows.stream import Column, Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.sources import Blocks, open_csr, open_parquet, save_csr
 
@@ -452,7 +452,7 @@ def test_a_stream_reads_as_an_array_does(sizes, reads):
         )
 
     stream = Stream(begin, n)
-    left, right = stream.column(0, values[:1]), stream.column(1, values[:1])
+    left, right = Column(stream, 0, values[:1]), Column(stream, 1, values[:1])
     for a, b in reads:
         some = slice(min(a, b), max(a, b))
         np.testing.assert_array_equal(left[some], values[some])
@@ -471,7 +471,7 @@ def test_a_pass_reads_each_block_once():
             yield X[start : start + 50], Y[start : start + 50]
 
     stream = Stream(begin, N)
-    x, y = stream.column(0, X[:1]), stream.column(1, Y[:1])
+    x, y = Column(stream, 0, X[:1]), Column(stream, 1, Y[:1])
     for start in range(0, N, 70):
         np.testing.assert_array_equal(x[start : start + 70], X[start : start + 70])
         np.testing.assert_array_equal(y[start : start + 70], Y[start : start + 70])

@@ -97,7 +97,8 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
     """
     m = K.shape[0]
     floor = m * EPS * float(np.max(np.diagonal(K), initial=0.0))
-    factor, order, rank, _ = lapack.dpstrf(K, lower=1, tol=max(tol, floor))
+    # of K.T, the same matrix, which Fortran reads as it lies
+    factor, order, rank, _ = lapack.dpstrf(K.T, lower=1, tol=max(tol, floor))
     check_remainder(K, factor[:, :rank], order - 1, max(tol, floor))
     if rank == 0 or not np.any(factor[0, 0]):
         raise ValueError(
@@ -153,8 +154,13 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
         one = torch.eye(len(L), dtype=torch.float64, device=card)
         inverse = torch.linalg.solve_triangular(tensor(L, card), one, upper=False)
         return inverse.contiguous().cpu().numpy()  # rows as they are here
-    inverse = lapack.dtrtri(L.T, lower=0)[0].T  # of L.T, which Fortran reads in place
-    return np.ascontiguousarray(np.tril(inverse))
+    # of L.T, which Fortran reads in place
+    inverse = np.ascontiguousarray(lapack.dtrtri(L.T, lower=0)[0].T)
+    for start in range(0, len(L), _TRIANGLE):  # what L has above its diagonal is still there
+        stop = start + _TRIANGLE
+        inverse[start:stop, stop:] = 0.0
+        inverse[start:stop, start:stop] = np.tril(inverse[start:stop, start:stop])
+    return inverse
 
 
 def triangle_gram(L: np.ndarray) -> np.ndarray:
@@ -165,7 +171,7 @@ def triangle_gram(L: np.ndarray) -> np.ndarray:
         corner = gram[some, some]
         gram[some, some] = np.triu(corner) + np.triu(corner, 1).T
         gram[some.stop :, some] = gram[some, some.stop :].T
-    return gram
+    return gram.T  # the same, row by row
 
 
 def congruence(M: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -238,7 +244,7 @@ def ridge_solve(
     if shift > 0:
         diagonal = np.diagonal(A).copy()
         in_place = overwrite and A.flags.c_contiguous
-        shifted = A.T if in_place else A.copy(order="F")
+        shifted = A.T if in_place else A.T.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += shift
         try:
             factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)

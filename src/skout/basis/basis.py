@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -492,5 +493,5 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         blocks = BlockMoments(self._features, whitening, sample, None if landmarks else known)
         parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
         if landmarks is not None:  # after the pass, to spare its threads those of BLAS
-            parts = [a + b for a, b in zip(parts, landmarks(), strict=True)]
+            parts = [operator.iadd(a, b) for a, b in zip(parts, landmarks(), strict=True)]
         return parts if values is None else [part.of_values(values) for part in parts]

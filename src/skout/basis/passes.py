@@ -131,9 +131,11 @@ class Sample:
             T = self.targets.take(some).astype(np.float64)
             T = T if self.origin is None else T - self.origin
             weights = None if self.weights is None else self.weights[some]
-            all_once = weights is None and np.array_equal(np.sort(number[some]), np.arange(len(L)))
-            zz = triangle_gram(L) if all_once else None
-            parts.append(block_moments(L[number[some]], T, weights, zz=zz))
+            order = np.argsort(number[some])
+            if weights is None and np.array_equal(number[some][order], np.arange(len(L))):
+                parts.append(block_moments(L, T[order], None, zz=triangle_gram(L)))
+            else:
+                parts.append(block_moments(L[number[some]], T, weights))
         return parts
 
 

@@ -1,10 +1,10 @@
 """The `skout` command: the only package that prints, and that needs typer and rich.
 
 `about` has the commands that show something, `pools` those on molecules on disk, `spectra` those
-that name molecules, `models` those that fit and use a model of a table. For these `tables` reads
-files by the block, `columns` makes inputs and outputs of cells, `settings` a model of words,
-`fitting`, `tuning` and `using` do the work, and `results` writes files. `report` writes a page on a
-model, and `serve` answers requests.
+that name molecules, `models` those that fit and use a model of a table; `options` has what they
+share. `tables` reads files by the block, `columns` makes inputs and outputs of cells, `settings` a
+model of words, `fitting`, `tuning` and `using` do the work, and `results` writes files. `report`
+writes a page on a model, and `serve` answers requests.
 """
 
 import os
@@ -24,10 +24,7 @@ _MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; a mistake is one line, with --debug also a traceback.
 
-    Parameters
-    ----------
-    arguments : list of str, default=None
-        Words after the command's name; None takes them from the shell.
+    `arguments` are the words after the command's name; None takes them from the shell.
     """
     words = sys.argv[1:] if arguments is None else arguments
     try:
@@ -55,37 +52,18 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def build_app() -> "typer.Typer":
-    """Return the command line as a typer application.
-
-    Returns
-    -------
-    app : typer.Typer
-        With the option `--version` and all commands.
-    """
+    """Return the command line as a typer application, with all commands."""
     import rich  # noqa: F401  a missing extra shows here, before any work
     import typer
 
-    from .about import add_about
-    from .models import add_models
-    from .pools import add_pools
-    from .report import add_report
-    from .serve import add_serve
-    from .spectra import add_spectra
+    from .about import card, datasets, demo, inspect
+    from .models import embed, evaluate, fit, predict, rank
+    from .pools import pools
+    from .report.command import report
+    from .serve.command import serve
+    from .spectra.command import fit_spectra, identify
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    _add_root(app)
-    add_about(app)
-    add_models(app)
-    add_pools(app)
-    add_report(app)
-    add_serve(app)
-    add_spectra(app)
-    return app
-
-
-def _add_root(app: "typer.Typer") -> None:
-    """Add what `skout` does without a command."""
-    import typer
 
     @app.callback(invoke_without_command=True)
     def root(
@@ -99,6 +77,14 @@ def _add_root(app: "typer.Typer") -> None:
             typer.echo(f"skout {__version__}")
         elif context.invoked_subcommand is None:
             typer.echo(context.get_help())
+
+    for command in (demo, inspect, card, fit, predict, rank, embed, evaluate, report, serve):
+        app.command()(command)
+    app.command("fit-spectra")(fit_spectra)
+    app.command()(identify)
+    app.add_typer(datasets, name="datasets")
+    app.add_typer(pools, name="pool")
+    return app
 
 
 def _one_line(error: Exception) -> str:

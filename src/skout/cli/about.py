@@ -4,57 +4,43 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .results import check_place
+from typer import Argument, Context, Option, Typer
+
+from .options import AsJson, Debug, Text
+from .results import check_page, check_place, inside, size_text
 
 if TYPE_CHECKING:
-    import typer
     from rich.console import Console
 
     from .demo import DemoRun
 
-__all__ = ["add_about", "size_text"]
+__all__ = ["card", "datasets", "demo", "inspect"]
 
 _NOTE = (
     "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
     "right digit: the chosen half is of the true class"
 )
+_DEMO_PAGE = "The page; a picture, .png, is written beside it."
+_KIND = "Only this kind, such as multilabel or ranking."
+_DRY = "Only say what would be downloaded."
+_EVALUATION = "What `skout report --json` or `evaluate` printed."
+_CARD = "The card, as model hubs show it."
+_JSON_FILE = "Write figures and settings."
 # Characters that are shown of a value in a file.
 _SHOWN = 1000
 
-
-def add_about(app: "typer.Typer") -> None:
-    """Add the commands to the application."""
-    _add_demo(app)
-    _add_datasets(app)
-    _add_inspect(app)
-    _add_card(app)
+datasets = Typer(add_completion=False)
 
 
-def _add_demo(app: "typer.Typer") -> None:
-    """Add `skout demo`."""
-    import typer
-
-    @app.command()
-    def demo(
-        out: Annotated[
-            Path, typer.Option(help="The page; a picture, .png, is written beside it.")
-        ] = Path("skout-demo.html"),
-        seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all draws.")] = 0,
-        quick: Annotated[bool, typer.Option("--quick", help="Fewer digits, seconds.")] = False,
-        json_file: Annotated[
-            Path | None, typer.Option("--json", metavar="FILE", help="Write figures and settings.")
-        ] = None,
-        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Complete handwritten digits with five methods: a table and a page."""
-        _demo(out, seed, quick, json_file)
-
-
-def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
-    """Run the demo, show the table, write the files."""
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--out must end in .html. Got {str(out)!r} instead.")
-    check_place(out, "--out")
+def demo(
+    out: Annotated[Path, Option(help=_DEMO_PAGE)] = Path("skout-demo.html"),
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of all draws.")] = 0,
+    quick: Annotated[bool, Option("--quick", help="Fewer digits, seconds.")] = False,
+    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help=_JSON_FILE)] = None,
+    debug: Debug = False,
+) -> None:
+    """Complete handwritten digits with five methods: a table and a page."""
+    check_page(out)
     if json_file is not None:
         check_place(json_file, "--json")
 
@@ -71,53 +57,37 @@ def _demo(out: Path, seed: int, quick: bool, json_file: Path | None) -> None:
     print("wrote " + ", ".join(str(path) for path in written))
 
 
-def _add_datasets(app: "typer.Typer") -> None:
-    """Add `skout datasets` and `skout datasets fetch`."""
-    import typer
-
-    group = typer.Typer(add_completion=False)
-    app.add_typer(group, name="datasets")
-
-    @group.callback(invoke_without_command=True)
-    def datasets(
-        context: typer.Context,
-        kind: Annotated[
-            str | None, typer.Option(help="Only this kind, such as multilabel or ranking.")
-        ] = None,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON, with all fields.")
-        ] = False,
-        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """List the data sets that skout.datasets loads; `fetch` downloads public files."""
-        if context.invoked_subcommand is not None:
-            return
-        rows = _dataset_rows(kind)
-        if as_json:
-            print(json.dumps(rows, indent=2, ensure_ascii=False))
-        else:
-            _show_datasets(rows)
-
-    @group.command()
-    def fetch(
-        names: Annotated[list[str], typer.Argument(help="Names of data sets, or `all`.")],
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Only say what would be downloaded.")
-        ] = False,
-        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Download the public files of data sets into the cache, checked by their hashes.
-
-        Example: skout datasets fetch yeast emotions
-        """
-        _fetch(names, dry_run)
+@datasets.callback(invoke_without_command=True)
+def list_datasets(
+    context: Context,
+    kind: Annotated[Text, Option(help=_KIND)] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON, with all fields.")] = False,
+    debug: Debug = False,
+) -> None:
+    """List the data sets that skout.datasets loads; `fetch` downloads public files."""
+    if context.invoked_subcommand is not None:
+        return
+    rows = _dataset_rows(kind)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        _show_datasets(rows)
 
 
-def _fetch(names: list[str], dry_run: bool) -> None:
-    """Download what is not at hand; of `all`, the data sets that have public files."""
+@datasets.command()
+def fetch(
+    names: Annotated[list[str], Argument(help="Names of data sets, or `all`.")],
+    dry_run: Annotated[bool, Option("--dry-run", help=_DRY)] = False,
+    debug: Debug = False,
+) -> None:
+    """Download the public files of data sets into the cache, checked by their hashes.
+
+    Example: skout datasets fetch yeast emotions
+    """
     from .._numerics.validation import resolve
     from ..datasets import SOURCES
-    from ..datasets.originals import at_hand, fetch
+    from ..datasets.originals import at_hand
+    from ..datasets.originals import fetch as download
 
     by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
     for source in SOURCES.values():
@@ -133,7 +103,7 @@ def _fetch(names: list[str], dry_run: bool) -> None:
                 where = f"{source.original.repository} on GitHub"
                 print(f"{source.name}: {size_text(size)} from {where}")
             else:
-                paths = fetch(source, progress=True)
+                paths = download(source, progress=True)
                 print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")
 
 
@@ -207,61 +177,47 @@ def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...])
     return console
 
 
-def _add_inspect(app: "typer.Typer") -> None:
-    """Add `skout inspect`."""
-    import typer
+def inspect(
+    file: Annotated[Path, Argument(help="What `skout.save` wrote.")],
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a saved model holds, without loading it.
 
-    @app.command()
-    def inspect(
-        file: Annotated[Path, typer.Argument(help="What `skout.save` wrote.")],
-        as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Show what a saved model holds, without loading it.
+    Example: skout inspect model.skout
+    """
+    from ..persistence import describe
 
-        Example: skout inspect model.skout
-        """
-        from ..persistence import describe
-
-        found = describe(file)
-        if as_json:
-            print(json.dumps(found, indent=2))
-        else:
-            _show_description(found)
+    found = describe(file)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        _show_description(found)
 
 
-def _add_card(app: "typer.Typer") -> None:
-    """Add `skout card`."""
-    import typer
+def card(
+    file: Annotated[Path, Argument(help="What `skout fit` or `skout.save` wrote.")],
+    out: Annotated[Path, Option("--out", "-o", help=_CARD)] = Path("README.md"),
+    name: Annotated[Text, Option(help="Of the model; default of the file.")] = None,
+    data: Annotated[Text, Option(help="What it was trained on, in words.")] = None,
+    license: Annotated[Text, Option(help='Of the model, such as "mit".')] = None,
+    evaluation: Annotated[Path | None, Option(help=_EVALUATION)] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a model card: what a saved model is, how good, and how to load it.
 
-    @app.command()
-    def card(
-        file: Annotated[Path, typer.Argument(help="What `skout fit` or `skout.save` wrote.")],
-        out: Annotated[
-            Path, typer.Option("--out", "-o", help="The card, as model hubs show it.")
-        ] = Path("README.md"),
-        name: Annotated[str | None, typer.Option(help="Of the model; default of the file.")] = None,
-        data: Annotated[str | None, typer.Option(help="What it was trained on, in words.")] = None,
-        license: Annotated[str | None, typer.Option(help='Of the model, such as "mit".')] = None,
-        evaluation: Annotated[
-            Path | None, typer.Option(help="What `skout report --json` or `evaluate` printed.")
-        ] = None,
-        debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Write a model card: what a saved model is, how good, and how to load it.
+    Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
+    """
+    from .._numerics.files import replacing
+    from ..persistence.card import model_card
 
-        Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
-        """
-        from .._numerics.files import replacing
-        from ..persistence.card import model_card
-
-        check_place(out, "--out", [file, evaluation])
-        text = model_card(
-            file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
-        )
-        with replacing(out) as part:
-            part.write_text(text, encoding="utf-8")
-        print(f"wrote {out}")
+    check_place(out, "--out", [file, evaluation])
+    text = model_card(
+        file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
+    )
+    with replacing(out) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"wrote {out}")
 
 
 def _evaluation(path: Path | None) -> dict[str, Any] | None:
@@ -295,7 +251,7 @@ def _show_description(found: dict[str, Any]) -> None:
             add(branch, inner)
 
     about = found["about"]
-    said = _inside(about, "metadata", "command_line", "validation", "summary")
+    said = inside(about, "metadata", "command_line", "validation", "summary")
     score = {"score": said} if isinstance(said, str) else {}
     lines = {"format": found["version"], "size": size_text(found["bytes"]), **score, **about}
     tree = Tree(Text("parts"), hide_root=True)
@@ -310,23 +266,6 @@ def _show_description(found: dict[str, Any]) -> None:
     console.print(tree)
 
 
-def _inside(value: Any, *names: str) -> Any:
-    """Return what lies in dicts within each other, None if there is nothing of these names."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def _printable(text: str) -> str:
     """Return text of a file without what could steer a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def size_text(n_bytes: int) -> str:
-    """Return a number of bytes for people."""
-    size, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.3g} {unit}"

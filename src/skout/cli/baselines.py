@@ -24,18 +24,9 @@ _NAMES = {
 
 
 def baseline_of(blocks: Iterable[Any], outputs: Outputs) -> dict[str, Any]:
-    """Return the best constant prediction by training outputs, as JSON has it.
+    """Return the best constant prediction by the first 100,000 training outputs.
 
-    Parameters
-    ----------
-    blocks : iterable of objects
-        The outputs; the first 100,000 rows count.
-    outputs : Outputs
-
-    Returns
-    -------
-    baseline : dict
-        "name", and the "cells" of one row.
+    It is a dict as JSON has it: its "name", and the "cells" of one row.
     """
     kept, n = [], 0
     for Y in blocks:
@@ -63,13 +54,7 @@ def _constant(Y: Any, outputs: Outputs) -> Any:
 def baseline_output(record: Any, outputs: Outputs, table: Table) -> tuple[str, Any] | None:
     """Return the name of a baseline and its output, one row of it; None where a file has none.
 
-    Parameters
-    ----------
-    record : dict
-        What `baseline_of` returned.
-    outputs : Outputs
-    table : Table
-        Which errors name.
+    `record` is what `baseline_of` returned; errors name the `table`.
     """
     if not isinstance(record, dict):
         return None

@@ -16,21 +16,9 @@ __all__ = ["choose_columns"]
 def choose_columns(
     table: Table, settings: Settings, mixed: bool = False
 ) -> tuple[Inputs, Outputs, dict[str, str]]:
-    """Return the columns that a model takes and predicts, after a look at all rows.
+    """Return inputs, outputs, and the columns that are not used though nobody said so, with why.
 
-    Parameters
-    ----------
-    table : Table
-    settings : Settings
-    mixed : bool
-        Whether the model takes columns of all kinds, and gaps in them.
-
-    Returns
-    -------
-    inputs : Inputs
-    outputs : Outputs
-    unused : dict of str to str
-        What the columns hold that are not used though nobody said so.
+    All rows are looked at. A `mixed` model takes columns of all kinds, and gaps in them.
     """
     target = _target(table, settings)
     asked = _asked(table, settings, target)

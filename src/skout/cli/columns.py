@@ -49,30 +49,16 @@ class _Columns:
 
 @dataclass
 class Inputs(_Columns):
-    """Columns of numbers, or one of text or SMILES.
-
-    Parameters
-    ----------
-    columns : list of str
-    is_text : bool
-    standardize : bool
-        Whether numbers are centred and scaled by `means` and `scales`, which `learn` gathers.
-    missing : "error", "mean" or "model"
-        What becomes of missing numbers; the model takes those of a table.
-    is_table : bool
-        Whether the model takes columns of all kinds by their names.
-    words : list of str
-        The columns of a table that are read as text.
-    """
+    """Columns of numbers, or one of text or SMILES."""
 
     columns: list[str]
     is_text: bool = False
-    standardize: bool = False
-    missing: str = "error"
+    standardize: bool = False  # numbers are centred and scaled by what `learn` gathers
+    missing: str = "error"  # or "mean" fills missing numbers, or the "model" takes those of a table
     means: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
-    is_table: bool = False
-    words: list[str] = field(default_factory=list)
+    is_table: bool = False  # the model takes columns of all kinds by their names
+    words: list[str] = field(default_factory=list)  # columns of a table that are read as text
 
     @property
     def numbers(self) -> list[str]:
@@ -134,6 +120,7 @@ class Outputs(_Columns, ABC):
     """Columns that hold the objects to predict."""
 
     kind: str
+    glue = ""  # between the words of an object
 
     @property
     def is_text(self) -> bool:
@@ -164,9 +151,13 @@ class Outputs(_Columns, ABC):
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         """Return the columns of predicted objects."""
 
+    def lists(self, objects: Any) -> list[list[str]]:
+        """Return each object as words: labels, items best first, numbers, or one text."""
+        return [[str(word)] for word in objects]
+
     def words(self, objects: Any) -> list[str]:
         """Return each object as one text."""
-        return next(iter(self.cells(objects).values()))
+        return [self.glue.join(words) for words in self.lists(objects)]
 
     def saved(self) -> dict[str, Any]:
         """Return what a file keeps."""
@@ -245,11 +236,15 @@ class LabelSets(Outputs):
             return dict(zip(self.columns, rows.toarray().astype(int).T.tolist(), strict=True))
         return {self.columns[0]: self.words(rows)}
 
-    def words(self, objects: Any) -> list[str]:
-        rows, names = sparse.csr_matrix(objects), self.labels
+    @property
+    def glue(self) -> str:  # type: ignore[override]
+        return self.separators[0]
+
+    def lists(self, objects: Any) -> list[list[str]]:
+        rows = sparse.csr_matrix(objects, copy=True)
+        rows.eliminate_zeros()
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-        glue = self.separators[0]
-        return [glue.join(names[j] for j in sorted(rows.indices[a:b])) for a, b in ends]
+        return [[self.labels[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
 
 
 @dataclass
@@ -259,7 +254,7 @@ class Rankings(Outputs):
     columns: list[str]
     items: list[str] = field(default_factory=list)
     first: int = 0  # the rank of the best, in columns of ranks
-    kind = "rankings"
+    kind, glue = "rankings", ">"
 
     def __post_init__(self) -> None:
         if not self.is_text:
@@ -315,8 +310,9 @@ class Rankings(Outputs):
             return {self.columns[0]: self.words(ranks)}
         return dict(zip(self.columns, (ranks.astype(int) + self.first).T.tolist(), strict=True))
 
-    def words(self, objects: Any) -> list[str]:
-        return [">".join(self.items[j] for j in row) for row in np.argsort(objects, axis=1)]
+    def lists(self, objects: Any) -> list[list[str]]:
+        orders = np.argsort(objects, axis=1, kind="stable")
+        return [[self.items[j] for j in order] for order in orders]
 
 
 @dataclass
@@ -340,7 +336,7 @@ class Texts(Outputs):
         return [i for i, cell in enumerate(cells) if not cell.strip()]
 
     def cells(self, objects: Any) -> dict[str, list[Any]]:
-        return {self.columns[0]: [str(word) for word in objects]}
+        return {self.columns[0]: self.words(objects)}
 
 
 @dataclass
@@ -367,6 +363,10 @@ class Numbers(Outputs):
     def cells(self, objects: Any) -> dict[str, list[Any]]:
         values = np.reshape(objects, (-1, len(self.columns)))
         return dict(zip(self.columns, values.T.tolist(), strict=True))
+
+    def lists(self, objects: Any) -> list[list[str]]:
+        rows = np.reshape(np.asarray(objects, dtype=float), (-1, len(self.columns)))
+        return [[f"{value:.4g}" for value in row] for row in rows]
 
 
 #: Kinds of output, by the name that --output gives them.

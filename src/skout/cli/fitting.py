@@ -27,14 +27,7 @@ __all__ = ["fit_file", "join_inputs", "read_table"]
 
 
 def fit_file(data: Path, settings: Settings, out: Path) -> dict[str, Any]:
-    """Fit a model on a table and save it; return what was done.
-
-    Parameters
-    ----------
-    data : path
-    settings : Settings
-    out : path
-    """
+    """Fit a model on a table and save it; return what was done."""
     start = time.perf_counter()
     table = opened(data)
     mixed = settings.tune and settings.missing != "mean"
@@ -132,11 +125,7 @@ def survey(
 ) -> tuple[int, list[Part] | None]:
     """Check and count the rows in one pass, and learn names and scales from them.
 
-    Returns
-    -------
-    n : int
-    parts : list of Part, optional
-        All rows, if they take no more memory than the budget.
+    The rows are returned too, unless they take more memory than the budget.
     """
     kept: list[Part] | None = []
     n, size, scaler = 0, 0, StandardScaler()

@@ -1,16 +1,27 @@
 """Commands that fit and use a model: `fit`, `predict`, `rank`, `embed` and `evaluate`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from typer import Argument, Option
+
+from .options import (
+    FORMATS,
+    AsJson,
+    Candidates,
+    Data,
+    Debug,
+    Format,
+    Model,
+    NewModel,
+    Rows,
+    SkipInvalid,
+    Text,
+)
 from .results import check_format, check_place, show, tell, write_rows
 
-if TYPE_CHECKING:
-    import typer
+__all__ = ["embed", "evaluate", "fit", "predict", "rank"]
 
-__all__ = ["add_models"]
-
-Text = str | None
 Columns = list[str] | None  # a flag may be given again
 Flag = bool | None
 
@@ -27,170 +38,127 @@ _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such a
 _MISSING = 'Missing input numbers: "error", or "mean" fills them; default the model takes them.'
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
-_DATA = "CSV, TSV, JSON, parquet, feather, xlsx or npz."
-_CANDIDATES = "What to choose from: a table, or what `skout embed` wrote; default training outputs."
-_SKIP = "Leave out candidates that are no SMILES or have unknown labels, and say which."
 
 
-def add_models(app: "typer.Typer") -> None:
-    """Add the commands to the application."""
-    _add_fit(app)
-    _add_predict(app)
-    _add_rank(app)
-    _add_embed(app)
-    _add_evaluate(app)
+def fit(
+    data: Annotated[Path, Argument(help=f"{FORMATS} (X, Y).")],
+    out: NewModel,
+    target: Annotated[Columns, Option(help=_TARGET)] = None,
+    output: Annotated[Text, Option(help=_OUTPUT)] = None,
+    inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
+    drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
+    input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
+    output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
+    input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,
+    output_sketch: Annotated[Text, Option(help=_OUTPUT_SKETCH)] = None,
+    alpha: Annotated[list[float] | None, Option(help=_ALPHA)] = None,
+    intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
+    decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
+    standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
+    missing: Annotated[Text, Option(help=_MISSING)] = None,
+    separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
+    seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
+    memory: Annotated[float | None, Option(help=_MEMORY)] = None,
+    tune: Annotated[Flag, Option(help=_TUNE)] = None,
+    budget: Annotated[Text, Option(help=_BUDGET)] = None,
+    config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Choose a model for a table, fit it and save it.
+
+    Kernels, forests and boosting are compared on rows that are held out, and the best is fitted
+    on all. --no-tune, or any setting of a model such as --alpha, fits a kernel ridge as it is.
+
+    Example: skout fit train.csv --target tags --output label_sets -o model.skout
+    """
+    given = locals()
+    from .settings import merge
+
+    names = ("data", "out", "config", "as_json", "debug")
+    settings = merge({k: v for k, v in given.items() if k not in names}, config)
+    check_place(out, "--out", [data, config])
+
+    from .fitting import fit_file
+    from .tuning import for_people
+
+    found = fit_file(data, settings, out)
+    show(found if as_json else for_people(found), as_json)
 
 
-def _add_fit(app: "typer.Typer") -> None:
-    """Add `skout fit`."""
-    from typer import Argument, Option
+def predict(
+    model: Model,
+    data: Data,
+    out: Rows = "-",
+    candidates: Candidates = None,
+    skip_invalid: SkipInvalid = False,
+    keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
+    form: Format = None,
+    debug: Debug = False,
+) -> None:
+    """Predict the target of each row of a table.
 
-    @app.command()
-    def fit(
-        data: Annotated[Path, Argument(help=f"{_DATA[:-1]} (X, Y).")],
-        out: Annotated[Path, Option("--out", "-o", help="The model's file.")],
-        target: Annotated[Columns, Option(help=_TARGET)] = None,
-        output: Annotated[Text, Option(help=_OUTPUT)] = None,
-        inputs: Annotated[Columns, Option(help=_INPUTS)] = None,
-        drop: Annotated[Columns, Option(help="Columns to leave out, such as an id.")] = None,
-        input_kernel: Annotated[Text, Option(help=_INPUT_KERNEL)] = None,
-        output_kernel: Annotated[Text, Option(help='"f1", "tanimoto", "kendall" ...')] = None,
-        input_sketch: Annotated[Text, Option(help=_INPUT_SKETCH)] = None,
-        output_sketch: Annotated[Text, Option(help=_OUTPUT_SKETCH)] = None,
-        alpha: Annotated[list[float] | None, Option(help=_ALPHA)] = None,
-        intercept: Annotated[Flag, Option(help="An unpenalised constant.")] = None,
-        decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
-        standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
-        missing: Annotated[Text, Option(help=_MISSING)] = None,
-        separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
-        seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
-        memory: Annotated[float | None, Option(help=_MEMORY)] = None,
-        tune: Annotated[Flag, Option(help=_TUNE)] = None,
-        budget: Annotated[Text, Option(help=_BUDGET)] = None,
-        config: Annotated[Path | None, Option(help="TOML with these names; flags win.")] = None,
-        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
-        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Choose a model for a table, fit it and save it.
+    Example: skout predict model.skout test.csv -o predictions.csv
+    """
+    form = check_format(out, form, [model, data, candidates])
+    from .using import opened_files, predict_table
 
-        Kernels, forests and boosting are compared on rows that are held out, and the best is fitted
-        on all. --no-tune, or any setting of a model such as --alpha, fits a kernel ridge as it is.
-
-        Example: skout fit train.csv --target tags --output label_sets -o model.skout
-        """
-        given = locals()
-        from .settings import merge
-
-        names = ("data", "out", "config", "as_json", "debug")
-        settings = merge({k: v for k, v in given.items() if k not in names}, config)
-        check_place(out, "--out", [data, config])
-
-        from .fitting import fit_file
-        from .tuning import for_people
-
-        found = fit_file(data, settings, out)
-        show(found if as_json else for_people(found), as_json)
+    rows = predict_table(*opened_files(model, data, candidates, skip_invalid), keep)
+    tell(write_rows(rows, out, form), out)
 
 
-def _add_predict(app: "typer.Typer") -> None:
-    """Add `skout predict`."""
-    from typer import Argument, Option
+def rank(
+    model: Model,
+    data: Data,
+    candidates: Candidates = None,
+    skip_invalid: SkipInvalid = False,
+    k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
+    out: Rows = "-",
+    form: Format = None,
+    debug: Debug = False,
+) -> None:
+    """Rank candidates for each row of a table: query, rank, candidate, score.
 
-    @app.command()
-    def predict(
-        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help=_DATA)],
-        out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
-        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
-        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
-        keep: Annotated[Text, Option(help="Columns of DATA to copy.")] = None,
-        form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
-        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Predict the target of each row of a table.
+    Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
+    """
+    form = check_format(out, form, [model, data, candidates])
+    from .using import opened_files, rank_table
 
-        Example: skout predict model.skout test.csv -o predictions.csv
-        """
-        form = check_format(out, form, [model, data, candidates])
-        from .progress import opened
-        from .using import open_model, predict_table
-
-        saved, table = open_model(model), opened(data)
-        rows = predict_table(saved, table, saved.candidates(candidates, skip_invalid), keep)
-        tell(write_rows(rows, out, form), out)
+    rows = rank_table(*opened_files(model, data, candidates, skip_invalid), k)
+    tell(write_rows(rows, out, form), out)
 
 
-def _add_rank(app: "typer.Typer") -> None:
-    """Add `skout rank`."""
-    from typer import Argument, Option
+def embed(
+    model: Model,
+    data: Annotated[Path, Argument(help="A table of candidates.")],
+    out: Annotated[Path, Option("--out", "-o", help="The file to give to --candidates.")],
+    skip_invalid: SkipInvalid = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Prepare candidates once, so that `rank`, `predict` and `evaluate` begin at once.
 
-    @app.command()
-    def rank(
-        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help=_DATA)],
-        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
-        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
-        k: Annotated[int, Option("-k", help="How many for each row.")] = 10,
-        out: Annotated[str, Option("--out", "-o", help=".csv, .jsonl, .parquet, or -.")] = "-",
-        form: Annotated[Text, Option("--format", help="csv, jsonl or parquet.")] = None,
-        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Rank candidates for each row of a table: query, rank, candidate, score.
+    Example: skout embed model.skout pool.csv -o pool.skpool
+    """
+    check_place(out, "--out", [model, data])
+    from .using import embed_file, open_model
 
-        Example: skout rank model.skout test.csv --candidates pool.csv -k 10 -o ranked.csv
-        """
-        form = check_format(out, form, [model, data, candidates])
-        from .progress import opened
-        from .using import open_model, rank_table
-
-        saved, table = open_model(model), opened(data)
-        rows = rank_table(saved, table, saved.candidates(candidates, skip_invalid), k)
-        tell(write_rows(rows, out, form), out)
+    show(embed_file(open_model(model), data, out, skip_invalid), as_json)
 
 
-def _add_embed(app: "typer.Typer") -> None:
-    """Add `skout embed`."""
-    from typer import Argument, Option
+def evaluate(
+    model: Model,
+    data: Annotated[Path, Argument(help=f"{FORMATS}, with the target.")],
+    candidates: Candidates = None,
+    skip_invalid: SkipInvalid = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compare predictions with the target, by the metrics of its kind.
 
-    @app.command()
-    def embed(
-        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help="A table of candidates.")],
-        out: Annotated[Path, Option("--out", "-o", help="The file to give to --candidates.")],
-        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
-        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
-        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Prepare candidates once, so that `rank`, `predict` and `evaluate` begin at once.
+    Example: skout evaluate model.skout test.csv --json
+    """
+    from .using import evaluate_table, opened_files
 
-        Example: skout embed model.skout pool.csv -o pool.skpool
-        """
-        check_place(out, "--out", [model, data])
-        from .using import embed_file, open_model
-
-        show(embed_file(open_model(model), data, out, skip_invalid), as_json)
-
-
-def _add_evaluate(app: "typer.Typer") -> None:
-    """Add `skout evaluate`."""
-    from typer import Argument, Option
-
-    @app.command()
-    def evaluate(
-        model: Annotated[Path, Argument(help="What `skout fit` wrote.")],
-        data: Annotated[Path, Argument(help=f"{_DATA[:-1]}, with the target.")],
-        candidates: Annotated[Path | None, Option(help=_CANDIDATES)] = None,
-        skip_invalid: Annotated[bool, Option("--skip-invalid", help=_SKIP)] = False,
-        as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
-        debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
-    ) -> None:
-        """Compare predictions with the target, by the metrics of its kind.
-
-        Example: skout evaluate model.skout test.csv --json
-        """
-        from .progress import opened
-        from .using import evaluate_table, open_model
-
-        saved, table = open_model(model), opened(data)
-        found = evaluate_table(saved, table, saved.candidates(candidates, skip_invalid))
-        show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)
+    found = evaluate_table(*opened_files(model, data, candidates, skip_invalid))
+    show(found if as_json else {"rows": found["rows"], **found["metrics"]}, as_json)

@@ -8,16 +8,9 @@ __all__ = ["bar", "page_in_one_file"]
 
 
 def page_in_one_file(room: str, title: str, header: str, body: str) -> str:
-    """Return a page that needs nothing else, with the style of all and that of its room.
+    """Return a page that needs nothing else, with the style of all and page.css of its room.
 
-    Parameters
-    ----------
-    room : str
-        The package whose page.css is added.
-    title : str
-        Text.
-    header, body : str
-        HTML.
+    The title is text, the header and the body are HTML.
     """
     style = files(room).joinpath("page.css").read_text(encoding="utf-8")
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))

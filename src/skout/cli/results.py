@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -15,10 +15,14 @@ from .._numerics.validation import check_choice
 __all__ = [
     "FORMATS",
     "as_csv",
+    "as_records",
     "check_format",
+    "check_page",
     "check_place",
+    "inside",
     "load_pyarrow",
     "show",
+    "size_text",
     "tell",
     "write_rows",
 ]
@@ -39,16 +43,17 @@ def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> No
             )
 
 
-def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
-    """Return the format of a file, before any work; `-` is standard output.
+def check_page(path: Path, read: Sequence[Path | None] = ()) -> None:
+    """Raise, before any work, if --out is no page, or cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out must end in .html. Got {str(path)!r} instead.")
+    check_place(path, "--out", read)
 
-    Parameters
-    ----------
-    out : str
-    given : str, optional
-        The format, where the end of the name does not tell.
-    read : sequence of paths
-        Files that are read, which `out` must not be.
+
+def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
+    """Return the format of a file, given or by its end, before any work; `-` is standard output.
+
+    The file must be none of those that are `read`.
     """
     if given is not None:
         check_choice(given, "--format", FORMATS)
@@ -67,16 +72,10 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
 
 
 def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
-    """Write blocks of rows, and return how many rows there were.
+    """Write blocks of rows in one of `FORMATS`, and return how many rows there were.
 
-    Parameters
-    ----------
-    blocks : iterable of dict
-        Equally long lists by the names of their columns, the same ones in each block.
-    out : str
-        A path, or `-` for standard output. The file appears when all is written; a pipe or a
-        device is written into.
-    form : one of `FORMATS`
+    `out` is a path, or `-` for standard output. The file appears when all is written; a pipe or a
+    device is written into.
     """
     if out == "-":
         return _WRITERS[form](blocks, sys.stdout)
@@ -95,6 +94,13 @@ def as_csv(blocks: Iterable[Columns]) -> str:
     return file.getvalue()
 
 
+def as_records(blocks: Iterable[Columns]) -> Iterator[dict[str, Any]]:
+    """Yield blocks of rows as one dict a row."""
+    for block in blocks:
+        for row in zip(*block.values(), strict=True):
+            yield dict(zip(block, row, strict=True))
+
+
 def _n_rows(block: Columns) -> int:
     return len(next(iter(block.values())))
 
@@ -111,11 +117,9 @@ def _write_csv(blocks: Iterable[Columns], file: TextIO) -> int:
 
 def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
     n = 0
-    for block in blocks:
-        for row in zip(*block.values(), strict=True):
-            record = dict(zip(block, row, strict=True))
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        n += _n_rows(block)
+    for record in as_records(blocks):
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        n += 1
     return n
 
 
@@ -166,3 +170,20 @@ def tell(n: int, out: str) -> None:
     """Say what was written, where that is not the terminal."""
     if out != "-":
         print(f"wrote {n:,} rows to {out}")
+
+
+def inside(value: Any, *names: str) -> Any:
+    """Return what lies in dicts within each other, None if there is nothing of these names."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def size_text(n_bytes: int) -> str:
+    """Return a number of bytes for people."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"

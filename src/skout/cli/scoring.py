@@ -26,11 +26,7 @@ _SAMPLES = 200
 def new_score(kind: str, model: Any) -> "MeanScore | NumberScore":
     """Return what gathers the metrics of a kind of output.
 
-    Parameters
-    ----------
-    kind : str
-    model : fitted predictor
-        Whose output kernel compares objects that have no metric of their own.
+    The model's output kernel compares objects that have no metric of their own.
     """
     return NumberScore() if kind == "numbers" else MeanScore(_metrics(kind, model))
 

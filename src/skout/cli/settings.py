@@ -137,12 +137,7 @@ class Settings:
 def merge(flags: dict[str, Any], config: Path | None) -> Settings:
     """Return the settings: flags win over the TOML file, and it over the defaults.
 
-    Parameters
-    ----------
-    flags : dict
-        None where a flag was not given.
-    config : path, optional
-        The same names as the flags, with - or _.
+    A flag that was not given is None; names in the file are those of the flags, with - or _.
     """
     found: dict[str, Any] = {}
     if config is not None:
@@ -187,16 +182,7 @@ def check_budget(text: Any) -> Any:
 
 
 def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
-    """Return an estimator that is to be fitted.
-
-    Parameters
-    ----------
-    settings : Settings
-    kind : str
-        Of output.
-    is_text : bool
-        Whether inputs are strings.
-    """
+    """Return an estimator that is to be fitted, for a kind of output; inputs may be text."""
     spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
     inputs = _kernel(spec, "--input-kernel", is_text)
     sketch = parse_sketch(settings.input_sketch, "--input-sketch")

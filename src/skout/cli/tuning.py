@@ -16,15 +16,7 @@ _LEAST_ROWS = 10
 
 
 def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | None:
-    """Return why no model can be chosen for a table, None if one can.
-
-    Parameters
-    ----------
-    settings : Settings
-    n : int
-        Rows of the table.
-    in_memory : bool
-    """
+    """Return why no model can be chosen for a table of n rows, None if one can."""
     if not in_memory:
         return (
             f"the table is larger than --memory {settings.memory:g} (MB), and rows are held to "
@@ -36,15 +28,7 @@ def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | Non
 
 
 def tuned_model(X: Any, Y: Any, kind: str, settings: Settings) -> Tuned:
-    """Return the model that does best on held-out rows, fitted on all.
-
-    Parameters
-    ----------
-    X, Y : n inputs and outputs
-    kind : str
-        Of output.
-    settings : Settings
-    """
+    """Return the model that does best on held-out rows, fitted on all."""
     budget = check_budget(settings.budget)
     model = Tuned(kind, budget=budget, random_state=settings.seed, verbose=is_terminal())
     return model.fit(X, Y)

@@ -30,6 +30,7 @@ __all__ = [
     "evaluate_table",
     "judged_parts",
     "open_model",
+    "opened_files",
     "predict_part",
     "predict_table",
     "rank_part",
@@ -186,6 +187,14 @@ def open_model(path: Path) -> Saved:
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} has columns that this skout does not know: {error}.") from error
     return Saved(load(path, modules=MODULES), inputs, outputs)
+
+
+def opened_files(
+    model: Path, data: Path, candidates: Path | None, skip_invalid: bool
+) -> tuple[Saved, Table, Any]:
+    """Return the model, the table and the candidates that a command names."""
+    saved, table = open_model(model), opened(data)
+    return saved, table, saved.candidates(candidates, skip_invalid)
 
 
 def predict_table(

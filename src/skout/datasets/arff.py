@@ -58,7 +58,7 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any
         names, kinds = _header(stream, path)
         lines = [line for line in map(str.strip, stream) if line and not line.startswith("%")]
     readers = [
-        _nothing if name in without else _reader(name, kind, path)
+        (lambda text: 0.0) if name in without else _reader(name, kind, path)
         for name, kind in zip(names, kinds, strict=True)
     ]
     try:
@@ -71,16 +71,7 @@ def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any
 
 
 def nominal_columns(path: Path) -> np.ndarray:
-    """Return the positions of the columns whose values are words, of which `read_arff` makes codes.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    columns : ndarray of int
-    """
+    """Return the positions of the columns of words, of which `read_arff` makes codes."""
     with open(path, encoding="utf-8", errors="replace") as stream:
         _, kinds = _header(stream, path)
     words = [j for j, kind in enumerate(kinds) if kind.startswith("{") and not _numbers(kind)]
@@ -141,11 +132,6 @@ def _reader(name: str, kind: str, path: Path) -> Reader:
         return np.nan if text == "?" else codes[text]
 
     return read
-
-
-def _nothing(text: str) -> float:
-    """Read a column that is left out."""
-    return 0.0
 
 
 def _number(text: str) -> float:

@@ -34,21 +34,8 @@ SHIPPED = Path(__file__).parent / "data"
 def locate(source: Source) -> list[Path]:
     """Return the files of a data set, each checked by its hash.
 
-    Parameters
-    ----------
-    source : Source
-
-    Returns
-    -------
-    paths : list of Path
-        In the order of `source.files`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is nowhere and cannot be downloaded: it says where to get it, where to put it.
-    ValueError
-        If a file has the wrong hash. In the cache it is removed, in SKOUT_DATA it stays.
+    One that is nowhere and cannot be downloaded is an error that says where to get it and where to
+    put it. One with a wrong hash is an error too; only from the cache it is removed.
     """
     return [_locate(file, source) for file in source.files]
 
@@ -67,15 +54,7 @@ def _locate(file: File, source: Source) -> Path:
 
 
 def checked(path: Path, file: File, source: Source) -> Path:
-    """Return the path of a file in the cache that has the right hash; remove any other.
-
-    Parameters
-    ----------
-    path : Path
-    file : File
-    source : Source
-        The data set, for messages.
-    """
+    """Return the path of a file in the cache that has the right hash; remove any other."""
     try:
         return _check(path, file, source, "It was removed; load the data again.")
     except ValueError:
@@ -145,20 +124,7 @@ def _download(file: File, source: Source, path: Path) -> Path:
 def retrieve(
     address: str, file: File, path: Path, source: Source, *, progress: bool = False
 ) -> Path:
-    """Download a file and check its hash; nothing is kept of a download that fails.
-
-    Parameters
-    ----------
-    address : str
-    file : File
-        With its hash.
-    path : Path
-        Where to put it.
-    source : Source
-        The data set, for messages.
-    progress : bool, default False
-        Whether to show a bar.
-    """
+    """Download a file to a path and check its hash; nothing is kept of a download that fails."""
     import pooch
 
     known = f"sha256:{file.sha256}"

@@ -13,25 +13,6 @@ from .files import locate, packed
 from .originals import at_hand, fetch, read
 from .parsers import parse
 
-__all__ = [
-    "load_bibtex",
-    "load_boston",
-    "load_chebi20",
-    "load_delicious",
-    "load_engel",
-    "load_label_ranking",
-    "load_lpm24",
-    "load_massbank",
-    "load_mol2vec",
-    "load_multilabel",
-    "load_multioutput",
-    "load_qm9",
-    "load_regression",
-    "load_rf1",
-    "load_text_molecule",
-    "load_usps",
-]
-
 
 def _load(kind: str, name: str, noun: str = "data set", download: bool = False) -> Dataset:
     """Load by kind and name; an unknown name is answered with those that there are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ..decoding import CandidateSets
 from ..kernels.spectrum_rows import Spectra
+from ..readers.records import opened
 from .catalogue import Source
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "properties_parquet",
     "qm9_csv",
     "qm9_parquet",
+    "read_csv",
 ]
 
 Fields = dict[str, Any]
@@ -29,10 +31,16 @@ Fields = dict[str, Any]
 # CSV ---------------------------------------------------------------------------------------------
 
 
+def read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a CSV file, which may be compressed."""
+    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        header, *rows = csv.reader(text)
+    return header, [row for row in rows if row]
+
+
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    """Return the columns of a compressed CSV file, as arrays of strings."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-        header, *rows = csv.reader(stream)
+    """Return the columns of a CSV file, as arrays of strings."""
+    header, rows = read_csv(path)
     columns = zip(*rows, strict=True)
     return {name: _strings(column) for name, column in zip(header, columns, strict=True)}
 

@@ -7,7 +7,6 @@ repository/commit/path.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from scipy import sparse
 from .arff import nominal_columns
 from .catalogue import File, Original, Source
 from .files import cache_folder, checked, packed, retrieve
-from .parsers import check_shape, multilabel_arff, multioutput_arff, tied_rankings
+from .parsers import check_shape, multilabel_arff, multioutput_arff, tied_rankings_csv
 
 __all__ = ["READERS", "at_hand", "fetch", "read"]
 
@@ -31,23 +30,8 @@ Fields = dict[str, Any]
 def fetch(source: Source, *, progress: bool = False) -> list[Path]:
     """Download the original files of a data set into the cache, unless they are there.
 
-    Parameters
-    ----------
-    source : Source
-        With an `original`.
-    progress : bool, default False
-        Whether to show a bar for each file.
-
-    Returns
-    -------
-    paths : list of Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If the data set has no public files, or a download fails: nothing is kept of it.
-    ValueError
-        If a file has another hash than it should: it is not kept.
+    It is an error if there are no public files, a download fails or a file has another hash than it
+    should; nothing is kept of it.
     """
     original = source.original
     if original is None:
@@ -59,29 +43,14 @@ def fetch(source: Source, *, progress: bool = False) -> list[Path]:
 
 
 def at_hand(source: Source) -> bool:
-    """Return whether a data set is on this computer, packed or as it was published.
-
-    Parameters
-    ----------
-    source : Source
-    """
+    """Return whether a data set is on this computer, packed or as it was published."""
     original = source.original
     fetched = original is not None and all(_place(file).is_file() for file in original.files)
     return fetched or packed(source)
 
 
 def read(source: Source) -> Fields:
-    """Read the original files in the cache: what `parse` makes of the packed ones.
-
-    Parameters
-    ----------
-    source : Source
-
-    Returns
-    -------
-    fields : dict
-        X, Y and whatever else the files have, as `Dataset` takes them.
-    """
+    """Read the original files in the cache: what `parse` makes of the packed ones."""
     if source.original is None:
         raise ValueError(f"The data set {source.name!r} has no original files.")
     return check_shape(READERS[source.original.reader](fetch(source), source), source)
@@ -123,17 +92,6 @@ def _tables(paths: list[Path]) -> list[Path]:
     return [path for path in paths if path.suffix == ".arff"]
 
 
-def rankings_text(paths: list[Path], source: Source) -> Fields:
-    """Tables whose last column has rankings such as b>a>c."""
-    return tied_rankings(*_comma_separated(paths[0]))
-
-
-def _comma_separated(path: Path) -> tuple[list[str], list[list[str]]]:
-    with open(path, encoding="utf-8", newline="") as stream:
-        header, *rows = csv.reader(stream)
-    return header, [row for row in rows if row]
-
-
 READERS: dict[str, Callable[[list[Path], Source], Fields]] = {
-    function.__name__: function for function in (label_sets_arff, targets_arff, rankings_text)
+    function.__name__: function for function in (label_sets_arff, targets_arff, tied_rankings_csv)
 }

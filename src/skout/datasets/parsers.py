@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import zipfile
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from .molecules import (
     properties_parquet,
     qm9_csv,
     qm9_parquet,
+    read_csv,
 )
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "multilabel_arff",
     "multioutput_arff",
     "parse",
-    "tied_rankings",
+    "tied_rankings_csv",
 ]
 
 Fields = dict[str, Any]
@@ -39,30 +39,12 @@ Parser = Callable[[list[Path], Source], Fields]
 
 
 def parse(paths: list[Path], source: Source) -> Fields:
-    """Read the files of a data set and see whether they hold what they should.
-
-    Parameters
-    ----------
-    paths : list of Path
-        In the order of `source.files`.
-    source : Source
-
-    Returns
-    -------
-    fields : dict
-        X, Y and whatever else the files have, as `Dataset` takes them.
-    """
+    """Return X, Y and whatever else the files of a data set have, as `Dataset` takes them."""
     return check_shape(PARSERS[source.parser](paths, source), source)
 
 
 def check_shape(fields: Fields, source: Source) -> Fields:
-    """Return the fields of a data set, which must have as many rows and columns as it has.
-
-    Parameters
-    ----------
-    fields : dict
-    source : Source
-    """
+    """Return the fields of a data set, which must have as many rows and columns as it has."""
     found = (n_rows(fields["X"]), _width(fields["X"]), _width(fields["Y"]))
     expected = source.shape
     # 0 in the declaration: the rows are no vectors
@@ -166,18 +148,15 @@ def _arff(paths: list[Path], source: Source, without: tuple[str, ...] = ()) -> F
 
 
 def regression_csv(paths: list[Path], source: Source) -> Fields:
-    header, rows = _table(paths[0])
+    header, rows = read_csv(paths[0])
     values = np.array(rows, dtype=np.float64)
     named = {"features": np.array(header[:-1]), "outputs": np.array(header[-1:])}
     return {"X": values[:, :-1], "Y": values[:, -1], "names": named}
 
 
 def tied_rankings_csv(paths: list[Path], source: Source) -> Fields:
-    return tied_rankings(*_table(paths[0]))
-
-
-def tied_rankings(header: list[str], rows: list[list[str]]) -> Fields:
     """Rankings such as e>f>abcdg, where the last five share a place; text columns get codes."""
+    header, rows = read_csv(paths[0])
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     named = {"features": np.array(header[:-1]), "outputs": np.array(sorted(set(columns[-1][0])))}
     named["outputs"] = named["outputs"][named["outputs"] != ">"]
@@ -199,13 +178,6 @@ def _places(text: str, labels: list[str]) -> list[int]:
         place |= dict.fromkeys(tied, before)
         before += len(tied)
     return [place[label] for label in labels]
-
-
-def _table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a compressed CSV file."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-        header, *rows = csv.reader(stream)
-    return header, rows
 
 
 # Pictures ----------------------------------------------------------------------------------------

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import match, n_rows, row_slices, take, unique
+from .._numerics.arrays import match, n_rows, row_slices, take
 from .._numerics.validation import check_choice, check_number
 from ..rows import Source
 from .candidates import CandidateDecoder
-from .pools import EmbeddedPool, check_one_for_each, kinds, one
+from .pools import EmbeddedPool, check_one_for_each, one
 
 __all__ = ["LossDecoder"]
 
@@ -84,23 +84,7 @@ class LossDecoder(CandidateDecoder):
         self.beta = beta
         self.on = on
 
-    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> LossDecoder:
-        """Keep the outputs that the basis is made of, and the distinct ones as the default pool.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs.
-        Y : objects
-            The training outputs.
-        coordinates : ignored
-        rows : encoded rows, optional
-            Y as the kernel of the basis encodes it, where that is known.
-
-        Returns
-        -------
-        self : LossDecoder
-        """
+    def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> Self:
         check_choice(self.on, "on", ("pairs", "lists"))
         check_number(self.beta, "beta", strict=True)
         if isinstance(self.loss, str):
@@ -114,12 +98,8 @@ class LossDecoder(CandidateDecoder):
         _check_losses(first, (1, n_rows(self._known)), 0)
         return super().fit(basis, Y, None, rows=rows)
 
-    def _keep(self, Y: Any, coordinates: Any = None, rows: Any = None) -> None:
-        """Keep the distinct outputs; their losses wait until they are candidates."""
-        rows = self.basis_.kernel_.encode(Y) if rows is None else rows
-        self._kinds = kinds(rows)
-        first, number = unique(rows)
-        self.pool_, self._counts = take(Y, first), np.bincount(number)
+    def _hold(self, rows: Any, coordinates: Any, counts: np.ndarray) -> None:
+        self._counts = counts  # a loss may be slow: it waits until these are candidates
 
     def _own_pool(self) -> EmbeddedPool:
         kept = getattr(self, "pool_", None)
@@ -159,17 +139,7 @@ class LossDecoder(CandidateDecoder):
         return np.array(pairs, dtype=np.float64)
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        """Return [b(x), 1]: h(x) = sum_k f_k e_k = sum_j b_j psi(y_j).
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        pool : EmbeddedPool
-
-        Returns
-        -------
-        queries : ndarray of shape (n, m + 1)
-        """
+        # [b(x), 1]: h(x) = sum_k f_k e_k = sum_j b_j psi(y_j)
         check_one_for_each(pool, len(F))
         b = F @ self.basis_.combine(sparse.identity(self._width - 1, format="csr"))
         return np.column_stack([b, np.ones(len(F))])

@@ -7,8 +7,9 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -71,20 +72,62 @@ class Decoder(ABC, PartsByName):
     """
 
     @abstractmethod
-    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Decoder:
-        """Prepare to decode coordinates of a fitted basis.
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
+        """Prepare to decode coordinates of a basis.
 
-        `Y` are the training outputs, `coordinates` theirs, shape (n, p), where they are known.
+        Parameters
+        ----------
+        basis : KernelBasis
+            Fitted on the outputs, with a kernel that the decoder takes.
+        Y : objects, n of them
+            The training outputs.
+        coordinates : ndarray of shape (n, p), optional
+            Those of Y, where they are known.
+
+        Returns
+        -------
+        self : Decoder
         """
 
     @abstractmethod
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return one object for each row of predicted coordinates, shape (n, p)."""
+        """Return the best object of each predicted row.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        candidates : optional
+            What to choose from, or where a search starts; default the distinct training outputs.
+            None for a decoder that searches all objects.
+
+        Returns
+        -------
+        objects : n of them, in the container type of the candidates or of the training outputs
+        """
 
     def rank(
         self, F: np.ndarray, candidates: Any = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and scores of the k best candidates of each row, if there are any."""
+        """Return the k best candidates of each predicted row, if the decoder has candidates.
+
+        Parameters
+        ----------
+        F : ndarray of shape (n, p)
+            Predicted coordinates.
+        candidates : optional
+            Default the distinct training outputs.
+        k : int, default 10
+            At most the size of the pool, or of the largest set.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the query's own set, best first; ties go to the lower
+            position. Padded with -1 where a set has, or an index finds, fewer than k candidates.
+        scores : ndarray of shape (n, k)
+            2 <f, z(c)> - k(c, c), padded with -inf.
+        """
         raise TypeError(
             f"{type(self).__name__} builds objects instead of ranking candidates, and has no "
             'method rank. To rank them, fit the model with decoder="candidates".'
@@ -149,18 +192,10 @@ def relate_coordinates(regressor: Any, basis: Any) -> None:
 
 @dataclass(frozen=True)
 class PendingOutputs:
-    """The distinct training outputs where they are not in memory: they are read when needed.
+    """The distinct training outputs where they are not in memory: they are read when needed."""
 
-    Attributes
-    ----------
-    source : Source
-        All outputs, as the user gave them.
-    positions : ndarray of int
-        Those that differ, in the order in which they appear.
-    """
-
-    source: Source
-    positions: np.ndarray
+    source: Source  # all outputs, as the user gave them
+    positions: np.ndarray  # those that differ, in the order in which they appear
 
     def objects(self) -> Any:
         """Return the distinct outputs, here."""
@@ -169,25 +204,13 @@ class PendingOutputs:
 
 @dataclass(frozen=True)
 class FittedOutputs:
-    """What a fit needs of the training outputs.
-
-    Attributes
-    ----------
-    basis : KernelBasis, fitted
-    outputs : Source
-        The objects.
-    rows : Source, optional
-        The same, encoded; None if the basis is of another class.
-    targets : ndarray of shape (n, p), or Source of blocks
-        Their coordinates.
-    positions : ndarray of int, optional
-        Of the distinct outputs where they are not in memory; None where there are too many.
-    """
+    """What a fit needs of the training outputs, beside the fitted basis."""
 
     basis: Any
-    outputs: Source
-    rows: Source | None
-    targets: Any
+    outputs: Source  # the objects
+    rows: Source | None  # the same, encoded; None if the basis is of another class
+    targets: Any  # their coordinates: an array of shape (n, p), or a Source
+    # of the distinct outputs where they are not in memory; None where there are too many
     positions: np.ndarray | None = None
 
     def residual(self) -> Any:
@@ -244,16 +267,10 @@ class FittedOutputs:
 
 
 def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
-    """Fit a basis on outputs, and return what the rest of a fit needs of them.
+    """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
-    Parameters
-    ----------
-    basis : KernelBasis, or a transformer like it
-    outputs : Source
-        Objects.
-    lazy : bool
-        Whether coordinates may be a source, whose blocks are computed when they are asked for:
-        where they would take more memory than `memory_limits` allows, or are not here.
+    If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not here,
+    are a source, whose blocks are computed when they are asked for.
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
@@ -295,33 +312,23 @@ def _is_large(basis: KernelBasis, n: int) -> bool:
 
 
 class Distinct(Reduction):
-    """Positions of the distinct rows, in the order in which they appear.
-
-    Parameters
-    ----------
-    limit : int
-        Most that are kept; if there are more, the result is None.
-    """
+    """Positions of the distinct rows, as they appear; None if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
     def __call__(self, rows: Any, numbers: np.ndarray) -> dict[Any, int]:
-        found: dict[Any, int] = {}
-        for key, number in zip(keys_of(rows, numbers), numbers.tolist(), strict=True):
+        return self._add({}, zip(keys_of(rows, numbers), numbers.tolist(), strict=True))
+
+    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
+        return self._add({} if total is None else total, part.items())
+
+    def _add(self, found: dict[Any, int], more: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+        for key, number in more:
             found.setdefault(key, number)
             if len(found) > self.limit:
                 break
         return found
-
-    def combine(self, total: dict[Any, int] | None, part: dict[Any, int]) -> dict[Any, int]:
-        if total is None:
-            return dict(part)
-        for key, number in part.items():
-            if len(total) > self.limit:
-                break
-            total.setdefault(key, number)
-        return total
 
     def finish(self, total: dict[Any, int]) -> np.ndarray | None:
         if len(total) > self.limit:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, row_slices, take, unique
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.validation import check_choice, check_number, named
+from .._numerics.validation import check_number, named
 from ..basis import KernelBasis
 from ..rows import Memory, Source, encoded
 from .base import Decoder, PendingOutputs, plain_outputs
@@ -39,10 +39,10 @@ from .pools import (
     truth_in,
     with_copies,
 )
-from .search import Found, count_better, floor_of, slack_of, top_k, within
+from .search import Found, count_better, floor_of, share_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
-__all__ = ["CandidateDecoder"]
+__all__ = ["CandidateDecoder", "best_positions"]
 
 # Rows whose k(c, c) is computed at a time.
 _DIAGONAL = 2**16
@@ -108,7 +108,7 @@ class CandidateDecoder(Decoder):
 
     def fit(
         self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None, *, rows: Any = None
-    ) -> CandidateDecoder:
+    ) -> Self:
         """Keep the distinct training outputs as the default pool.
 
         Parameters
@@ -144,8 +144,12 @@ class CandidateDecoder(Decoder):
         first, number = unique(rows)
         self.pool_ = take(Y, first)
         known = None if coordinates is None else coordinates[first]
-        self.embedding_ = self._embedding(Memory(take(rows, first)), lambda: self.pool_, known)
-        each, counts = np.arange(len(first)), np.bincount(number)
+        self._hold(take(rows, first), known, np.bincount(number))
+
+    def _hold(self, rows: Any, coordinates: np.ndarray | None, counts: np.ndarray) -> None:
+        """Embed the distinct outputs, given as encoded rows."""
+        self.embedding_ = self._embedding(Memory(rows), lambda: self.pool_, coordinates)
+        each = np.arange(len(counts))
         self._training = self._indexed(
             EmbeddedPool(self.pool_, each, each, self.embedding_, self._name, counts=counts)
         )
@@ -156,7 +160,7 @@ class CandidateDecoder(Decoder):
         check_is_fitted(self)
         return self._name
 
-    def without_pool(self) -> CandidateDecoder:
+    def without_pool(self) -> Self:
         """Return a copy that has no default pool, to travel."""
         light = copy(self)
         light._forget_pool()
@@ -287,25 +291,6 @@ class CandidateDecoder(Decoder):
         return replace(pool, index=index)
 
     def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
-        """Return the k best candidates of each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-            Predicted coordinates.
-        candidates : optional
-            Default the distinct training outputs.
-        k : int, default 10
-            At most the size of the pool, or of the largest set.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the query's own set, best first; ties go to the lower
-            position. Padded with -1 where a set has, or an index finds, fewer than k candidates.
-        scores : ndarray of shape (n, k)
-            2 <f, z(c)> - k(c, c), padded with -inf.
-        """
         pool = self.embed(candidates)
         check_number(k, "k", low=1, integer=True)
         if k > pool.largest and len(pool):  # no sets at all have room for any k
@@ -320,20 +305,9 @@ class CandidateDecoder(Decoder):
             found = top_k(
                 queries, pool.embedding, n_distinct, n_jobs=self.n_jobs, device=self.device
             )
-        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+        return with_copies(found, pool, k)
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return the best candidate of each predicted row, as an object.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : optional
-
-        Returns
-        -------
-        objects : n of them, in the container type of the pool
-        """
         pool = self.embed(candidates)
         indices, _ = self.rank(F, pool, k=1)
         if pool.is_per_query:
@@ -361,8 +335,7 @@ class CandidateDecoder(Decoder):
         ranks : ndarray of shape (n,)
             Infinite where the truth is not among the candidates.
         """
-        check_choice(ties, "ties", ("average", "worst", "best"))
-        pool = self.embed(candidates)
+        share, pool = share_of(ties), self.embed(candidates)
         queries, truth = self.queries(F, pool), truth_in(pool, self, Y, len(F))
         own = np.einsum("ij,ij->i", queries, pool.embedding[truth])
         slack = slack_of(queries, own)
@@ -372,7 +345,6 @@ class CandidateDecoder(Decoder):
             above, tied = count_better_of_sets(scores, pool.objects.query_of, own, slack)
         else:
             above, tied = count_better(queries, pool.embedding, own, slack, n_jobs=self.n_jobs)
-        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return np.where(truth >= 0, 1.0 + above + share * (tied - 1), np.inf)
 
     def gaps(self, F: np.ndarray, Y: Any, candidates: Any = None) -> np.ndarray:
@@ -416,18 +388,15 @@ class CandidateDecoder(Decoder):
         pool = self.embed(candidates)
         queries = self.queries(F, pool)
         if pool.is_per_query:
-            return self._within_sets(queries, gap, pool.distinct())
+            pool = pool.distinct()
+            sets, scores = pool.objects, self._set_scores(queries, pool)
+            floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
+            inside = np.flatnonzero(scores >= floor[sets.query_of])
+            return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
         best = top_k(queries, pool.embedding, 1, n_jobs=self.n_jobs)[1][:, 0]
         floor = floor_of(queries, best, gap)
         found = [i for i, _ in within(queries, pool.embedding, floor, n_jobs=self.n_jobs)]
         return as_sets(found, pool)
-
-    def _within_sets(self, queries: np.ndarray, gap: float, pool: EmbeddedPool) -> CandidateSets:
-        """Return the candidates of each set that score within `gap` of its best."""
-        sets, scores = pool.objects, self._set_scores(queries, pool)
-        floor = floor_of(queries, best_of_sets(scores, sets.indptr), gap)
-        inside = np.flatnonzero(scores >= floor[sets.query_of])
-        return sets.select(inside[np.lexsort((-scores[inside], sets.query_of[inside]))])
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         """Return the vectors whose inner products with `pool.embedding` are the scores.
@@ -493,3 +462,15 @@ class CandidateDecoder(Decoder):
     def _set_scores(self, queries: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
         sets = pool.objects
         return set_scores(queries, pool.embedding, sets.indptr, pool.members, n_jobs=self.n_jobs)
+
+
+def best_positions(
+    decoder: CandidateDecoder, F: np.ndarray, candidates: Any, k: int
+) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
+    """Return distinct candidates, where in their pool the k best of each query are, and scores."""
+    pool = decoder.embed(candidates).distinct()
+    index, scores = decoder.rank(F, pool, k=min(k, pool.largest))
+    best = [row[row >= 0] for row in index]
+    if pool.is_per_query:
+        best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]
+    return pool, best, scores

@@ -16,7 +16,7 @@ from .._numerics.arrays import row_slices, unique
 from .._numerics.threads import map_blocks
 from ..rows import block_rows
 from .pools import EmbeddedPool, with_copies
-from .search import Found, count_better, slack_of, top_k
+from .search import Found, count_better, joined, slack_of, top_k
 from .sets import count_better_of_sets, set_scores, top_k_of_sets
 
 __all__ = ["COMBINE", "Blend", "EmbeddedPools"]
@@ -77,24 +77,13 @@ class EmbeddedPools:
 
 
 class Blend:
-    """The scores of several members' queries, combined.
-
-    Parameters
-    ----------
-    combine : "mean", "max" or "rank"
-    weights : ndarray of shape (n_members,)
-        Summing to one. Members of weight 0 are left out.
-    queries : sequence of ndarrays
-        [2 f, 1] of each member.
-    pools : EmbeddedPools
-    n_jobs : int, optional
-    """
+    """The scores of several members' queries, combined."""
 
     def __init__(
         self,
-        combine: str,
-        weights: np.ndarray,
-        queries: Sequence[np.ndarray],
+        combine: str,  # one of COMBINE
+        weights: np.ndarray,  # (n_members,), summing to one; members of weight 0 are left out
+        queries: Sequence[np.ndarray],  # [2 f, 1] of each member
         pools: EmbeddedPools,
         n_jobs: int | None = None,
     ) -> None:
@@ -116,21 +105,16 @@ class Blend:
             return top_k_of_sets(self._set_scores(pool), pool.objects.indptr, k)
         n_distinct = min(k, len(pool.first))
         if self.by_rank:
-            parts = [found for found, _ in self._ranked(n_distinct)]
-            found = _concatenated(parts, n_distinct)
+            found = joined([found for found, _ in self._ranked(n_distinct)], n_distinct)
         else:
             queries, embedding = self._stacks()
             found = top_k(queries, embedding, n_distinct, n_jobs=self.n_jobs)
-        return found if len(pool.first) == len(pool) else with_copies(found, pool.inverse, k)
+        return with_copies(found, pool, k)
 
     def truth_ranks(self, truth: np.ndarray, share: float) -> np.ndarray:
         """Return the rank of a distinct candidate of each query, infinite where it is -1.
 
-        Parameters
-        ----------
-        truth : ndarray of int, shape (n,)
-        share : float
-            How many of the candidates that tie with it come before it.
+        Of the candidates that tie with it, this share comes before it.
         """
         if self.pool.is_per_query:
             above, tied = self._counts_in_sets(truth)
@@ -277,9 +261,3 @@ def _average_ranks(scores: np.ndarray, slack: float) -> np.ndarray:
     out = np.empty(len(scores))
     out[order] = mean[group]
     return out
-
-
-def _concatenated(parts: list[Found], k: int) -> Found:
-    if not parts:
-        return np.empty((0, k), dtype=np.intp), np.empty((0, k))
-    return np.concatenate([i for i, _ in parts]), np.concatenate([s for _, s in parts])

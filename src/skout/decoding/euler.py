@@ -204,9 +204,7 @@ class _Program:
                 return trail
             if len(self.edge) > _CUT:  # the time grows with their square
                 break
-            constraints += [self._connection(piece) for piece in pieces]
-            if not pieces:
-                constraints += [self._something()]
+            constraints += [self._connection(piece) for piece in pieces] or [self._something()]
         # the best piece stands for all
         pieces.sort(key=lambda piece: self.cost[piece].sum())
         return next((path for path in map(self._path, pieces) if path is not None), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ from .._numerics.threads import map_blocks
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
-from .candidates import CandidateDecoder
+from .candidates import CandidateDecoder, best_positions
 
 __all__ = ["GradientDecoder"]
 
@@ -29,7 +29,8 @@ class GradientDecoder(Decoder):
     From the best candidates of each query, L-BFGS climbs 2 <f(x), z(y)> - k(y, y), which is
     2 sum_j b_j(x) k(l_j, y) - k(y, y) over the landmarks l_j of the output basis. The result is
     never worse than the best candidate. For the linear kernel it is sum_j b_j(x) l_j, the vector
-    that was predicted (p. 93), without a search.
+    that was predicted (p. 93), without a search. Other kernels must have `gradients`, as Gaussian
+    and Matern have.
 
     Parameters
     ----------
@@ -74,22 +75,7 @@ class GradientDecoder(Decoder):
         self.reach = reach
         self.n_jobs = n_jobs
 
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
-    ) -> GradientDecoder:
-        """Keep the distinct training outputs as starting points.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Of a kernel that is linear, or has `gradients`, as Gaussian and Matern have.
-        Y : array of shape (n, d)
-        coordinates : ndarray of shape (n, p), optional
-
-        Returns
-        -------
-        self : GradientDecoder
-        """
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
         check_number(self.n_starts, "n_starts", low=1, integer=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_number(self.reach, "reach")
@@ -112,35 +98,16 @@ class GradientDecoder(Decoder):
         return self
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
-        """Return the best vector found for each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : optional
-            Where to start; default the distinct training outputs.
-
-        Returns
-        -------
-        vectors : ndarray of shape (n, d)
-        """
         check_is_fitted(self)
         basis = self.start_.basis_
         if getattr(basis.kernel_, "is_linear", False):
             return F @ basis.combine(np.asarray(basis.landmarks_, dtype=np.float64))
         b = F @ basis.combine(sparse.identity(n_rows(basis.landmarks_), format="csr"))
-        starts = self._starts(F, candidates)
+        pool, best, _ = best_positions(self.start_, F, candidates, self.n_starts)
+        rows = np.asarray(basis.kernel_.encode(pool.pool), dtype=np.float64)
+        starts = [rows[positions] for positions in best]
         found = map_blocks(lambda i: self._best(b[i], starts[i]), range(len(F)), n_jobs=self.n_jobs)
         return np.array(list(found)).reshape(len(F), len(self.low_))
-
-    def _starts(self, F: np.ndarray, candidates: Any) -> list[np.ndarray]:
-        """Return the best candidates of each query as rows."""
-        pool = self.start_.embed(candidates).distinct()
-        index, _ = self.start_.rank(F, pool, k=min(self.n_starts, pool.largest))
-        rows = np.asarray(self.start_.basis_.kernel_.encode(pool.pool), dtype=np.float64)
-        if pool.is_per_query:
-            return [rows[pool.objects.positions(i)[row[row >= 0]]] for i, row in enumerate(index)]
-        return [rows[row[row >= 0]] for row in index]
 
     def _best(self, b: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return the best of the starts and of what is reached from them."""
@@ -163,19 +130,7 @@ class GradientDecoder(Decoder):
 
 
 def score_of(basis: KernelBasis, b: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Return y -> the score of a vector and its gradient.
-
-    Parameters
-    ----------
-    basis : KernelBasis
-    b : ndarray of shape (m,)
-        What each landmark counts.
-
-    Returns
-    -------
-    score : callable
-        From an array of shape (d,) to a number and an array of shape (d,).
-    """
+    """Return y -> the score of a vector and its gradient, where landmark j counts b_j."""
     # 2 sum_j b_j k(l_j, y) - k(y, y)
     kernel, landmarks = basis.kernel_, np.asarray(basis.landmarks_, dtype=np.float64)
     block, slope = kernel.against(landmarks), kernel.gradients(landmarks, b[:, None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -16,14 +16,6 @@ from .search import Found, top_k
 __all__ = ["FaissIndex", "as_index", "index_recall"]
 
 _ADDED = 2**16
-
-
-class PoolIndex(Protocol):
-    """What a decoder asks of an index."""
-
-    def build(self, embedding: np.ndarray) -> PoolIndex: ...
-
-    def search(self, queries: np.ndarray, k: int) -> Found: ...
 
 
 class FaissIndex(OnPages):
@@ -61,7 +53,7 @@ class FaissIndex(OnPages):
         self.n_probe = n_probe
         self.n_more = n_more
 
-    def build(self, embedding: np.ndarray) -> FaissIndex:
+    def build(self, embedding: np.ndarray) -> Self:
         """Index the rows of `embedding`, shape (c, p)."""
         faiss = _faiss()
         check_number(self.n_more, "n_more", integer=True)

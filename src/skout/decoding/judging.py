@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -69,20 +69,10 @@ def object_score(
     predict: Callable[[], Any],
     truth_ranks: Callable[[], np.ndarray],
 ) -> float:
-    """Return how good predictions of objects are; the greater the better.
+    """Return how good predictions of objects Y are, by `scoring`; the greater the better.
 
-    Parameters
-    ----------
-    scoring : None, str or callable (Y, predictions) -> float
-        None is the metric of what the output kernel compares, and the mean reciprocal rank of the
-        truth where each query has candidates of its own.
-    basis : KernelBasis
-        Fitted on training outputs.
-    Y : objects
-        The truth.
-    candidates : EmbeddedPool, or what else was given
-    predict, truth_ranks : callable
-        Of which one is called.
+    None is the metric of what the output kernel compares, and the mean reciprocal rank of the truth
+    where each query has candidates of its own. Of `predict` and `truth_ranks` one is called.
     """
     if scoring is None and getattr(candidates, "is_per_query", False):
         scoring = RECIPROCAL_RANK
@@ -98,29 +88,16 @@ class DecodedScore:
 
     Without candidates, those of a split are the outputs of its training rows, of which up to
     20,000 are drawn at random where there are more.
-
-    Parameters
-    ----------
-    found : FittedOutputs
-    decoder : Decoder
-        Fitted on all outputs.
-    scoring : None, str or callable
-        See `object_score`.
-    splits : list of (train, test)
-    held : list of ndarrays of int, increasing, one a split
-        The rows that are looked at.
-    candidates : objects, CandidateSets or list of lists, optional
-        One pool for all rows, or one set for each of the n rows.
     """
 
     def __init__(
         self,
         found: FittedOutputs,
-        decoder: Any,
-        scoring: Any,
-        splits: Any,
-        held: list[np.ndarray],
-        candidates: Any = None,
+        decoder: Any,  # fitted on all outputs
+        scoring: Any,  # see `object_score`
+        splits: Any,  # pairs (train, test)
+        held: list[np.ndarray],  # of each split the rows that are looked at, increasing
+        candidates: Any = None,  # one pool for all rows, or one set for each of the n rows
     ) -> None:
         self.found, self.decoder, self.scoring, self.held = found, decoder, scoring, held
         n = len(found.outputs)
@@ -227,19 +204,17 @@ class _FirstSeen(Reduction):
     def __call__(self, rows: Any, numbers: np.ndarray, seen: np.ndarray) -> dict[Any, np.ndarray]:
         never = np.iinfo(np.int64).max
         places = np.where(seen, numbers[:, None], never)
-        found: dict[Any, np.ndarray] = {}
-        for key, place in zip(keys_of(rows, numbers), places, strict=True):
-            known = found.get(key)
-            found[key] = place if known is None else np.minimum(known, place)
-        return found
+        return _earliest({}, zip(keys_of(rows, numbers), places, strict=True))
 
     def combine(self, total: dict[Any, np.ndarray] | None, part: dict[Any, np.ndarray]) -> Any:
-        if total is None:
-            return dict(part)
-        for key, place in part.items():
-            known = total.get(key)
-            total[key] = place if known is None else np.minimum(known, place)
-        return total
+        return _earliest({} if total is None else total, part.items())
 
     def finish(self, total: dict[Any, np.ndarray]) -> np.ndarray:
         return np.array(list(total.values()))
+
+
+def _earliest(known: dict[Any, np.ndarray], more: Iterable[tuple[Any, np.ndarray]]) -> Any:
+    """Bring the numbers of more rows into those that are known, and return these."""
+    for key, place in more:
+        known[key] = np.minimum(known[key], place) if key in known else place
+    return known

@@ -7,7 +7,7 @@ find the label set of least expected loss.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -55,6 +55,8 @@ class LabelSetDecoder(Decoder):
 
     Notes
     -----
+    Label sets are rows of 0 and 1 in an array or a CSR matrix, shape (n, L).
+
     B comes from the landmarks where g is in the space of the kernel by its formula (F1 kernel and
     utility), else from least squares of g(y) on z(y) over the training outputs.
 
@@ -82,24 +84,7 @@ class LabelSetDecoder(Decoder):
         self.threshold = threshold
         self.n_jobs = n_jobs
 
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
-    ) -> LabelSetDecoder:
-        """Find the read-outs.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs.
-        Y : array or CSR matrix of 0 and 1, shape (n, L)
-            The training outputs.
-        coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
-
-        Returns
-        -------
-        self : LabelSetDecoder
-        """
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
         check_choice(self.utility, "utility", ("f1", "hamming"))
         check_number(self.threshold, "threshold", low=-np.inf)
         if self.max_size is not None:
@@ -141,17 +126,6 @@ class LabelSetDecoder(Decoder):
         return F @ self.label_map_
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return the label set of greatest expected utility for each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : None
-
-        Returns
-        -------
-        labels : array of 0 and 1, shape (n, L), or a CSR matrix where the training outputs were
-        """
         check_is_fitted(self)
         self._refuse(candidates)
         n_labels = self.label_map_.shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from .._numerics.arrays import as_objects, take
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from .base import Decoder
-from .candidates import CandidateDecoder
+from .candidates import CandidateDecoder, best_positions
 from .pools import one
 from .sets import CandidateSets
 
@@ -69,21 +69,7 @@ class LocalSearchDecoder(Decoder):
         self.n_rounds = n_rounds
         self.n_jobs = n_jobs
 
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
-    ) -> LocalSearchDecoder:
-        """Keep the distinct training outputs as starting points.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-        Y : objects
-        coordinates : ndarray of shape (n, p), optional
-
-        Returns
-        -------
-        self : LocalSearchDecoder
-        """
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
         if not callable(self.neighbours):
             raise TypeError(
                 "neighbours must be a function from an object to a sequence of objects. "
@@ -95,18 +81,6 @@ class LocalSearchDecoder(Decoder):
         return self
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return the best object found for each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : optional
-            Where to start; default the distinct training outputs.
-
-        Returns
-        -------
-        objects : n of them, in the container type of the training outputs
-        """
         check_is_fitted(self)
         like = self.start_.pool_
         if len(F) == 0:
@@ -131,15 +105,8 @@ class LocalSearchDecoder(Decoder):
 
     def _kept(self, F: np.ndarray, candidates: Any) -> tuple[list[list[Any]], np.ndarray]:
         """Return the best few objects of each query, no two alike, and the score of the first."""
-        pool = self.start_.embed(candidates).distinct()
-        index, scores = self.start_.rank(F, pool, k=min(self.beam, pool.largest))
-        beams = []
-        for i, row in enumerate(index):
-            positions = row[row >= 0]
-            if pool.is_per_query:
-                positions = pool.objects.positions(i)[positions]
-            beams.append([one(pool.pool, j) for j in positions])
-        return beams, scores[:, 0]
+        pool, best, scores = best_positions(self.start_, F, candidates, self.beam)
+        return [[one(pool.pool, j) for j in positions] for positions in best], scores[:, 0]
 
 
 def _gathered(objects: list[Any], like: Any) -> Any:

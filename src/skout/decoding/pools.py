@@ -147,10 +147,12 @@ def truth_in(pool: EmbeddedPool, decoder: Any, Y: Any, n: int) -> np.ndarray:
     return in_own_set(decoder.matched(Y, pool), pool)
 
 
-def with_copies(found: Found, inverse: np.ndarray, k: int) -> Found:
+def with_copies(found: Found, pool: EmbeddedPool, k: int) -> Found:
     """Replace distinct candidates by all their copies, best and then lowest first, and keep k."""
-    order = np.argsort(inverse, kind="stable")
-    counts = np.bincount(inverse)
+    if len(pool.first) == len(pool):
+        return found
+    order = np.argsort(pool.inverse, kind="stable")
+    counts = np.bincount(pool.inverse)
     ends = np.cumsum(counts)
     index = np.full((len(found[0]), k), -1, dtype=np.intp)
     scores = np.full(index.shape, -np.inf)

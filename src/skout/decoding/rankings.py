@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -36,6 +36,9 @@ class RankingDecoder(Decoder):
       to `max_exact` items or where g has no cycle, else by local search, of which a warning tells.
     - `RankHamming`: the best assignment of items to ranks, exact.
     - `Lehmer`: the nearest code, digit by digit, exact.
+
+    Rankings are rows of int64, shape (n, d): the place of each item, where the best has 0, or 1 if
+    the training outputs count from 1.
 
     With Kendall(ties=True) it is the best ranking without ties. Of equally good rankings the one
     that puts the lowest item first, then the lowest of the others, is found by the search over all
@@ -73,23 +76,7 @@ class RankingDecoder(Decoder):
         self.max_exact = max_exact
         self.n_jobs = n_jobs
 
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
-    ) -> RankingDecoder:
-        """Find what each coordinate of the basis says about the features.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs, with one of the three kernels on rankings.
-        Y : array of ranks, shape (n, d)
-            Whether the best rank is 0 or 1 there decides for the rankings found.
-        coordinates : ignored
-
-        Returns
-        -------
-        self : RankingDecoder
-        """
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
         check_number(self.max_exact, "max_exact", integer=True)
         kernel = basis.kernel_
         if not isinstance(kernel, Kendall | RankHamming | Lehmer):
@@ -104,25 +91,11 @@ class RankingDecoder(Decoder):
         return self
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
-        """Return the best ranking of each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-            Predicted coordinates.
-        candidates : None
-
-        Returns
-        -------
-        ranks : ndarray of int64, shape (n, d)
-            The place of each item. The best is 0, or 1 where the training outputs count from 1.
-        """
         check_is_fitted(self)
         self._refuse(candidates)
         d, max_exact = self.n_items_, self.max_exact
-        searched: list[int] = []
 
-        def decode(some: slice) -> np.ndarray:
+        def decode(some: slice, searched: list[int]) -> np.ndarray:
             G = F[some] @ self.directions_  # (b, q)
             if isinstance(self.kernel_, Kendall):
                 return _best_order(_antisymmetric(G, d), max_exact, searched)
@@ -130,9 +103,7 @@ class RankingDecoder(Decoder):
                 return _best_assignment(G.reshape(len(G), d, d))
             return _nearest_code(self.kernel_.codes(G))
 
-        ranks = _in_blocks(decode, len(F), d, max_exact, self.n_jobs)
-        _warn_of_local_search(sum(searched), ranks, max_exact)
-        return ranks + self._best_rank
+        return _in_blocks(decode, len(F), d, max_exact, self.n_jobs) + self._best_rank
 
 
 def _best_rank(Y: Any) -> int:
@@ -185,38 +156,39 @@ def kemeny(P: Any, max_exact: int = 10, *, n_jobs: int | None = None) -> np.ndar
     if P.ndim not in (2, 3) or P.shape[-1] != P.shape[-2] or P.shape[-1] == 0:
         raise ValueError(f"P must have shape (d, d) or (n, d, d). Got {P.shape} instead.")
     stack = P if P.ndim == 3 else P[None]
-    searched: list[int] = []
 
-    def decode(some: slice) -> np.ndarray:
+    def decode(some: slice, searched: list[int]) -> np.ndarray:
         return _best_order(stack[some] - stack[some].transpose(0, 2, 1), max_exact, searched)
 
     ranks = _in_blocks(decode, len(stack), P.shape[-1], max_exact, n_jobs)
-    _warn_of_local_search(sum(searched), ranks, max_exact)
     return ranks if P.ndim == 3 else ranks[0]
 
 
-def _warn_of_local_search(n_searched: int, ranks: np.ndarray, max_exact: int) -> None:
-    """Warn where rankings were not found exactly."""
-    if n_searched:
-        n, d = ranks.shape
+def _in_blocks(
+    decode: Callable[[slice, list[int]], np.ndarray],
+    n: int,
+    d: int,
+    max_exact: int,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Return decode(rows, searched) of all n rows, in blocks that keep to the memory budget.
+
+    Warn where rankings were not found exactly; `searched` has their numbers.
+    """
+    searched: list[int] = []
+    row_bytes = 8 * (6 * d * d + (3 * 2**d if d <= max_exact else 0))
+    blocks = row_slices(n, block_rows(n, row_bytes, _SEARCH_ROWS))
+    with held_blas():  # the products are thin: threads of their own would only slow them
+        parts = list(map_blocks(lambda some: decode(some, searched), blocks, n_jobs=n_jobs))
+    if sum(searched):
         warnings.warn(
-            f"{n_searched} of {n} rankings of {d} items were found by local search, since pairs "
+            f"{sum(searched)} of {n} rankings of {d} items were found by local search, since pairs "
             "contradict each other in a circle: they may not be the best. max_exact="
             f"{max_exact} is the most items for which all orders are searched; time and memory "
             "double with each item.",
             UserWarning,
             stacklevel=3,
         )
-
-
-def _in_blocks(
-    decode: Callable[[slice], np.ndarray], n: int, d: int, max_exact: int, n_jobs: int | None
-) -> np.ndarray:
-    """Return decode(rows) of all n rows, in blocks that keep to the memory budget."""
-    row_bytes = 8 * (6 * d * d + (3 * 2**d if d <= max_exact else 0))
-    blocks = row_slices(n, block_rows(n, row_bytes, _SEARCH_ROWS))
-    with held_blas():  # the products are thin: threads of their own would only slow them
-        parts = list(map_blocks(decode, blocks, n_jobs=n_jobs))
     return np.concatenate([np.empty((0, d), dtype=np.int64), *parts])
 
 

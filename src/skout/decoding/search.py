@@ -7,6 +7,8 @@ goes into matrix products.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +16,17 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
+from .._numerics.validation import check_choice
 from ..rows import block_rows
-from ..rows.device import the_card
-from .card import device_top_k
+from ..rows.device import resolved, the_card
 
-__all__ = ["count_better", "floor_of", "slack_of", "top_k", "within"]
+__all__ = ["count_better", "floor_of", "joined", "share_of", "slack_of", "top_k", "within"]
 
 # Candidates of a block, and the first ones of a search, which set the mark for the others.
 _CANDIDATE_BLOCK = 8192
 _FIRST = 512
+# Queries and candidates of a block on a card.
+_CARD_QUERIES, _CARD_CANDIDATES = 4096, 2**16
 # Parts that the pool is cut into where there are few blocks of queries, for threads to share.
 _SHARDS = 8
 # Scores nearer than this, relative to the size of their terms, count as equal: see slack_of.
@@ -33,18 +37,32 @@ Found = tuple[np.ndarray, np.ndarray]  # positions and scores, best first
 
 def _search(
     queries: np.ndarray,
-    n_candidates: int,
-    visit: Callable[[slice, slice], Any],
-    width: int,
+    embedding: np.ndarray,
+    visit: Callable[[Any, np.ndarray, slice, int], Any],
     n_jobs: int | None,
+    least: int = 0,
 ) -> list[list[Any]]:
-    """Return visit(queries, candidates) of each block of queries, over shards in order."""
+    """Return for each block of queries what `visit` makes of each shard of the candidates.
+
+    A shard is cut into blocks of candidates. visit(found, S, some, start) is called for one after
+    another: S are the scores of the queries `some` and of the candidates from `start` on, and
+    `found` is what it returned for the block before, None at the first.
+    """
+    width = min(len(embedding), max(_CANDIDATE_BLOCK, least))
     blocks = list(row_slices(len(queries), block_rows(len(queries), 8 * width)))
     shards = 1 if len(blocks) >= _SHARDS else _SHARDS
-    size = max(width, -(-n_candidates // shards))
-    parts = list(row_slices(n_candidates, size))
+    parts = list(row_slices(len(embedding), max(width, -(-len(embedding) // shards))))
+
+    def search(task: tuple[slice, slice]) -> Any:
+        some, part = task
+        found = None
+        for start in range(part.start, part.stop, width):
+            rows = slice(start, min(start + width, part.stop))
+            found = visit(found, queries[some] @ embedding[rows].T, some, start)
+        return found
+
     tasks = [(some, part) for some in blocks for part in parts]
-    found = list(map_blocks(lambda task: visit(*task), tasks, n_jobs=n_jobs))
+    found = list(map_blocks(search, tasks, n_jobs=n_jobs))
     return [found[i : i + len(parts)] for i in range(0, len(found), len(parts))]
 
 
@@ -56,44 +74,28 @@ def top_k(
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> Found:
-    """Return the k largest inner products of each query, streaming over blocks of both.
+    """Return the k largest inner products of each query (n, p) with the rows of (c, p).
 
-    Parameters
-    ----------
-    queries : ndarray of shape (n, p)
-    embedding : ndarray of shape (c, p)
-    k : int
-        At most c.
-    n_jobs : int, optional
-    device : str, optional
-        "cuda" searches on a card.
-
-    Returns
-    -------
-    indices, scores : ndarrays of shape (n, k)
-        Largest first; ties go to the lower index.
+    Largest first, ties to the lower index, both arrays of shape (n, k); k is at most c. It streams
+    over blocks of both, on a card where `device` names one.
     """
     if device is not None and (card := the_card(device)) != "cpu":
         return device_top_k(queries, embedding, k, card)
-    width = min(len(embedding), max(_CANDIDATE_BLOCK, k))
 
-    def visit(some: slice, part: slice) -> Found:
-        best: Found | None = None
-        for start in range(part.start, part.stop, width):
-            rows = slice(start, min(start + width, part.stop))
-            best = _improve(best, queries[some] @ embedding[rows].T, start, k)
-        assert best is not None
-        return best
+    def visit(best: Found | None, S: np.ndarray, some: slice, start: int) -> Found:
+        return _improve(best, S, start, k)
 
-    parts = []
-    for shards in _search(queries, len(embedding), visit, width, n_jobs):
-        best = shards[0]
-        for found in shards[1:]:
-            best = _merge(best, found, k)
-        parts.append(best)
+    found = _search(queries, embedding, visit, n_jobs, least=k)
+    merge = functools.partial(_merge, k=k)
+    return joined([functools.reduce(merge, shards) for shards in found], k)
+
+
+def joined(parts: list[Found], k: int) -> Found:
+    """Return what was found for blocks of queries as one."""
     if not parts:
         return np.empty((0, k), dtype=np.intp), np.empty((0, k))
-    return np.concatenate([i for i, _ in parts]), np.concatenate([s for _, s in parts])
+    index, scores = zip(*parts, strict=True)
+    return np.concatenate(index), np.concatenate(scores)
 
 
 def _improve(best: Found | None, S: np.ndarray, start: int, k: int) -> Found:
@@ -157,33 +159,18 @@ def count_better(
     *,
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the candidates that score more than a given number, and those that tie with it.
+    """Count the candidates that score more than a query's `score`, and those that tie with it.
 
-    Parameters
-    ----------
-    queries : ndarray of shape (n, p)
-    embedding : ndarray of shape (c, p)
-    score : ndarray of shape (n,)
-    slack : float, or ndarray of shape (n,)
-        Scores that differ by no more than this tie: rounding must not break ties.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    above, tied : ndarrays of int, shape (n,)
+    Scores that differ by no more than `slack` tie: rounding must not break ties.
     """
-    width = min(len(embedding), _CANDIDATE_BLOCK)
     high, low = (score + slack)[:, None], (score - slack)[:, None]
 
-    def visit(some: slice, part: slice) -> np.ndarray:
-        counts = np.zeros((2, some.stop - some.start), dtype=np.intp)
-        for start in range(part.start, part.stop, width):
-            S = queries[some] @ embedding[start : min(start + width, part.stop)].T
-            counts[0] += np.count_nonzero(high[some] < S, axis=1)
-            counts[1] += np.count_nonzero(low[some] <= S, axis=1)
-        return counts
+    def visit(counts: Any, S: np.ndarray, some: slice, start: int) -> Any:
+        above = np.count_nonzero(high[some] < S, axis=1)
+        not_below = np.count_nonzero(low[some] <= S, axis=1)
+        return np.array([above, not_below]) + (0 if counts is None else counts)
 
-    parts = [np.sum(p, axis=0) for p in _search(queries, len(embedding), visit, width, n_jobs)]
+    parts = [np.sum(shards, axis=0) for shards in _search(queries, embedding, visit, n_jobs)]
     above, not_below = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), dtype=np.intp)
     return above, not_below - above
 
@@ -191,35 +178,28 @@ def count_better(
 def within(
     queries: np.ndarray, embedding: np.ndarray, floor: np.ndarray, *, n_jobs: int | None = None
 ) -> list[Found]:
-    """Return for each query the candidates that score at least its floor, best first.
+    """Return for each query the candidates that score at least its floor, best first."""
 
-    Parameters
-    ----------
-    queries : ndarray of shape (n, p)
-    embedding : ndarray of shape (c, p)
-    floor : ndarray of shape (n,)
-    n_jobs : int, optional
-    """
-    width = min(len(embedding), _CANDIDATE_BLOCK)
-
-    def visit(some: slice, part: slice) -> list[list[Found]]:
-        found: list[list[Found]] = [[] for _ in range(some.stop - some.start)]
-        for start in range(part.start, part.stop, width):
-            S = queries[some] @ embedding[start : min(start + width, part.stop)].T
-            for i, row in enumerate(S):
-                index = np.flatnonzero(row >= floor[some.start + i])
-                found[i].append((index + start, row[index]))
+    def visit(found: Any, S: np.ndarray, some: slice, start: int) -> list[list[Found]]:
+        found = [[] for _ in S] if found is None else found
+        for pieces, row, least in zip(found, S, floor[some], strict=True):
+            index = np.flatnonzero(row >= least)
+            pieces.append((index + start, row[index]))
         return found
 
     out = []
-    for shards in _search(queries, len(embedding), visit, width, n_jobs):
+    for shards in _search(queries, embedding, visit, n_jobs):
         for lists in zip(*shards, strict=True):
-            pieces = [piece for shard in lists for piece in shard]
-            index = np.concatenate([i for i, _ in pieces])
-            score = np.concatenate([s for _, s in pieces])
+            index, score = map(np.concatenate, zip(*itertools.chain(*lists), strict=True))
             order = np.argsort(-score, kind="stable")
             out.append((index[order], score[order]))
     return out
+
+
+def share_of(ties: str) -> float:
+    """Return which share of the candidates that tie with the truth comes before it."""
+    check_choice(ties, "ties", ("average", "worst", "best"))
+    return {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
 
 
 def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -236,3 +216,43 @@ def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:
     """Return the least score within `gap` of the best, however both scores were rounded."""
     return best - gap - slack_of(queries, best - gap)
+
+
+# On a card ----------------------------------------------------------------------------------------
+
+
+def device_top_k(queries: np.ndarray, embedding: np.ndarray, k: int, device: Any) -> Found:
+    """Return the k largest inner products of each query, ties to the lower index, on a device.
+
+    Scores are float64, as on the host; the embedding streams through the device.
+    """
+    import torch
+
+    device = resolved(device) if isinstance(device, str) else device
+    found: list[Found] = []
+    for some in row_slices(len(queries), _CARD_QUERIES):
+        Q = torch.as_tensor(queries[some], dtype=torch.float64).to(device)
+        best_score = torch.empty((len(Q), 0), dtype=torch.float64, device=device)
+        best_index = torch.empty((len(Q), 0), dtype=torch.int64, device=device)
+        for part in row_slices(len(embedding), _CARD_CANDIDATES):
+            E = torch.as_tensor(np.ascontiguousarray(embedding[part])).to(device, torch.float64)
+            score, index = _largest_there(Q @ E.T, min(k, len(E)))
+            score = torch.cat([best_score, score], dim=1)
+            index = torch.cat([best_index, index + part.start], dim=1)
+            order = score.argsort(dim=1, descending=True, stable=True)[:, :k]
+            best_score, best_index = score.gather(1, order), index.gather(1, order)
+        found.append((best_index.cpu().numpy().astype(np.intp), best_score.cpu().numpy()))
+    return joined(found, k)
+
+
+def _largest_there(S: Any, k: int) -> tuple[Any, Any]:
+    """Return the k largest of each row, of equal ones the first, in the order of the columns."""
+    score, index = S.topk(k, dim=1)
+    # where more entries equal the k-th than there is room for, take the first of them
+    many = (score[:, -1:] <= S).sum(dim=1) > k
+    if bool(many.any()):
+        rows = many.nonzero()[:, 0]
+        order = S[rows].argsort(dim=1, descending=True, stable=True)[:, :k]
+        index[rows], score[rows] = order, S[rows].gather(1, order)
+    by_index = index.argsort(dim=1)
+    return score.gather(1, by_index), index.gather(1, by_index)

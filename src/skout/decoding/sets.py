@@ -156,8 +156,7 @@ def _stacked(matrices: list[Any]) -> Any:
     if isinstance(matrices[0], Rows):
         return stack(matrices)
     if any(sparse.issparse(some) for some in matrices):
-        parts = [some if sparse.issparse(some) else sparse.csr_matrix(some) for some in matrices]
-        return sparse.vstack(parts, format="csr")
+        return stack([s if sparse.issparse(s) else sparse.csr_matrix(s) for s in matrices])
     if all(hasattr(some, "iloc") for some in matrices):
         import pandas as pd
 

@@ -31,12 +31,7 @@ _RANKED = np.dtype([("indices", np.intp), ("scores", np.float64)])
 def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     """Return the k best candidates of each row: two lazy dask arrays if F is one, else arrays.
 
-    Parameters
-    ----------
-    decoder : Decoder
-    F : ndarray or dask array of shape (n, p)
-    candidates : objects, EmbeddedPool or None; or blocks of objects on a cluster
-    k : int
+    Candidates are objects, an EmbeddedPool or None, or blocks of objects on a cluster.
     """
     if _are_here(F, candidates):
         return decoder.rank(F, candidates, k=k)
@@ -44,13 +39,11 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     if shards is not None:
         _check_k(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
-    elif not _embeds(decoder):
-        whole = _whole(decoder, candidates)
-        found = _lazily(_rank_block, F, (k,), _RANKED, *whole, k)
     else:
-        light, pool, objects = _shared(decoder, candidates)
-        _check_k(k, n_rows(objects))
-        found = _lazily(_rank_block, F, (k,), _RANKED, light, pool, k)
+        there, pool, objects = _sent(decoder, candidates)
+        if objects is not None:
+            _check_k(k, n_rows(objects))
+        found = _lazily(_rank_block, F, (k,), _RANKED, there, pool, k)
     return found["indices"], found["scores"]
 
 
@@ -65,30 +58,15 @@ def decode(decoder: Any, F: Any, candidates: Any) -> Any:
     if shards is not None:
         like = shards.like
         return _by_shards(decoder, F, shards, 1, _best_objects, like.shape[1:], like.dtype)
-    if not _embeds(decoder):
-        one = decoder.decode(np.zeros((1, F.shape[1])), candidates)
-        like = one if isinstance(one, np.ndarray) else as_objects(one)
-        whole = _whole(decoder, candidates)
-        return _lazily(_decode_block, F, like.shape[1:], like.dtype, *whole)
-    light, pool, objects = _shared(decoder, candidates)
-    like = objects if isinstance(objects, np.ndarray) else as_objects(objects)
-    return _lazily(_decode_block, F, like.shape[1:], like.dtype, light, pool)
+    there, pool, objects = _sent(decoder, candidates)
+    if objects is None:
+        objects = decoder.decode(np.zeros((1, F.shape[1])), candidates)
+    like = _as_array(objects)
+    return _lazily(_decode_block, F, like.shape[1:], like.dtype, there, pool)
 
 
 def _are_here(F: Any, candidates: Any) -> bool:
     return not is_lazy(F) and not is_lazy(candidates)
-
-
-def _embeds(decoder: Any) -> bool:
-    """Whether a decoder can travel without its candidates, and embed them there."""
-    return hasattr(decoder, "embed") and hasattr(decoder, "without_pool")
-
-
-def _whole(decoder: Any, candidates: Any) -> tuple[Any, Any]:
-    """Return a decoder that travels with all that it holds, and candidates as they were given."""
-    _refuse_sets(isinstance(candidates, CandidateSets))
-    here = None if candidates is None else source(candidates).here()
-    return broadcast(decoder), broadcast(here)
 
 
 def _shards(candidates: Any) -> Dask | None:
@@ -96,11 +74,20 @@ def _shards(candidates: Any) -> Dask | None:
     return Dask.of(candidates, "candidates") if is_lazy(candidates) else None
 
 
-def _shared(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
-    """Return the decoder and the pool as they travel, and objects as those of the pool.
+def _as_array(objects: Any) -> np.ndarray:
+    return objects if isinstance(objects, np.ndarray) else as_objects(objects)
 
-    Objects take less room in a graph than their coordinates: one worker embeds them for all.
+
+def _sent(decoder: Any, candidates: Any) -> tuple[Any, Any, Any]:
+    """Return the decoder and the pool as they travel, and objects like those of the pool.
+
+    Objects take less room in a graph than their coordinates: one worker embeds them for all. A
+    decoder that cannot embed travels with all that it holds; what it finds is not known then.
     """
+    if not (hasattr(decoder, "embed") and hasattr(decoder, "without_pool")):
+        _refuse_sets(isinstance(candidates, CandidateSets))
+        here = None if candidates is None else source(candidates).here()
+        return broadcast(decoder), broadcast(here), None
     light = broadcast(decoder.without_pool())
     if isinstance(candidates, EmbeddedPool):
         pool = decoder.embed(candidates)
@@ -151,8 +138,7 @@ def _rank_block(F: np.ndarray, decoder: Any, pool: Any, k: int) -> np.ndarray:
 
 @alone
 def _decode_block(F: np.ndarray, decoder: Any, pool: Any) -> np.ndarray:
-    found = decoder.decode(F, pool)
-    return found if isinstance(found, np.ndarray) else as_objects(found)
+    return _as_array(decoder.decode(F, pool))
 
 
 @alone
@@ -262,4 +248,4 @@ def _ranked(best: _Best) -> np.ndarray:
 
 
 def _best_objects(best: _Best) -> np.ndarray:
-    return best.objects if isinstance(best.objects, np.ndarray) else as_objects(best.objects)
+    return _as_array(best.objects)

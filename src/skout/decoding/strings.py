@@ -8,7 +8,7 @@ edges nearest to g, walked along an Euler path.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -95,24 +95,7 @@ class StringDecoder(Decoder):
         self.known = known
         self.ends = ends
 
-    def fit(
-        self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None
-    ) -> StringDecoder:
-        """Find what each coordinate of the basis says about n-grams.
-
-        Parameters
-        ----------
-        basis : KernelBasis
-            Fitted on the outputs, with an NGram kernel, normalised or not.
-        Y : list or array of str or bytes, n of them
-            The training outputs.
-        coordinates : ndarray of shape (n, p), optional
-            Those of Y, where they are known.
-
-        Returns
-        -------
-        self : StringDecoder
-        """
+    def fit(self, basis: KernelBasis, Y: Any, coordinates: np.ndarray | None = None) -> Self:
         check_choice(self.known, "known", (False, True))
         check_choice(self.ends, "ends", ("any", "known"))
         kernel = _ngram(basis.kernel_)
@@ -158,18 +141,6 @@ class StringDecoder(Decoder):
         return F @ self.directions_
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return the nearest string of each predicted row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-            Predicted coordinates.
-        candidates : None
-
-        Returns
-        -------
-        strings : list of str or bytes, n of them; an array where the training outputs were one
-        """
         check_is_fitted(self)
         self._refuse(candidates)
         if len(F) == 0:

@@ -38,16 +38,11 @@ class Source(ABC):
 
 
 def as_source(X: Any, module: Any, device: torch.device) -> Source:
-    """Return the batches of X.
+    """Return the batches of an array, CSR matrix, tensor, dict of these, list of str or Dataset.
 
-    Parameters
-    ----------
-    X : array, CSR matrix, tensor, dict of these, list of str, or torch Dataset
-        Strings need a module with `tokenize`; the items of a Dataset are what the module takes.
-    module : nn.Module
-        Arrays of integers become int64 where it has an embedding; other numbers become float32.
-        Tensors of floats get the precision of its weights.
-    device : torch.device
+    Arrays of integers become int64 where the module has an embedding; other numbers become float32.
+    Tensors of floats get the precision of its weights. Strings need a module with `tokenize`; the
+    items of a torch Dataset are what the module takes.
     """
     if isinstance(X, Mapping):
         return _Fields({str(name): as_source(values, module, device) for name, values in X.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -9,13 +10,40 @@ from torch import Tensor, nn
 
 from ..losses import LOSSES, RadialLoss, as_loss
 
-__all__ = ["KernelLoss"]
+__all__ = ["BatchLoss", "KernelLoss"]
 
 # Distances below this have gradient 0, not 0/0.
 _TINY = 1e-12
 
 
-class KernelLoss(nn.Module):
+class BatchLoss(nn.Module, ABC):
+    """A loss that is a mean over the rows of a batch."""
+
+    @abstractmethod
+    def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Return the loss of each row."""
+
+    def forward(
+        self,
+        prediction: Tensor,
+        target: Tensor,
+        residual: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Return the mean loss of a batch.
+
+        Parameters
+        ----------
+        prediction, target : Tensor of shape (b, p)
+        residual : Tensor of shape (b,), optional
+            k(y, y) - ||z(y)||^2; zero if not given.
+        weights : Tensor of shape (b,), optional
+        """
+        values = self.values(prediction, target, residual)
+        return values.mean() if weights is None else (weights * values).sum() / weights.sum()
+
+
+class KernelLoss(BatchLoss):
     """The distance of a prediction to an object in the output feature space, under a loss.
 
     With coordinates f and z(y) in an orthonormal basis, ||f - psi(y)||^2 = ||f - z(y)||^2 + rho(y),
@@ -49,27 +77,7 @@ class KernelLoss(nn.Module):
             )
         _check_tensors(self.loss)
 
-    def forward(
-        self,
-        prediction: Tensor,
-        target: Tensor,
-        residual: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        """Return the mean loss of a batch.
-
-        Parameters
-        ----------
-        prediction, target : Tensor of shape (b, p)
-        residual : Tensor of shape (b,), optional
-            rho(y); zero if not given.
-        weights : Tensor of shape (b,), optional
-        """
-        values = self.values(prediction, target, residual)
-        return values.mean() if weights is None else (weights * values).sum() / weights.sum()
-
     def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
-        """Return the loss of each row."""
         squared = (prediction.float() - target).square().sum(dim=1)
         squared = squared if residual is None else squared + residual
         return self.loss._h(squared.clamp_min(_TINY).sqrt())

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .._numerics.validation import check_number, check_rng
-from .regressor import column
+from .criteria import BatchLoss
 from .training import Trainer, Training
 
 __all__ = ["ListwiseLoss", "train_together"]
@@ -20,21 +20,12 @@ __all__ = ["ListwiseLoss", "train_together"]
 _ALONE = -1e9  # the score of an output that is another copy of the right one
 
 
-class ListwiseLoss(nn.Module):
+class ListwiseLoss(BatchLoss):
     """Minus the log of the softmax of the right output among all outputs of a batch.
 
     The score of output y for a prediction f is heat (<f, g(z(y))> - k(y, y) / 2), where
     g(z) = z + C relu(A z + b) + c is trained, and so is the heat. C and c are 0 at first, which
     makes it the score that candidates of DSOKR are ranked by.
-
-    Parameters
-    ----------
-    n_outputs : int
-        Coordinates of an output.
-    hidden : int
-        Hidden units of g.
-    heat : float
-        Of the scores, at first.
 
     Examples
     --------
@@ -56,29 +47,13 @@ class ListwiseLoss(nn.Module):
         """Return g of the coordinates of outputs."""
         return coordinates + self.leave(self.enter(coordinates).relu())
 
-    def forward(
-        self,
-        prediction: Tensor,
-        target: Tensor,
-        residual: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        """Return the mean loss of a batch.
-
-        Parameters
-        ----------
-        prediction, target : Tensor of shape (b, p)
-        residual : Tensor of shape (b,), optional
-            k(y, y) - ||z(y)||^2; zero if not given.
-        weights : Tensor of shape (b,), optional
-        """
+    def values(self, prediction: Tensor, target: Tensor, residual: Tensor | None = None) -> Tensor:
         norms = target.square().sum(dim=1)
         norms = norms if residual is None else norms + residual
         S = self.log_heat.exp() * (prediction.float() @ self.outputs(target).T - 0.5 * norms)
         again = torch.cdist(target, target).square() <= 1e-6 * norms
         S = S.masked_fill(again.fill_diagonal_(False), _ALONE)
-        values = cross_entropy(S, torch.arange(len(S), device=S.device), reduction="none")
-        return values.mean() if weights is None else (weights * values).sum() / weights.sum()
+        return cross_entropy(S, torch.arange(len(S), device=S.device), reduction="none")
 
 
 class _Together(nn.Module):
@@ -106,27 +81,9 @@ def train_together(
 ) -> tuple[Any, list[np.ndarray]]:
     """Train the network of a fitted regressor on, together with a map of its outputs.
 
-    Parameters
-    ----------
-    regressor : NeuralRegressor
-        It stays as it is.
-    X : what its module takes, n rows
-    targets : array of shape (n, p)
-    residual : array of shape (n,)
-    hidden : int
-    heat : float
-    training : Training, optional
-        Default that of the regressor.
-    groups : array of shape (n,), optional
-        Rows of a group are all held out, or none of them.
-    sample_weight : array of shape (n,), optional
-
-    Returns
-    -------
-    regressor : NeuralRegressor
-        A copy whose network was trained on.
-    weights : list of arrays
-        A, b, C and c of the map.
+    The settings are those of the regressor, but for `training` where it is given. Rows of a group
+    are all held out, or none of them. Returns a copy of the regressor, whose network was trained
+    on, and A, b, C and c of the map.
     """
     check_number(hidden, "hidden", low=1, integer=True)
     check_number(heat, "heat", strict=True)
@@ -136,16 +93,14 @@ def train_together(
     targets, rng = out._targets(X, targets), check_rng(out.random_state)
     seed = int(rng.integers(2**31))
     train, held = out._parts(len(targets), rng, groups)
-    columns = {"residual": residual, "sample_weight": sample_weight}
-    extra = [column(values, name, len(targets)) for name, values in columns.items()]
-    data = [out._batches(X, targets, extra, part) for part in (train, held)]
+    data = out._batches(X, targets, residual, sample_weight, (train, held))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss = ListwiseLoss(targets.shape[1], hidden, heat).to(out._device)
     both = _Together(copy.deepcopy(out.module_), loss)
     trainer = Trainer(both, loss, training, len(train), seed, out._device)
-    trainer.run(data[0], data[1] if len(held) else None, patience=out.patience, verbose=out.verbose)
+    trainer.run(*data, patience=out.patience, verbose=out.verbose)
     out.module_, out.history_ = both.network.eval(), trainer.history
-    out.best_epoch_ = trainer.epoch if trainer.best is None else int(trainer.best["epoch"])
+    out.best_epoch_ = trainer.best_epoch
     parts = [*loss.enter.parameters(), *loss.leave.parameters()]
     return out, [part.detach().cpu().numpy().astype(np.float64) for part in parts]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from ..losses import Squared, as_loss
 from ..rows.device import the_card
 from .batches import as_source, call
 from .criteria import KernelLoss
-from .training import Batches, Trainer, Training, predictions
+from .training import Batches, Metric, Trainer, Training, predictions
 
 __all__ = ["NeuralRegressor"]
 
@@ -102,7 +101,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         training: Training | None = None,
         validation: Any = 0.0,
         patience: int | None = None,
-        metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
+        metric: Metric | None = None,
         random_state: Any = None,
         verbose: bool = False,
         device: str | None = None,
@@ -201,7 +200,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         metric: Any = None,
     ) -> NeuralRegressor:
         """Train on one part of the rows, and validate on the other."""
-        training = Training() if self.training is None else self.training
+        training = self.training or Training()
         training.check()
         if self.patience is not None:
             check_number(self.patience, "patience", low=1, integer=True)
@@ -212,16 +211,14 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         self._device = _device(self.device, X)
         train, held = self._parts(len(targets), rng) if parts is None else parts
         self.module_ = self._build(targets.shape[1], seed)
-        columns = {"residual": residual, "sample_weight": sample_weight}
-        extra = [column(values, name, len(targets)) for name, values in columns.items()]
-        data = [self._batches(X, targets, extra, part) for part in (train, held)]
-        self._prepare(data[0], targets.shape[1])
+        data, held_data = self._batches(X, targets, residual, sample_weight, (train, held))
+        self._prepare(data, targets.shape[1])
         criterion = KernelLoss(self.loss)
         trainer = Trainer(self.module_, criterion, training, len(train), seed, self._device)
         checkpoint = self._checkpoint(trainer, targets, seed)
         trainer.run(
-            data[0],
-            data[1] if len(held) else None,
+            data,
+            held_data,
             metric=self.metric if metric is None else metric,
             patience=self.patience,
             checkpoint=checkpoint,
@@ -229,8 +226,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         )
         self.module_.eval()
         self.history_ = trainer.history
-        _warn_if_constant(trainer.history, criterion, data[0])
-        self.best_epoch_ = trainer.epoch if trainer.best is None else int(trainer.best["epoch"])
+        _warn_if_constant(trainer.history, criterion, data)
+        self.best_epoch_ = trainer.best_epoch
         self.n_outputs_ = targets.shape[1]
         return self
 
@@ -267,8 +264,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return self._outputs(self.module_.get_submodule(part), X)
 
     def _outputs(self, module: nn.Module, X: Any) -> np.ndarray:
-        training = Training() if self.training is None else self.training
         source = as_source(X, module, self._device)
+        training = self.training or Training()
         return predictions(module, source, training, self._device).numpy().astype(np.float64)
 
     def _targets(self, X: Any, y: Any) -> np.ndarray:
@@ -306,16 +303,23 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return np.sort(order[n_held:]), np.sort(order[:n_held])
 
     def _batches(
-        self, X: Any, targets: np.ndarray, extra: list[np.ndarray | None], part: np.ndarray
-    ) -> Batches:
-        whole = len(part) == len(targets)
-        source = as_source(X if whole else _rows(X, part), self.module_, self._device)
-        tensors = [
-            None if values is None else torch.from_numpy(values[part]).to(self._device)
-            for values in (targets, *extra)
-        ]
-        assert tensors[0] is not None
-        return Batches(source, tensors[0], tensors[1], tensors[2])
+        self, X: Any, targets: np.ndarray, residual: Any, sample_weight: Any, parts: Any
+    ) -> tuple[Batches, Batches | None]:
+        """Return the batches to train on, and those held out, if there are any."""
+        columns = {"residual": residual, "sample_weight": sample_weight}
+        extra = [_column(values, name, len(targets)) for name, values in columns.items()]
+
+        def batches(part: np.ndarray) -> Batches:
+            whole = len(part) == len(targets)
+            source = as_source(X if whole else _rows(X, part), self.module_, self._device)
+            tensors: list[Any] = [
+                None if values is None else torch.from_numpy(values[part]).to(self._device)
+                for values in (targets, *extra)
+            ]
+            return Batches(source, *tensors)
+
+        train, held = parts
+        return batches(train), batches(held) if len(held) else None
 
     def _build(self, n_outputs: int, seed: int) -> nn.Module:
         """Return a fresh module on the device."""
@@ -460,7 +464,7 @@ def _device(name: str | None, X: Any) -> torch.device:
     return device
 
 
-def column(values: Any, name: str, n: int) -> np.ndarray | None:
+def _column(values: Any, name: str, n: int) -> np.ndarray | None:
     """Return one non-negative number a row in float32."""
     if values is None:
         return None

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
 from .batches import Source, call
 
-__all__ = ["Batches", "Trainer", "Training", "predictions"]
+__all__ = ["Batches", "Metric", "Trainer", "Training", "predictions"]
 
 # (predictions, targets) -> a number, smaller is better
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -118,24 +119,14 @@ class Training(OnPages):
         return 0.5 * (1.0 + math.cos(math.pi * done)) if self.schedule == "cosine" else 1.0 - done
 
 
+@dataclass(frozen=True)
 class Batches:
-    """Inputs with their targets.
+    """Inputs with their targets."""
 
-    Parameters
-    ----------
-    source : Source
-    targets : Tensor of shape (n, p)
-    residual, weights : Tensor of shape (n,), optional
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        targets: Tensor,
-        residual: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> None:
-        self.source, self.targets, self.residual, self.weights = source, targets, residual, weights
+    source: Source
+    targets: Tensor  # (n, p)
+    residual: Tensor | None = None  # (n,)
+    weights: Tensor | None = None  # (n,)
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -159,17 +150,7 @@ def _autocast(device: torch.device, training: Training) -> Any:
 def predictions(
     module: nn.Module, source: Source, training: Training, device: torch.device
 ) -> Tensor:
-    """Return the predictions of all rows, without dropout, on the CPU.
-
-    Parameters
-    ----------
-    module : nn.Module
-        On its device; it is in the mode of evaluation afterwards.
-    source : Source
-    training : Training
-        The size of batches and the precision are used.
-    device : torch.device
-    """
+    """Return the predictions of all rows, on the CPU; the module is then in evaluation mode."""
     module.eval()
     parts = []
     with _autocast(device, training):
@@ -214,17 +195,6 @@ class Trainer:
     Where `torch.distributed` runs (a script started by torchrun that has called
     `init_process_group`), each process takes its share of the rows of a batch, and gradients are
     averaged: the steps are those of one process, but for rounding and dropout.
-
-    Parameters
-    ----------
-    module : nn.Module
-        On its device, all parameters there.
-    criterion : KernelLoss or ListwiseLoss
-    training : Training
-    n_rows : int
-        Rows of the training part, for the schedule.
-    seed : int
-    device : torch.device
     """
 
     def __init__(
@@ -232,7 +202,7 @@ class Trainer:
         module: nn.Module,
         criterion: nn.Module,
         training: Training,
-        n_rows: int,
+        n_rows: int,  # of the training part, for the schedule
         seed: int,
         device: torch.device,
     ) -> None:
@@ -264,7 +234,7 @@ class Trainer:
         parts = zip(batches, order.split([len(some) for some in batches]), strict=True)
         total = torch.zeros((), device=self.device)
         self.module.train()
-        with self._random(self.epoch):
+        with self._random():
             for index, on_device in parts:
                 total.add_(self._step(data, index, on_device), alpha=len(index) / len(order))
         self.epoch += 1
@@ -288,16 +258,12 @@ class Trainer:
         loss = self.criterion(prediction, targets, residual, weights)
         if share is not None:
             loss = share * loss
-        if self.scaler.is_enabled():
-            self.scaler.scale(loss).backward()
-            self.scaler.unscale_(self.optimizer)
-            self._clip()
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            loss.backward()
-            self._clip()
-            self.optimizer.step()
+        self.scaler.scale(loss).backward()  # which scales nothing but for float16 on a card
+        self.scaler.unscale_(self.optimizer)
+        if self.training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.scheduler.step()
         return loss.detach()
 
@@ -316,21 +282,15 @@ class Trainer:
             return self.world * len(own) / len(index), own, there
         return self.world * data.weights[there].sum() / data.weights[on_device].sum(), own, there
 
-    def _clip(self) -> None:
-        if self.training.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.module.parameters(), self.training.clip_norm)
-
     @contextmanager
-    def _random(self, epoch: int) -> Iterator[None]:
+    def _random(self) -> Iterator[None]:
         """Draw dropout and the like from the seed of the epoch; leave other draws alone."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(self.seed + 104729 * (epoch + 1) + self.rank)
+            torch.manual_seed(self.seed + 104729 * (self.epoch + 1) + self.rank)
             yield
 
-    def validate(
-        self, data: Batches, metric: Callable[[np.ndarray, np.ndarray], float] | None
-    ) -> float:
+    def validate(self, data: Batches, metric: Metric | None) -> float:
         """Return the metric of the predictions of a validation part; default the mean loss."""
         F = predictions(self.module, data.source, self.training, self.device)
         if metric is not None:
@@ -339,18 +299,15 @@ class Trainer:
             own = (data.targets, data.residual, data.weights)
             return float(self.criterion(F.to(self.device), *own))
 
-    def record(self, train_loss: float, score: float | None, seconds: float) -> bool:
-        """Note an epoch; return whether it is the best so far."""
+    def record(self, train_loss: float, score: float | None, seconds: float) -> None:
+        """Note an epoch, and keep its weights if it is the best so far."""
         row = {"epoch": self.epoch, "train_loss": train_loss, "seconds": seconds}
-        better = False
         if score is not None:
             row["validation"] = score
-            better = self.best is None or score < self.best["score"]
-            if better:
+            if self.best is None or score < self.best["score"]:
                 weights = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
                 self.best = {"score": score, "epoch": self.epoch, "weights": weights}
         self.history.append(row)
-        return better
 
     def save(self, path: Path, about: str) -> None:
         """Write a checkpoint: the old file or the new one is there, never half of one."""
@@ -409,10 +366,13 @@ class Trainer:
         if self.best is not None:
             self.module.load_state_dict(copy.copy(self.best["weights"]))
 
+    @property
+    def best_epoch(self) -> int:
+        """The epoch whose weights are kept."""
+        return self.epoch if self.best is None else int(self.best["epoch"])
+
     def _is_over(self, patience: int | None) -> bool:
-        if patience is None or self.best is None:
-            return False
-        return self.epoch - int(self.best["epoch"]) >= patience
+        return patience is not None and self.epoch - self.best_epoch >= patience
 
 
 def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:

@@ -7,7 +7,7 @@ columns are hashes. Strings and graphs become bags; nothing is learned from data
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy import sparse
 from .._numerics.arrays import Ragged, row_slices
 from .base import Block, Kernel
 
-__all__ = ["BagKernel", "Bags", "mix", "sort_within"]
+__all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]
 
 # Features that at least this share of the landmarks has are multiplied as a dense matrix.
 _DENSE_SHARE = 0.1
@@ -52,15 +52,9 @@ def mix(numbers: np.ndarray, salt: int = 0) -> np.ndarray:
 
 
 class Bags(Ragged):
-    """Bags of features. In a row, keys increase and are distinct; counts are not zero.
+    """Bags of features (uint64): in a row they increase, and their counts are not zero.
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    features : ndarray of uint64
-    counts : ndarray of float64
-    maker : str
-        What made them: bags of different makers do not compare.
+    `maker` says what made them: bags of different makers do not compare.
     """
 
     def __init__(
@@ -82,20 +76,11 @@ class Bags(Ragged):
         return self.columns[1]
 
     @classmethod
-    def collect(
-        cls, n: int, row: np.ndarray, features: np.ndarray, counts: Any = 1.0, maker: str = ""
-    ) -> Self:
+    def collect(cls, n: int, row: np.ndarray, features: np.ndarray, counts: Any = 1.0) -> Self:
         """Return the bags of n objects from a list of occurrences, in any order.
 
-        Parameters
-        ----------
-        n : int
-        row : ndarray of int
-            The object that each occurrence belongs to.
-        features : ndarray of uint64
-        counts : float or ndarray, default 1.0
-            The weight of each occurrence; those of one feature in one object are added up.
-        maker : str
+        Occurrence i is of features[i] in object row[i], and weighs counts[i], or `counts` if that
+        is a number; weights of one feature in one object are added up.
         """
         if np.ndim(counts) == 0:
             row, features = _sort_by_row(row, features, n)
@@ -109,7 +94,7 @@ class Bags(Ragged):
         first = np.flatnonzero(is_first)
         totals = np.add.reduceat(counts, first) if len(first) else counts
         indptr = np.searchsorted(row[first], np.arange(n + 1))
-        return cls(indptr, features[first], totals, maker=maker)
+        return cls(indptr, features[first], totals)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -125,6 +110,14 @@ class Bags(Ragged):
         if has_any.any():
             norms[has_any] = np.add.reduceat(self.counts**2, self.indptr[:-1][has_any])
         return norms
+
+
+def work_slices(work: np.ndarray, most: int) -> Iterator[slice]:
+    """Yield slices, at least one, of items that together take about `most` work."""
+    number = np.cumsum(work) // max(1, most)
+    ends = np.flatnonzero(np.diff(number)) + 1
+    for start, stop in zip([0, *ends], [*ends, len(work)], strict=True):
+        yield slice(int(start), int(stop))
 
 
 def sort_within(lengths: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -257,12 +250,7 @@ class BagKernel(Kernel):
         return bags
 
     def against(self, B: Bags) -> Block:
-        right = _RightBags(B)
-
-        def block(A: Bags, out: np.ndarray | None = None) -> np.ndarray:
-            return right.product(A, out)
-
-        return block
+        return _RightBags(B).product
 
     def diag(self, A: Bags) -> np.ndarray:
         return A.squared_norms()

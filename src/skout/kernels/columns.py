@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from .._numerics.validation import check_number
-from ..rows import Survey
-from .base import Block, Kernel, _Wrapper
+from .base import Kernel
 from .combine import align
-from .metric import TransformedSurvey
+from .metric import Transformed
 
 __all__ = ["OnColumns", "align_columns"]
 
 
-class OnColumns(_Wrapper):
+class OnColumns(Transformed):
     """k(x, x') = kernel(x[start:stop], x'[start:stop]): what it sees of vectors is some columns.
 
     Parameters
@@ -40,21 +37,7 @@ class OnColumns(_Wrapper):
         self.start = start
         self.stop = stop
 
-    @property
-    def normalized(self) -> bool:
-        return self._part("kernel").normalized
-
     def transform(self, A: Any) -> Any:
-        """Return the columns that are compared.
-
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        rows : of shape (n, stop - start)
-        """
         d = A.shape[1]
         start = check_number(self.start, "start", integer=True)
         stop = d if self.stop is None else check_number(self.stop, "stop", integer=True)
@@ -64,19 +47,6 @@ class OnColumns(_Wrapper):
                 f"Got {self.start} and {self.stop}."
             )
         return A[:, start:stop]
-
-    def surveyed(
-        self, survey: Survey, rng: np.random.Generator, weights: Any = None
-    ) -> Callable[[], Kernel]:
-        found = self._part("kernel").surveyed(TransformedSurvey(survey, self), rng, weights)
-        return lambda: OnColumns(found(), self.start, self.stop)
-
-    def against(self, B: Any) -> Block:
-        base = self._part("kernel").against(self.transform(B))
-        return lambda A, out=None: base(self.transform(A), out)
-
-    def diag(self, A: Any) -> Any:
-        return self._part("kernel").diag(self.transform(A))
 
 
 def align_columns(

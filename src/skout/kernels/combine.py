@@ -121,7 +121,7 @@ class _Images(Rows):
         return cls(stack([part.rows for part in parts]))
 
 
-class Mapped(Kernel):
+class Mapped(_Wrapper):
     """k(a, b) = kernel(function(a), function(b)): objects stay objects, the kernel sees features.
 
     Parameters
@@ -143,7 +143,7 @@ class Mapped(Kernel):
     """
 
     takes_vectors = False
-    parts = ("kernel",)
+    compares = "objects"
 
     def __init__(self, function: Callable[[Any], Any], kernel: Any) -> None:
         self.function = function
@@ -152,10 +152,6 @@ class Mapped(Kernel):
     @property
     def normalized(self) -> bool:
         return self._part("kernel").normalized
-
-    @property
-    def runs_on_device(self) -> bool:  # type: ignore[override]
-        return self._part("kernel").runs_on_device
 
     def encode(self, objects: Any) -> _Images:
         """Call the function, and encode what it returns."""
@@ -184,13 +180,7 @@ class Mapped(Kernel):
 
 
 def summands(kernel: Kernel, rows: Any) -> list[tuple[Kernel, Any]]:
-    """Return the kernels that a sum is made of, each with its rows; of others the kernel itself.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    rows : rows, as the kernel encodes them
-    """
+    """Return the kernels that a sum is made of, each with its rows; of others the kernel itself."""
     if not getattr(kernel, "adds", False):
         return [(kernel, rows)]
     pairs = zip(kernel.parts, sides(rows), strict=True)

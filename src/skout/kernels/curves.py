@@ -10,14 +10,12 @@ from sklearn.utils.metaestimators import available_if
 
 from .._numerics.arrays import float_dtype
 from .._numerics.namespace import cast, constant
-from ..rows import Survey
-from .base import Block, Kernel, _Wrapper
-from .metric import TransformedSurvey
+from .metric import Transformed
 
 __all__ = ["Curves"]
 
 
-class Curves(_Wrapper):
+class Curves(Transformed):
     """k(f, g) of two functions by their L2 distance, for functional outputs (p. 26).
 
     Functions are known on a grid, and integrals are sums by the trapezoidal rule:
@@ -66,10 +64,6 @@ class Curves(_Wrapper):
     def is_linear(self) -> bool:  # type: ignore[override]
         return self._part("kernel").is_linear
 
-    @property
-    def normalized(self) -> bool:
-        return self._part("kernel").normalized
-
     def encode(self, objects: Any) -> Any:
         """Return the values on the grid, shape (n, q)."""
         kernel = self._part("kernel")
@@ -108,30 +102,8 @@ class Curves(_Wrapper):
         return np.sqrt(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
 
     def transform(self, A: Any) -> Any:
-        """Return the vectors sqrt(w_j) f(t_j), whose Euclidean distances are those of functions.
-
-        Parameters
-        ----------
-        A : array or tensor of shape (n, q)
-
-        Returns
-        -------
-        rows : of the same shape
-        """
+        # sqrt(w_j) f(t_j), whose Euclidean distances are those of functions
         return A * cast(constant(self._roots(A.shape[1]), A), float_dtype(A))
-
-    def surveyed(
-        self, survey: Survey, rng: np.random.Generator, weights: Any = None
-    ) -> Callable[[], Kernel]:
-        found = self._part("kernel").surveyed(TransformedSurvey(survey, self), rng, weights)
-        return lambda: Curves(found(), self.points)
-
-    def against(self, B: Any) -> Block:
-        base = self._part("kernel").against(self.transform(B))
-        return lambda A, out=None: base(self.transform(A), out)
-
-    def diag(self, A: Any) -> Any:
-        return self._part("kernel").diag(self.transform(A))
 
     @available_if(lambda self: hasattr(self._part("kernel"), "gradients"))
     def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:

@@ -66,7 +66,7 @@ def read_graphs(objects: Any) -> Graphs:
 def _triples(items: list[Any]) -> list[_Triple]:
     """Return graphs as lists; report all strings that are not SMILES."""
     triples, invalid = [], []
-    for i, graph in enumerate(molecules(items) if _has_smiles(items) else items):
+    for i, graph in enumerate(_parsed(items)):
         if graph is None and isinstance(items[i], str):
             invalid.append(i)
         else:
@@ -82,7 +82,7 @@ def read_weighted(objects: list[Any]) -> list[tuple[np.ndarray, np.ndarray, np.n
     where there are none.
     """
     triples = []
-    for i, graph in enumerate(molecules(objects) if _has_smiles(objects) else objects):
+    for i, graph in enumerate(_parsed(objects)):
         if graph is None:
             refuse([i], objects)
         if hasattr(graph, "GetAtoms"):
@@ -100,8 +100,9 @@ def read_weighted(objects: list[Any]) -> list[tuple[np.ndarray, np.ndarray, np.n
     return triples
 
 
-def _has_smiles(items: list[Any]) -> bool:
-    return any(isinstance(item, str) for item in items)
+def _parsed(items: list[Any]) -> Iterable[Any]:
+    """Return graphs, of which SMILES are made molecules; None where they are invalid."""
+    return molecules(items) if any(isinstance(item, str) for item in items) else items
 
 
 def _as_triple(item: Any, i: int) -> _Triple:
@@ -187,14 +188,14 @@ def _from_networkx(graph: Any, i: int) -> _Triple:
         )
     ends = list(graph.edges(data="label"))
     edge_labels = [label for *_, label in ends]
-    if all(label is None for label in edge_labels):
-        return _renumber([(u, v) for u, v, _ in ends], labels, i), list(labels.values()), None
-    if None in edge_labels:
+    are_labelled = any(label is not None for label in edge_labels)
+    if are_labelled and None in edge_labels:
         u, v, _ = ends[edge_labels.index(None)]
         raise ValueError(
             f"The edge ({u!r}, {v!r}) of graph {i} has no attribute 'label', other edges have one."
         )
-    return _renumber([(u, v) for u, v, _ in ends], labels, i), list(labels.values()), edge_labels
+    edges = _renumber([(u, v) for u, v, _ in ends], labels, i)
+    return edges, list(labels.values()), edge_labels if are_labelled else None
 
 
 def _from_molecule(molecule: Any) -> _Triple:

@@ -6,7 +6,6 @@ members, each of them mixed first, so that the order of nodes and neighbours nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,6 @@ __all__ = [
     "Graphs",
     "Pairs",
     "core_numbers",
-    "node_blocks",
     "pair_distances",
     "reached_work",
     "refine",
@@ -52,28 +50,15 @@ def pointers(lengths: np.ndarray) -> np.ndarray:
 class Graphs:
     """Undirected graphs with labels, one after the other; made by `read_graphs`.
 
-    Each edge is there twice, once from each end; a self loop once. Nodes of a graph are next to
-    each other, and so are the edges that leave a node.
-
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-        Graph i has the nodes indptr[i] to indptr[i + 1] - 1.
-    labels : ndarray of uint64
-        One hash a node.
-    edge_indptr : ndarray of int64
-        The edges that leave node v are edge_indptr[v] to edge_indptr[v + 1] - 1.
-    target : ndarray of int64
-        The node at the other end of each edge.
-    edge_labels : ndarray of uint64
-        One hash an edge.
+    Each edge is there twice, once from each end; a self loop once. Graph i has the nodes indptr[i]
+    to indptr[i + 1] - 1, and the edges edge_indptr[v] to edge_indptr[v + 1] - 1 leave node v.
     """
 
-    indptr: np.ndarray
-    labels: np.ndarray
-    edge_indptr: np.ndarray
-    target: np.ndarray
-    edge_labels: np.ndarray
+    indptr: np.ndarray  # int64, (n + 1,)
+    labels: np.ndarray  # uint64, one hash a node
+    edge_indptr: np.ndarray  # int64
+    target: np.ndarray  # int64, the node at the other end of each edge
+    edge_labels: np.ndarray  # uint64, one hash an edge
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -152,36 +137,16 @@ def refine(graphs: Graphs, *, edge_labels: bool = False) -> np.ndarray:
 class Pairs:
     """Ordered pairs of nodes that have a path, for all or some first nodes, and their distances.
 
-    Parameters
-    ----------
-    source, target : ndarray of int64
-    distance : ndarray of int32
-        Edges of a shortest path.
-    indptr : ndarray of int64
-        The pairs with the i-th source are indptr[i] to indptr[i + 1] - 1, their targets in order.
-    row : ndarray of int64
-    table : ndarray of int32
-        The number of the pair of the i-th source and node v is table[row[i] + v]; -1 if there is no
-        such pair.
+    The pairs with the i-th source are indptr[i] to indptr[i + 1] - 1, their targets in order. The
+    number of the pair of the i-th source and node v is table[row[i] + v]; -1 if there is none.
     """
 
-    source: np.ndarray
-    target: np.ndarray
-    distance: np.ndarray
-    indptr: np.ndarray
-    row: np.ndarray
-    table: np.ndarray
-
-
-def node_blocks(graphs: Graphs, work: np.ndarray, most: int) -> Iterator[slice]:
-    """Yield the nodes a few at a time, so that those of a block take about `most` work.
-
-    `work` is that of each node.
-    """
-    number = np.cumsum(work) // max(1, most)
-    ends = np.flatnonzero(np.diff(number)) + 1
-    for start, stop in zip([0, *ends], [*ends, len(graphs.labels)], strict=True):
-        yield slice(int(start), int(stop))
+    source: np.ndarray  # int64
+    target: np.ndarray  # int64
+    distance: np.ndarray  # int32, edges of a shortest path
+    indptr: np.ndarray  # int64
+    row: np.ndarray  # int64
+    table: np.ndarray  # int32
 
 
 def reached_work(graphs: Graphs, reach: int) -> np.ndarray:

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._numerics.validation import check_number
-from .bags import BagKernel, Bags, mix
+from .bags import BagKernel, Bags, mix, work_slices
 from .graph_balls import ball_hashes
 from .graph_read import read_graphs
 from .graph_rows import (
     Graphs,
     Pairs,
     core_numbers,
-    node_blocks,
     pair_distances,
     reached_work,
     refine,
@@ -72,19 +71,8 @@ class GraphKernel(BagKernel):
     def _bags(self, objects: Any) -> Bags:
         self._check_params()
         graphs = read_graphs(objects)
-        parts = _parts(graphs, squared=self._of_pairs)
-        return Bags.concatenate([self._count(part) for part in parts])
-
-
-def _parts(graphs: Graphs, *, squared: bool) -> Iterator[Graphs]:
-    """Yield the graphs a few at a time, at least one."""
-    work = np.cumsum(graphs.sizes ** (2 if squared else 1))
-    start = 0
-    while start < len(graphs) or start == 0:
-        done = work[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(work, done + _BLOCK, side="right")))
-        yield graphs[start:stop]
-        start = stop
+        work = graphs.sizes ** (2 if self._of_pairs else 1)
+        return Bags.concatenate([self._count(graphs[some]) for some in work_slices(work, _BLOCK)])
 
 
 class VertexHistogram(GraphKernel):
@@ -143,7 +131,7 @@ def _by_blocks(
     graphs: Graphs, work: np.ndarray, occurrences: Callable[[slice], Occurrences]
 ) -> Occurrences:
     """Return what is found for the nodes a few at a time; of several blocks it is counted first."""
-    blocks = list(node_blocks(graphs, work, _BLOCK))
+    blocks = list(work_slices(work, _BLOCK))
     if len(blocks) <= 1:
         return occurrences(slice(None))
     return _joined([_counted(len(graphs), occurrences(nodes)) for nodes in blocks])
@@ -372,7 +360,7 @@ class NeighborhoodSubgraph(GraphKernel):
         """
         reach = max(self.radius, self.distance)
         met, balls = [], []
-        for nodes in node_blocks(graphs, reached_work(graphs, reach), _BALLS):
+        for nodes in work_slices(reached_work(graphs, reach), _BALLS):
             pairs = pair_distances(graphs, reach, nodes)
             if nodes.start == 0:
                 self._warn_if_slow(graphs, pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,10 @@ from scipy import sparse
 from .._numerics.arrays import float_dtype
 from .._numerics.namespace import cast, constant
 from .._numerics.validation import check_choice, check_number
-from ..rows import Reduction, Survey
+from ..rows import Survey
 from .base import Block, Kernel, _Wrapper
 
-__all__ = ["Learnt", "Mahalanobis", "TransformedSurvey"]
+__all__ = ["Learnt", "Mahalanobis", "Transformed"]
 
 
 class _OfVectors(_Wrapper):
@@ -34,7 +35,40 @@ class _OfVectors(_Wrapper):
         return self._part("kernel").normalized
 
 
-class Mahalanobis(_OfVectors):
+class Transformed(_Wrapper):
+    """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
+
+    @property
+    def normalized(self) -> bool:
+        return self._part("kernel").normalized
+
+    @abstractmethod
+    def transform(self, A: Any) -> Any:
+        """Return what the kernel sees of the rows.
+
+        Parameters
+        ----------
+        A : array, tensor or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        rows : of shape (n, p)
+        """
+
+    def surveyed(
+        self, survey: Survey, rng: np.random.Generator, weights: Any = None
+    ) -> Callable[[], Kernel]:
+        return super().surveyed(survey.then(self.transform), rng, weights)
+
+    def against(self, B: Any) -> Block:
+        base = self._part("kernel").against(self.transform(B))
+        return lambda A, out=None: base(self.transform(A), out)
+
+    def diag(self, A: Any) -> Any:
+        return self._part("kernel").diag(self.transform(A))
+
+
+class Mahalanobis(_OfVectors, Transformed):
     """k(x, x') = kernel(W x, W x'): distances are those of the metric M = W'W.
 
     Parameters
@@ -62,16 +96,7 @@ class Mahalanobis(_OfVectors):
         self.width = width
 
     def transform(self, A: Any) -> Any:
-        """Return the rows W x.
-
-        Parameters
-        ----------
-        A : array, tensor or CSR matrix of shape (n, d)
-
-        Returns
-        -------
-        rows : of shape (n, p)
-        """
+        # W x
         if self.scale is None:
             return A
         W = self._checked(A.shape[1])
@@ -94,22 +119,11 @@ class Mahalanobis(_OfVectors):
     def surveyed(
         self, survey: Survey, rng: np.random.Generator, weights: Any = None
     ) -> Callable[[], Kernel]:
-        found = self._part("kernel").surveyed(TransformedSurvey(survey, self), rng, weights)
-        return lambda: self._narrowed(found())
-
-    def _narrowed(self, kernel: Kernel) -> Mahalanobis:
-        """Return the kernel of W x / width."""
-        if self.width == 1.0:
-            return Mahalanobis(kernel, self.scale)
-        W: Any = 1.0 if self.scale is None else np.asarray(self.scale)
-        return Mahalanobis(kernel, W / self.width)
-
-    def against(self, B: Any) -> Block:
-        base = self._part("kernel").against(self.transform(B))
-        return lambda A, out=None: base(self.transform(A), out)
-
-    def diag(self, A: Any) -> Any:
-        return self._part("kernel").diag(self.transform(A))
+        found = super().surveyed(survey, rng, weights)
+        scale = self.scale
+        if self.width != 1.0:
+            scale = (1.0 if scale is None else np.asarray(scale)) / self.width
+        return lambda: Mahalanobis(found()._part("kernel"), scale)
 
     def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
         """Return A -> gradients of f(x) = sum_j coef_j k(x, b_j) with respect to W x.
@@ -119,40 +133,6 @@ class Mahalanobis(_OfVectors):
         kernel: Any = self._part("kernel")
         base = kernel.gradients(self.transform(B), coef)
         return lambda A: base(self.transform(A))
-
-
-class TransformedSurvey(Survey):
-    """Questions about the rows that the `transform` of a kernel makes."""
-
-    def __init__(self, whole: Survey, kernel: Any) -> None:
-        self.source, self.whole, self.kernel = whole.source, whole, kernel
-
-    def take(self, index: np.ndarray) -> Callable[[], Any]:
-        answer = self.whole.take(index)
-        return lambda: self.kernel.transform(answer())
-
-    def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
-        return self.whole.reduce(_OfTransformed(reduction, self.kernel), *beside)
-
-
-class _OfTransformed(Reduction):
-    """A sum over such rows."""
-
-    def __init__(self, base: Reduction, kernel: Any) -> None:
-        self.base, self.kernel, self.width = base, kernel, base.width
-
-    def __call__(self, rows: Any, *beside: Any) -> Any:
-        return self.base(self.kernel.transform(rows), *beside)
-
-    def combine(self, total: Any, part: Any) -> Any:
-        return self.base.combine(total, part)
-
-    def finish(self, total: Any) -> Any:
-        return self.base.finish(total)
-
-    def on(self, place: Any) -> Reduction | None:
-        there = self.base.on(place)
-        return None if there is None else _OfTransformed(there, self.kernel)
 
 
 class Learnt(_OfVectors):

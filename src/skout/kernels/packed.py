@@ -219,16 +219,13 @@ def pack_objects(objects: Any) -> PackedBits | None:
     """
     if isinstance(objects, PackedBits):
         return objects
-    if not _is_list(objects) or len(objects) == 0:
+    is_list = isinstance(objects, list | tuple) or getattr(objects, "ndim", 0) == 1
+    if not is_list or len(objects) == 0:
         return None
     items = list(objects)
     if isinstance(items[0], str):
         return _from_hex(items)
     return _from_bit_vectors(items) if hasattr(items[0], "ToBitString") else None
-
-
-def _is_list(objects: Any) -> bool:
-    return isinstance(objects, list | tuple) or getattr(objects, "ndim", 0) == 1
 
 
 def _from_hex(items: list[Any]) -> PackedBits:

@@ -40,13 +40,9 @@ def _has_numba() -> bool:
 
 
 def is_worthwhile(parts: Parts, n_words: int) -> bool:
-    """Whether to compare words by the compiled loop: it is there, or there has been much to do.
+    """Whether to compare `n_words` words by the compiled loop: it is there, or it would pay.
 
-    Parameters
-    ----------
-    parts : callable
-    n_words : int
-        Words to compare now; blocks may be small, so they are added up.
+    Blocks may be small, so their words are added up.
     """
     global _compared
     if parts in _compiled:

@@ -71,11 +71,7 @@ class RankingKernel(VectorKernel):
 
     def against(self, B: Any) -> Block:
         linear = Linear().against(self.features(B))
-
-        def block(A: Any, out: np.ndarray | None = None) -> np.ndarray:
-            return linear(self.features(A), out)
-
-        return block
+        return lambda A, out=None: linear(self.features(A), out)
 
     def diag(self, A: Any) -> np.ndarray:
         return np.ones(len(A)) if self.normalized else Linear().diag(self.features(A))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["chemistry", "molecules", "refuse"]
@@ -22,22 +21,15 @@ def chemistry() -> Any:
     return Chem
 
 
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Keep RDKit's messages off the terminal."""
-    from rdkit import rdBase
-
-    with rdBase.BlockLogs():
-        yield
-
-
 def molecules(items: Iterable[Any]) -> Iterator[Any]:
     """Yield the molecule of each SMILES, None where it is invalid or has no atom; others as is.
 
     One at a time: RDKit's molecules are large.
     """
     Chem = chemistry()
-    with _silence():
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():  # keeps RDKit's messages off the terminal
         for item in items:
             found = _molecule(Chem, item) if isinstance(item, str) else item
             empty = isinstance(found, Chem.Mol) and found.GetNumAtoms() == 0

@@ -22,13 +22,7 @@ _FORMS = (
 class Spectra(Ragged):
     """Spectra of at least one peak each; in a spectrum, m/z does not decrease.
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n + 1,)
-    mz : ndarray of float64
-    intensity : ndarray of float64
-    precursor : ndarray of float64
-        The precursor's m/z, repeated for each peak of its spectrum; NaN where it is not known.
+    The precursor's m/z is repeated for each peak of its spectrum; NaN where it is not known.
     """
 
     def __init__(

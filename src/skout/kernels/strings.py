@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 
 from .._numerics.arrays import Ragged, as_objects
 from .._numerics.validation import check_choice, check_number
-from .bags import BagKernel, Bags, mix
+from .bags import BagKernel, Bags, mix, work_slices
 
 __all__ = ["NGram", "string_of"]
 
@@ -84,7 +82,8 @@ class NGram(BagKernel):
         text = _as_text(strings)
         if self.short == "error":
             _refuse_short(text, lengths[0], strings)
-        bags = Bags.concatenate([_count(part, lengths) for part in _parts(text)])
+        parts = work_slices(text.lengths, _BLOCK)
+        bags = Bags.concatenate([_count(text[some], lengths) for some in parts])
         if self.presence:
             return Bags(bags.indptr, bags.features, np.ones_like(bags.counts))
         return bags
@@ -190,16 +189,6 @@ def _refuse_short(text: Ragged, n: int, strings: list[Any]) -> None:
 
 
 # Counting n-grams --------------------------------------------------------------------------------
-
-
-def _parts(text: Ragged) -> Iterator[Ragged]:
-    """Cut a text into parts of about as many characters, at least one part."""
-    cuts = np.searchsorted(text.indptr, np.arange(_BLOCK, text.indptr[-1], _BLOCK))
-    ends = np.unique([0, *cuts, len(text)])
-    for start, stop in itertools.pairwise(ends):
-        yield text[start:stop]
-    if len(text) == 0:
-        yield text
 
 
 def _count(text: Ragged, lengths: tuple[int, ...]) -> Bags:

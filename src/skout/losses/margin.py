@@ -51,22 +51,17 @@ class Hinge(MarginLoss):
     array([0.75, 0.  ])
     """
 
+    lipschitz = 1.0
+    ramps = (Ramp(1.0, -1.0, 0.0),)
+
     def _h(self, s: np.ndarray) -> np.ndarray:
         return namespace(s).clip(1.0 - s, 0.0, None)
 
     def _slope(self, s: np.ndarray) -> np.ndarray:
         return -cast(s < 1.0, s.dtype)
 
-    @property
-    def ramps(self) -> tuple[Ramp, ...]:
-        return (Ramp(1.0, -1.0, 0.0),)
-
     def _h_conjugate(self, a: np.ndarray) -> np.ndarray:
         return inside(namespace(a).maximum(a, -1.0 - a), a)
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
 
 
 class SquaredHinge(MarginLoss):
@@ -81,6 +76,7 @@ class SquaredHinge(MarginLoss):
     """
 
     smooth = True
+    lipschitz = float("inf")
 
     def _h(self, s: np.ndarray) -> np.ndarray:
         return namespace(s).clip(1.0 - s, 0.0, None) ** 2
@@ -93,10 +89,6 @@ class SquaredHinge(MarginLoss):
 
     def _h_conjugate(self, a: np.ndarray) -> np.ndarray:
         return inside(a, a * (1.0 + 0.25 * a))
-
-    @property
-    def lipschitz(self) -> float:
-        return float("inf")
 
 
 class Logistic(MarginLoss):
@@ -111,6 +103,7 @@ class Logistic(MarginLoss):
     """
 
     smooth = True
+    lipschitz = 1.0
 
     def _h(self, s: np.ndarray) -> np.ndarray:
         xp = namespace(s)
@@ -127,7 +120,3 @@ class Logistic(MarginLoss):
         xp, entr = namespace(a), special(a).entr
         chance = xp.clip(-a, 0.0, 1.0)
         return inside(xp.maximum(a, -1.0 - a), -entr(chance) - entr(1.0 - chance))
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0

@@ -78,6 +78,7 @@ class Squared(RadialLoss):
     """
 
     smooth = True
+    lipschitz = float("inf")
 
     def _h(self, r: np.ndarray) -> np.ndarray:
         return 0.5 * r * r
@@ -90,10 +91,6 @@ class Squared(RadialLoss):
 
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return 0.5 * s * s
-
-    @property
-    def lipschitz(self) -> float:
-        return float("inf")
 
 
 class Huber(RadialLoss):
@@ -158,6 +155,8 @@ class EpsilonInsensitive(RadialLoss):
     array([0. , 1.5])
     """
 
+    lipschitz = 1.0
+
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
 
@@ -178,10 +177,6 @@ class EpsilonInsensitive(RadialLoss):
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return inside(s - 1.0, self.epsilon * s)
 
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
 
 class SquaredEpsilonInsensitive(RadialLoss):
     """max(||f - y|| - epsilon, 0)^2 (394): with epsilon = 0 twice `Squared`.
@@ -200,6 +195,7 @@ class SquaredEpsilonInsensitive(RadialLoss):
     """
 
     smooth = True
+    lipschitz = float("inf")
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
@@ -218,7 +214,3 @@ class SquaredEpsilonInsensitive(RadialLoss):
 
     def _h_conjugate(self, s: np.ndarray) -> np.ndarray:
         return s * (self.epsilon + 0.25 * s)
-
-    @property
-    def lipschitz(self) -> float:
-        return float("inf")

@@ -39,13 +39,7 @@ Molecule = tuple[str, str]
 
 @dataclass(frozen=True)
 class Work:
-    """How a source is read.
-
-    Parameters
-    ----------
-    n_jobs, batch, column, verbose, on_error
-        See `skout.molecules.MoleculePool.build`.
-    """
+    """How a source is read: see `skout.molecules.MoleculePool.build`."""
 
     n_jobs: int | None = None
     batch: int = 5000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,17 +29,9 @@ SHOWN = 5
 def make_part(
     batch: Sequence[tuple[str, str]], first: int, settings: Mapping[str, Any], path: Path
 ) -> None:
-    """Write what a pool keeps of a batch of molecules.
+    """Write what a pool keeps of a batch of SMILES and names to an .npz file.
 
-    Parameters
-    ----------
-    batch : list of (SMILES, name)
-    first : int
-        The number of the first of them, for messages.
-    settings : dict
-        Of `fingerprints`.
-    path : Path
-        The .npz file to write.
+    `first` is the number of the first of them, for messages; `settings` are those of fingerprints.
     """
     found = list(entries(text for text, _ in batch))
     names = [name for (_, name), entry in zip(batch, found, strict=True) if entry is not None]
@@ -107,19 +99,8 @@ def merge(
 ) -> dict[str, Any] | None:
     """Write a segment of all parts, each skeleton once, sorted by mass; return its record.
 
-    Parts are read one at a time, so that memory holds no fingerprints and texts of all.
-
-    Parameters
-    ----------
-    paths : list of Path
-    folder : Path
-        A new folder.
-    known : list of ndarray
-        Keys to leave out.
-
-    Returns
-    -------
-    record : dict, or None where nothing is left
+    Parts are read one at a time, so that memory holds no fingerprints and texts of all. Keys that
+    are `known` are left out; where nothing is left, there is no record.
     """
     columns = _columns(paths)
     rows, named = _choose(columns, known)
@@ -191,13 +172,8 @@ def _write_texts(
     starts = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
     _write(folder, f"{name}_start", starts)
     out = new_map(folder / f"{name}_text.npy", (int(starts[-1]),), np.uint8)
-    target = _targets(len(lengths), rows)
-    done = 0
-    for path in paths:
-        with np.load(path, allow_pickle=False) as part:
-            own, text = part[f"{name}_length"], part[f"{name}_text"]
-        here = target[done : done + len(own)]
-        done += len(own)
+    arrays = (f"{name}_length", f"{name}_text")
+    for here, own, text in _placed(paths, arrays, len(lengths), rows):
         wanted = here >= 0
         begins = np.cumsum(own) - own
         source = spans(begins[wanted], own[wanted])
@@ -209,22 +185,27 @@ def _write_words(
     folder: Path, paths: Sequence[Path], columns: Mapping[str, np.ndarray], rows: np.ndarray
 ) -> None:
     """Put the fingerprints of some rows of the parts in this order."""
-    target, done, out = _targets(len(columns["mass"]), rows), 0, None
-    for path in paths:
-        with np.load(path, allow_pickle=False) as part:
-            words = part["words"]
+    out = None
+    for here, words in _placed(paths, ("words",), len(columns["mass"]), rows):
         if out is None and len(words):
             out = new_map(folder / "words.npy", (len(rows), words.shape[1]), np.dtype("<u8"))
-        here = target[done : done + len(words)]
-        done += len(words)
         if out is not None:
             out[here[here >= 0]] = words[here >= 0]
     if out is not None:
         out.flush()
 
 
-def _targets(n: int, rows: np.ndarray) -> np.ndarray:
-    """Return for each of n rows its place in `rows`, -1 where it is not among them."""
-    target = np.full(n, -1, dtype=np.int64)
+def _placed(
+    paths: Sequence[Path], names: Sequence[str], n: int, rows: np.ndarray
+) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield the place in `rows` of the rows of each part, -1 where they have none, and arrays.
+
+    The parts have n rows in all, and the first array has one for each.
+    """
+    target, done = np.full(n, -1, dtype=np.int64), 0
     target[rows] = np.arange(len(rows))
-    return target
+    for path in paths:
+        with np.load(path, allow_pickle=False) as part:
+            arrays = [part[name] for name in names]
+        yield target[done : done + len(arrays[0])], *arrays
+        done += len(arrays[0])

@@ -88,8 +88,8 @@ class MoleculePool:
         ----------
         source : path, or iterable of paths, SMILES and (SMILES, name)
             Files of SMILES (.smi, .txt), tables with a column of SMILES (.csv, .tsv), or SDF, each
-            also with .gz. In an iterable, text that ends as such a file does is a file. To go on
-            with a build, give the same again: batches that changed are made anew.
+            also with .gz, .bz2 or .xz. In an iterable, text that ends as such a file does is a
+            file. To go on with a build, give the same again: batches that changed are made anew.
         path : path
             The folder to make, by custom `name.skpool`.
         fingerprints : dict, optional

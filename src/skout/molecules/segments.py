@@ -26,7 +26,6 @@ __all__ = ["MANIFEST", "Manifest", "Segment", "sealed", "segment_name", "spans"]
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skout molecules", 1
 _FOLDER = re.compile(r"segment-\d{4}")
-_READ = 2**22
 #: The arrays of a segment: kind of number and axes.
 _ARRAYS = {
     "mass": ("f8", 1),  # sorted
@@ -58,14 +57,7 @@ def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class Texts:
-    """Texts in one array of bytes, UTF-8.
-
-    Parameters
-    ----------
-    text : ndarray of uint8
-    starts : ndarray of int64, shape (n + 1,)
-        Text i is text[starts[i]:starts[i + 1]].
-    """
+    """Texts in one array of bytes, UTF-8: text i is text[starts[i]:starts[i + 1]]."""
 
     def __init__(self, text: np.ndarray, starts: np.ndarray) -> None:
         self.text, self.starts = text, starts
@@ -84,11 +76,7 @@ class Texts:
 class Segment:
     """Molecules that were written together; rows are sorted by mass.
 
-    Parameters
-    ----------
-    pool : Path
-    record : dict
-        What the manifest says: `folder`, `molecules`, and `files`, name to (bytes, digest).
+    `record` is what the manifest says: `folder`, `molecules`, and `files`, name to (bytes, digest).
     """
 
     def __init__(self, pool: Path, record: dict[str, Any]) -> None:
@@ -191,43 +179,26 @@ def sealed(folder: Path, **known: Any) -> dict[str, Any]:
     """Bring the files of a segment to the disk, and return its record for the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(path, "rb+") as file:
+            os.fsync(file.fileno())
         files[path.name] = [path.stat().st_size, digest_of(path)]
     return known | {"files": files}
 
 
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    found = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_READ):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a pool is made of.
+    """What a pool is made of."""
 
-    Parameters
-    ----------
-    fingerprints : dict
-        Settings of `skout.molecules.fingerprints`.
-    n_bits : int
-        Bits of a fingerprint, of all kinds together.
-    rdkit : str
-        The version that made them.
-    segments : tuple of dict
-        See `Segment`; also `read`, `invalid` and `repeated`, numbers of molecules.
-    """
-
-    fingerprints: dict[str, Any]
-    n_bits: int
-    rdkit: str
+    fingerprints: dict[str, Any]  # settings of `skout.molecules.fingerprints`
+    n_bits: int  # of a fingerprint, of all kinds together
+    rdkit: str  # the version that made them
+    # see `Segment`; also `read`, `invalid` and `repeated`, numbers of molecules
     segments: tuple[dict[str, Any], ...]
 
     @classmethod

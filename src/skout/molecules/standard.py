@@ -27,12 +27,7 @@ class Entry:
 
 
 def entries(smiles: Iterable[str]) -> Iterator[Entry | None]:
-    """Yield what a pool keeps of each SMILES, None where it is invalid.
-
-    Parameters
-    ----------
-    smiles : list of str
-    """
+    """Yield what a pool keeps of each SMILES, None where it is invalid."""
     texts = list(smiles)
     for text, molecule in zip(texts, molecules(texts), strict=True):
         try:

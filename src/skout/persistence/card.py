@@ -109,7 +109,9 @@ class _Card:
             ("Notes", (f"- {_plain(k)}: {_plain(json.dumps(v))}" for k, v in self.notes.items())),
             ("Made with", self._versions()),
         ]
-        parts = [f"## {title}\n\n{body}\n" for title, body in _filled(sections)]
+        parts = [
+            f"## {title}\n\n{body}\n" for title, lines in sections if (body := "\n".join(lines))
+        ]
         return "\n".join([self._header(), f"# {_plain(self.name)}\n", *parts])
 
     def _header(self) -> str:
@@ -196,13 +198,6 @@ class _Card:
         versions = _dict(self.about.get("versions"))
         yield ", ".join(f"{_plain(one)} {_plain(version)}" for one, version in versions.items())
         yield f"\nSaved {_plain(self.about.get('saved'))}."
-
-
-def _filled(sections: list[tuple[str, Iterator[str]]]) -> Iterator[tuple[str, str]]:
-    for title, lines in sections:
-        body = "\n".join(lines)
-        if body:
-            yield title, body
 
 
 def _dict(value: Any) -> dict[str, Any]:

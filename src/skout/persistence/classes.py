@@ -137,14 +137,16 @@ CLASSES: dict[str, type] = ByName(
     ]
 )
 
-#: The only classes that may be a value themselves: kinds of candidates.
+#: The only classes that may be a value themselves: kinds of candidates, NumPy's scalars.
 TYPES: dict[str, type] = ByName(CLASSES)
 TYPES |= {
     name_of(kind): kind
-    for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+    for kind in [
+        *(bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset),
+        *(type(None), np.ndarray, object),
+        *filter(_is_number_type, vars(np).values()),
+    ]
 }
-TYPES |= {name_of(kind): kind for kind in (type(None), np.ndarray, object)}
-TYPES |= {name_of(kind): kind for kind in vars(np).values() if _is_number_type(kind)}
 
 #: The only functions that a file may name: they make numbers of numbers or of SMILES. All others
 #: are given at load.
@@ -162,24 +164,16 @@ def own_function(item: Any) -> str | None:
 
 
 def saved_state(item: Any, candidates: bool) -> dict[str, Any]:
-    """Return the attributes of an object that go into a file.
-
-    Parameters
-    ----------
-    item : object of one of `CLASSES`
-    candidates : bool
-        Whether default candidates, the training outputs, are among them.
-    """
+    """Return the attributes of an object that go into a file, default candidates if they shall."""
     if isinstance(item, tuple):
         return item._asdict()  # type: ignore[attr-defined]
     if isinstance(item, CandidateDecoder) and candidates:
         item.find_pool()  # which may be on a cluster still
     kind = type(item)
-    is_cached = functools.cached_property
     state = {
         name: value
         for name, value in vars(item).items()
-        if not isinstance(inspect.getattr_static(kind, name, None), is_cached)
+        if not isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     }
     if isinstance(item, Ensemble) and "_training" in state:
         state["_training"] = None  # made again where it is needed

@@ -14,16 +14,12 @@ __all__ = ["parts_of"]
 _MAX_DEPTH = 32
 _SHOWN = 8
 _LETTERS = 60
+# What nodes have inside that are no containers.
+_FIELDS = ("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values", "fields")
 
 
 def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once.
-
-    Parameters
-    ----------
-    structure : dict
-    arrays : dict of ndarrays
-    """
+    """Return {"name", "what", "bytes", "parts"} of the model; shared parts count once."""
     return _Walk(structure["nodes"], arrays).part("model", structure["root"], 0)
 
 
@@ -57,13 +53,8 @@ class _Walk:
         if kind == "dict":
             return [(_shortened(key), value) for key, value in node["items"]]
         if kind in ("list", "tuple", "imputer"):
-            refs = [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
-            return refs
-        fields = (
-            *("data", "indices", "indptr", "archive", "config", "weights", "nodes", "values"),
-            "fields",
-        )
-        return [(name, node[name]) for name in fields if name in node]
+            return [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
+        return [(name, node[name]) for name in _FIELDS if name in node]
 
 
 def _leaf(name: str, what: str) -> dict[str, Any]:

@@ -196,22 +196,21 @@ def _read_tree(reader: Any, spec: dict[str, Any]) -> Any:
 
 def _nodes(fields: Any, dtype: np.dtype) -> np.ndarray:
     """Return the nodes of a tree in the layout of this version of scikit-learn."""
-    names = set(dtype.names or ())
+    names = dtype.names or ()
     _require(
-        isinstance(fields, dict) and fields.keys() == names,
+        isinstance(fields, dict) and fields.keys() == set(names),
         f"a tree whose nodes do not have the fields {sorted(names)} of this scikit-learn",
     )
-    arrays = [fields[name] for name in dtype.names]  # type: ignore[union-attr]
-    for name, array in zip(dtype.names, arrays, strict=True):  # type: ignore[arg-type]
+    nodes = np.zeros(len(fields[names[0]]), dtype=dtype)
+    for name in names:
+        array = fields[name]
         _require(
             isinstance(array, np.ndarray)
             and array.dtype == dtype[name]
-            and array.shape == (len(arrays[0]),)
+            and array.shape == nodes.shape
             and array.size > 0,
             f"a tree whose {name!r} is not one value of the dtype {dtype[name]} for each node",
         )
-    nodes = np.zeros(len(arrays[0]), dtype=dtype)
-    for name, array in zip(dtype.names, arrays, strict=True):  # type: ignore[arg-type]
         nodes[name] = array
     return nodes
 

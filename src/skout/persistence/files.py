@@ -52,13 +52,9 @@ class FileError(ValueError):
 def write_file(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write arrays and metadata; the file at `path` is the old or the new one at any time.
+    """Write C-contiguous arrays, with dtypes in `DTYPES`, and metadata.
 
-    Parameters
-    ----------
-    path : path
-    arrays : dict of C-contiguous arrays, with dtypes in `DTYPES`
-    metadata : dict of str
+    The file at `path` is the old or the new one at any time.
     """
     order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
     header: dict[str, Any] = {"__metadata__": {"format": "skout", **metadata}}
@@ -93,16 +89,7 @@ def read_file(
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Return the metadata and the arrays of a file.
 
-    Parameters
-    ----------
-    path : path
-    mmap : bool, default False
-        Leave the arrays in the file: they are read when they are used, and cannot be written.
-
-    Returns
-    -------
-    metadata : dict of str
-    arrays : dict of arrays
+    With `mmap` the arrays stay in the file: they are read when they are used.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -170,12 +170,7 @@ READERS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
 def restored(name: str, state: dict[str, Any]) -> Any:
     """Return an object of a class of `skout.deep` or of scikit-learn; others are refused."""
     estimator = estimators.restored(name, state)
-    if estimator is not None:
-        return estimator
-    found = networks.class_of(name)
-    if found is None:
-        raise FileError(f"The file has an object of the class {name!r}, which is not skout's.")
-    return networks.restored(found, state)
+    return networks.restored(own_type(name), state) if estimator is None else estimator
 
 
 def own_type(name: str) -> type:

@@ -25,11 +25,7 @@ _CONTAINERS = ("list", "tuple", "set", "frozenset", "objects", "imputer")
 def too_nested(nodes: Any, arrays: Mapping[str, np.ndarray]) -> str | None:
     """Return what is wrong with containers that are much larger than their file, else None.
 
-    Parameters
-    ----------
-    nodes : list of dict
-        They need not be proper ones: what else is wrong is for others to say.
-    arrays : dict of ndarrays
+    Nodes need not be proper ones: what else is wrong is for others to say.
     """
     known: list[tuple[int, int]] = []  # items and levels of the nodes so far
     most = _ITEMS + _COPIES * sum(array.size for array in arrays.values())

@@ -24,10 +24,8 @@ __all__ = ["NAMES", "READERS", "class_of", "node", "restored"]
 PACKAGE = "skout.deep."
 #: The classes of `skout.deep` that a file may name, as files know them.
 NAMES = {
-    f"skout.{name}"
-    for name in (
-        *("Bottleneck", "CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training"),
-    )
+    *("skout.Bottleneck", "skout.CharTransformer", "skout.MLP"),
+    *("skout.NeuralRegressor", "skout.TextEncoder", "skout.Training"),
 }
 # Numbers that a module may hold beyond its weights, such as sinusoids of positions.
 _SPARE = 2**24

@@ -49,25 +49,13 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class Writer:
-    """Turn a model into nodes and arrays.
-
-    Parameters
-    ----------
-    candidates : bool, default True
-        Whether default candidates are saved, see `saved_state`.
-
-    Attributes
-    ----------
-    nodes : list of dict
-    arrays : dict of ndarrays
-    needs : dict
-        Functions and classes of others, by the names under which they are to be given at load.
-    """
+    """Turn a model into nodes and arrays; default candidates are left out if they shall be."""
 
     def __init__(self, candidates: bool = True) -> None:
         self.candidates = candidates
         self.nodes: list[dict[str, Any]] = []
         self.arrays: dict[str, np.ndarray] = {}
+        # functions and classes of others, by the names under which they are to be given at load
         self.needs: dict[str, Any] = {}
         # by id; the objects are kept, so that no id is used again
         self._known: dict[int, tuple[Any, int | None]] = {}
@@ -189,14 +177,7 @@ class Writer:
 
 
 class Reader:
-    """Make a model of nodes and arrays, and of what is given by name.
-
-    Parameters
-    ----------
-    arrays : dict of ndarrays
-    given : dict
-        Functions and classes of others.
-    """
+    """Make a model of nodes and arrays, and of functions and classes that are given by name."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> None:
         self.arrays = arrays
@@ -256,14 +237,6 @@ class Reader:
 # Values inside others -----------------------------------------------------------------------------
 
 
-def _int(item: int) -> Any:
-    return item if -_LARGE < item < _LARGE else {"int": hex(item)}  # other readers of JSON
-
-
-def _float(item: float) -> Any:
-    return item if math.isfinite(item) else {"float": struct.pack(">d", item).hex()}
-
-
 def _str(item: str) -> Any:
     if item.isascii() or not any("\ud800" <= character <= "\udfff" for character in item):
         return item
@@ -271,8 +244,9 @@ def _str(item: str) -> Any:
 
 
 _INLINE: dict[type, Callable[[Any], Any]] = {
-    int: _int,
-    float: _float,
+    # other readers of JSON may know no larger numbers, and none that are not finite
+    int: lambda item: item if -_LARGE < item < _LARGE else {"int": hex(item)},
+    float: lambda item: item if math.isfinite(item) else {"float": struct.pack(">d", item).hex()},
     str: _str,
     bytes: lambda item: {"bytes": item.hex()},
 }
@@ -401,9 +375,7 @@ def _grown(name: str, state: dict[str, Any]) -> int:
 
 
 def _read_type(reader: Reader, node: dict[str, Any]) -> type:
-    if node["name"] in TYPES:
-        return TYPES[node["name"]]
-    return foreign.own_type(node["name"])
+    return TYPES[node["name"]] if node["name"] in TYPES else foreign.own_type(node["name"])
 
 
 def _read_dtype(reader: Reader, node: dict[str, Any]) -> np.dtype:

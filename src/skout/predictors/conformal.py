@@ -7,18 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
-from .._numerics.estimators import FramesOut
-from .._numerics.pages import OnPages
+from .._numerics.estimators import FramesOut, all_at_once
 from .._numerics.validation import check_choice, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .choosing import compared, drawn, inside, truth_scores
-from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores, scores_of
-from .lists import Lists, Ranker, plain_pool
-from .nonconformity import SCORES, LearntScore, learn
+from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores
+from .lists import Calibrated, Lists, Ranker, plain_pool
+from .nonconformity import (
+    SCORES,
+    LearntScore,
+    chosen,
+    drawn,
+    inside,
+    is_learnt,
+    learn,
+    truth_scores,
+)
 from .rehearsal import Rehearsal, check_predictor
 from .thresholds import (
     check_level,
@@ -41,7 +47,7 @@ AUTO = "auto"
 _LEAST = 4
 
 
-class ConformalSets(FramesOut, OnPages):
+class ConformalSets(FramesOut, Calibrated):
     """Sets of candidates that hold the truth with a given probability (split conformal).
 
     A candidate is in the set when its score is at most q. On calibration data, which the model
@@ -96,6 +102,7 @@ class ConformalSets(FramesOut, OnPages):
     (0.92, 1.39)
     """
 
+    _measured = "gaps_"
     # what files of older versions do not have
     _learnt_score: LearntScore | None = None
     _mass: np.ndarray | None = None  # how much each of gaps_ counts
@@ -120,6 +127,7 @@ class ConformalSets(FramesOut, OnPages):
         self.share = share
         self.random_state = random_state
 
+    @all_at_once
     def calibrate(
         self,
         X: Any,
@@ -164,25 +172,25 @@ class ConformalSets(FramesOut, OnPages):
         n = checked_length(X, Y)
         groups = None if groups is None else checked_labels(groups, "groups", n)
         weights = None if weights is None else checked_weights(weights, n)
+        self.__dict__.pop("mean_sizes_", None)
         if cv is not None:
             return self._by_folds(names, X, Y, candidates, groups, strata, weights, cv)
         ranker = Ranker(self.model, type(self).__name__)
         fast = names == ["gap"] and ranker.searcher is not None
         pool = self._pool(ranker, candidates, fast, "gaps")
-        kinds, codes = new_strata(strata, n, lambda: set_sizes(pool, n))
-        sizes: dict[str, float] = {}
-        learnt, rows = None, np.arange(n)
-        if not fast:
-            truth = ranker.matched(Y, pool, n)
-            learnt, rows, sizes = self._learnt(ranker, names, X, pool, truth, groups)
-            values = truth_scores(ranker, learnt, X, pool, truth, rows, self.prior)
-        else:
+        strata = new_strata(strata, n, lambda: set_sizes(pool, n))
+        self._learnt_score, self.score_, rows = None, names[0], np.arange(n)
+        if fast:
             values = ranker.searcher.gaps(_coordinates(ranker, X), Y, pool)
-        mass = row_masses(groups, weights, codes, rows)
-        codes = None if codes is None else codes[rows]
-        name = names[0] if learnt is None else learnt.name
+        else:
+            truth = ranker.matched(Y, pool, n)
+            score, rows = self._learnt(ranker, names, X, pool, truth, groups)
+            given = {"prior": self.prior, "truth": truth}
+            values = truth_scores(ranker, score, X, pool, rows, **given)
+            self._learnt_score, self.score_ = score, score.name
         self._made_by, self._folds, self._outputs = ranker.made_by, (), None
-        return self._keep(values, mass, kinds, codes, learnt, weights is not None, name, sizes)
+        self._keep(values, rows, groups, weights, strata)
+        return self
 
     def _by_folds(
         self,
@@ -198,46 +206,39 @@ class ConformalSets(FramesOut, OnPages):
         """Fit the model without each fold, and measure its rows."""
         check_predictor(self.model)
         rng = check_rng(self.random_state)
-        rehearsal = Rehearsal(self.model, (), None, X, Y, groups, candidates, None, {}, False)
-        n = rehearsal.n
-        kinds, codes = new_strata(strata, n, lambda: rehearsal.sizes(np.arange(n)))
+        rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
+        n, rows = rehearsal.n, np.arange(rehearsal.n)
+        strata = new_strata(strata, n, lambda: rehearsal.sizes(rows))
         held = list(held_out(rehearsal, cv, rng, type(self).__name__))
         scores, sizes = learnt_scores(names, held, rehearsal.units, self.prior, rng)
         values = np.empty(n)
         for one, score in zip(held, scores, strict=True):
-            values[one.rows] = scores_of(one, score, self.prior)
-        mass = row_masses(groups, weights, codes, np.arange(n))
+            given = {"prior": self.prior, "truth": one.truth}
+            values[one.rows] = truth_scores(one.ranker, score, one.X, one.pool, **given)
+        mass = self._keep(values, rows, groups, weights, strata)
         every = np.ones(n) if mass is None else mass
-        of = np.full(n, -1) if codes is None else codes
-        folds = [
+        of = np.full(n, -1) if strata[1] is None else strata[1]
+        self._folds = [
             Fold.of(one.model, score, *(A[one.rows] for A in (values, every, of)))
             for one, score in zip(held, scores, strict=True)
         ]
-        self._folds, self._made_by = folds, None
+        self._made_by, self._learnt_score, self.score_ = None, scores[0], scores[0].name
         self._outputs = rehearsal.outputs.here() if candidates is None else None
-        name = scores[0].name
-        return self._keep(values, mass, kinds, codes, scores[0], weights is not None, name, sizes)
-
-    def _keep(
-        self,
-        values: np.ndarray,
-        mass: Any,
-        kinds: Any,
-        codes: Any,
-        learnt: LearntScore | None,
-        weighted: bool,
-        name: str,
-        sizes: dict[str, float],
-    ) -> ConformalSets:
-        """Keep what was measured, all together: a calibration that fails changes nothing."""
-        order = np.argsort(values, kind="stable")
-        self.gaps_, self._mass = values[order], None if mass is None else mass[order]
-        self._kinds, self._codes = kinds, None if codes is None else codes[order]
-        self._learnt_score, self._weighted, self.score_ = learnt, weighted, name
-        self.__dict__.pop("mean_sizes_", None)
         if sizes:
             self.mean_sizes_ = sizes
         return self
+
+    def _keep(
+        self, values: np.ndarray, rows: np.ndarray, groups: Any, weights: Any, strata: Any
+    ) -> Any:
+        """Keep the scores of the truths of rows, increasing; return how much each row counts."""
+        kinds, codes = strata
+        mass = row_masses(groups, weights, codes, rows)
+        order = np.argsort(values, kind="stable")
+        self.gaps_, self._mass = values[order], None if mass is None else mass[order]
+        self._kinds, self._codes = kinds, None if codes is None else codes[rows][order]
+        self._weighted = weights is not None
+        return mass
 
     def predict(
         self,
@@ -333,7 +334,7 @@ class ConformalSets(FramesOut, OnPages):
         sets = self._sets(ranker, X, pool, asked)
         covered = self._covered(ranker, X, Y, pool, sets)
         groups = None if groups is None else checked_labels(groups, "groups", n)
-        mass = masses(groups, None, n)
+        mass = masses(groups)
         mean = lambda A, some=slice(None): float(  # noqa: E731
             np.average(A[some], weights=None if mass is None else mass[some])
         )
@@ -374,11 +375,11 @@ class ConformalSets(FramesOut, OnPages):
 
     def _learnt(
         self, ranker: Ranker, names: list[str], X: Any, pool: Any, truth: np.ndarray, groups: Any
-    ) -> tuple[LearntScore, np.ndarray, dict[str, float]]:
-        """Return a score, the rows that it was not learnt from, and mean sizes by all scores."""
+    ) -> tuple[LearntScore, np.ndarray]:
+        """Return a score, and the rows that it was not learnt from."""
         n, rng = len(truth), check_rng(self.random_state)
-        if all(name in ("gap", "rank") for name in names) and len(names) == 1:
-            return LearntScore(names[0]), np.arange(n), {}
+        if not is_learnt(names):
+            return LearntScore(names[0]), np.arange(n)
         unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         n_units = int(unit.max()) + 1
         if n_units < _LEAST:
@@ -387,15 +388,12 @@ class ConformalSets(FramesOut, OnPages):
                 f"which needs {_LEAST} of them. Got {n_units}: give more, or score='gap'."
             )
         some, place = drawn(unit, self.share, pool, rng)
-        lists = Lists.joined(list(ranker.lists(X, pool, some, prior=self.prior)))
-        entries, own = lists.entries(truth[some]), unit[some]
-        sizes = {}
-        if len(names) > 1:
-            sizes = compared(names, lists, entries, own, place, rng)
-            names = [min(sizes, key=lambda name: sizes[name])]
-        mass = masses(own, None, len(some))
-        learnt = learn(names[0], lists, entries, mass, rng)  # type: ignore[arg-type]
-        return learnt, np.flatnonzero(~np.isin(unit, own)), sizes
+        given = ranker.lists(X, pool, some, prior=self.prior, truth=truth)
+        lists, own = Lists.joined(list(given)), unit[some]
+        name, sizes = chosen(names, lists, own, place, rng)
+        if sizes:
+            self.mean_sizes_ = sizes
+        return learn(name, lists, masses(own), rng), np.flatnonzero(~np.isin(unit, own))
 
     # Sets -----------------------------------------------------------------------------------------
 
@@ -404,18 +402,9 @@ class ConformalSets(FramesOut, OnPages):
         check_level(coverage, "coverage")
         if self._folds:
             ranker = Ranker(self._folds[0].model, type(self).__name__)
-            return ranker, ranker.last.embed(self._given(candidates))
-        ranker = Ranker(self.model, type(self).__name__)
-        # files of older versions do not say which one it was
-        if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
-            raise ValueError(
-                "The model was fitted again after `calibrate`, so that the gaps are those of "
-                "another model: call `calibrate` again."
-            )
+            return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
+        ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
-
-    def _given(self, candidates: Any) -> Any:
-        return self._outputs if candidates is None else candidates
 
     def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Asked) -> CandidateSets:
         gap = self._cuts(asked)
@@ -448,11 +437,6 @@ class ConformalSets(FramesOut, OnPages):
         return np.bincount(sets.query_of[hit], minlength=len(sets)) > 0
 
     # Thresholds -----------------------------------------------------------------------------------
-
-    def _check_calibrated(self) -> None:
-        if not hasattr(self, "gaps_"):
-            name = type(self).__name__
-            raise NotFittedError(f"{name} is not calibrated yet: call `calibrate` first.")
 
     def _cut(self, coverage: float, code: int | None, weight: float, stacklevel: int) -> float:
         values, mass, where = self.gaps_, self._mass, ""

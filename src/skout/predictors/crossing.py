@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..decoding import CandidateSets
-from .choosing import compared, entry_limit, truth_scores
 from .lists import Lists, Ranker, plain_pool
-from .nonconformity import LearntScore, learn
+from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
+from .rehearsal import Rehearsal, folds_of
 from .thresholds import masses
-from .weighing import folds_of
 
-__all__ = ["Asked", "Fold", "crossed_sets", "held_out", "learnt_scores", "scores_of"]
+__all__ = ["Asked", "Fold", "crossed_sets", "held_out", "learnt_scores"]
 
 # Rounding of values, and of sums of weights, relative to them.
 _ROUNDING, _SUMS = 1e-10, 1e-12
@@ -32,26 +31,13 @@ _ROUNDING, _SUMS = 1e-10, 1e-12
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, and the rows that it has not seen.
+    """A model, and the rows that it has not seen, by increasing scores of their truths."""
 
-    Attributes
-    ----------
-    model : predictor
-        Fitted on the other folds.
-    score : LearntScore
-    values : ndarray of shape (n,)
-        Scores of the truth of the fold's rows, increasing.
-    mass : ndarray of shape (n,)
-        How much each counts.
-    codes : ndarray of int, shape (n,)
-        The stratum of each, -1 where there are none.
-    """
-
-    model: Any
+    model: Any  # fitted on the other folds
     score: LearntScore
-    values: np.ndarray
-    mass: np.ndarray
-    codes: np.ndarray
+    values: np.ndarray  # (n,)
+    mass: np.ndarray  # (n,) how much each row counts
+    codes: np.ndarray  # (n,) the stratum of each, -1 where there are none
 
     @classmethod
     def of(cls, model: Any, score: LearntScore, values: Any, mass: Any, codes: Any) -> Fold:
@@ -81,17 +67,8 @@ class Held(NamedTuple):
     truth: np.ndarray
 
 
-def held_out(rehearsal: Any, cv: int, rng: Any, who: str) -> Iterator[Held]:
-    """Yield the models of folds, each fitted on the others.
-
-    Parameters
-    ----------
-    rehearsal : Rehearsal
-    cv : int
-    rng : Generator
-    who : str
-        In whose name to raise.
-    """
+def held_out(rehearsal: Rehearsal, cv: int, rng: Any, who: str) -> Iterator[Held]:
+    """Yield the models of folds, each fitted on the others; `who` is in errors."""
     for train, test in folds_of(cv, rehearsal.n, rehearsal.groups, rng):
         model = rehearsal.fitted(train)
         ranker = Ranker(model, who)
@@ -105,49 +82,25 @@ def learnt_scores(
 ) -> tuple[list[LearntScore], dict[str, float]]:
     """Return a score for each fold, learnt from the rows of the others, and mean sizes by all.
 
-    Parameters
-    ----------
-    names : list of str
-        Scores to choose from.
-    folds : list of Held
-    unit : ndarray of int, shape (n,)
-        Rows of one number belong together.
-    prior : bool
-    rng : Generator
+    Rows of one number in `unit` belong together.
     """
-    if len(names) == 1 and names[0] in ("gap", "rank"):
+    if not is_learnt(names):
         return [LearntScore(names[0])] * len(folds), {}
     parts: list[Lists] = []
-    entries, own, fold = [], [], []
+    own, fold = [], []
     for k, held in enumerate(folds):
         some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
-        lists = Lists.joined(list(held.ranker.lists(held.X, held.pool, some, prior=prior)))
-        start = sum(len(part.number) for part in parts)
-        found = lists.entries(held.truth[some])
-        entries.append(np.where(found >= 0, found + start, -1))
-        parts.append(lists)
+        parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)
         own.append(unit[held.rows[some]])
         fold.append(np.full(len(some), k))
-    lists, truth, units, of = Lists.joined(parts), *map(np.concatenate, (entries, own, fold))
-    sizes = {}
-    if len(names) > 1:
-        place = rng.permutation(int(unit.max()) + 1)[units]
-        sizes = compared(names, lists, truth, units, place, rng)
-        names = [min(sizes, key=lambda name: sizes[name])]
-    out = []
+    lists, units, of = Lists.joined(parts), np.concatenate(own), np.concatenate(fold)
+    place = rng.permutation(int(unit.max()) + 1)[units] if len(names) > 1 else None
+    name, sizes = chosen(names, lists, units, place, rng)
+    learnt = []
     for k in range(len(folds)):
         rest = np.flatnonzero(of != k)
-        part = lists.of(rest)
-        there = np.where(truth[rest] >= 0, truth[rest] - lists.indptr[rest] + part.indptr[:-1], -1)
-        mass: Any = masses(units[rest], None, len(rest))
-        out.append(learn(names[0], part, there, mass, rng))
-    return out, sizes
-
-
-def scores_of(held: Held, score: LearntScore, prior: bool) -> np.ndarray:
-    """Return the score of the truth of each row of a fold."""
-    rows = np.arange(len(held.rows))
-    return truth_scores(held.ranker, score, held.X, held.pool, held.truth, rows, prior)
+        learnt.append(learn(name, lists.of(rest), masses(units[rest]), rng))
+    return learnt, sizes
 
 
 class Asked(NamedTuple):
@@ -163,16 +116,7 @@ def crossed_sets(
 ) -> CandidateSets:
     """Return the candidates of p > 1 - coverage of each query, best first.
 
-    Parameters
-    ----------
-    folds : list of Fold
-    X : what the model takes, n rows
-    pools : list of EmbeddedPool
-        The candidates, embedded by the model of each fold.
-    asked : Asked
-    prior : bool
-    who : str
-        In whose name to raise.
+    The pools are those of the models of the folds; `who` is in errors.
     """
     rankers = [Ranker(fold.model, who) for fold in folds]
     total = _totals(folds, asked.codes)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from .._numerics.arrays import n_rows
-from .._numerics.pages import OnPages
+from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_rng
 from ..decoding.pools import taken
 from .answers import Answers
-from .choosing import drawn
-from .lists import Lists, Ranker, plain_pool
-from .nonconformity import Softmax, fit_softmax, logistic, query_features
+from .lists import Calibrated, Lists, Ranker, plain_pool
+from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
 from .thresholds import check_level, checked_labels, masses
 
 __all__ = ["ConformalSelection", "benjamini_hochberg"]
 
 
-class ConformalSelection(OnPages):
+class ConformalSelection(Calibrated):
     """Accept best answers such that a given share of them is wrong at most, on average.
 
     A logistic regression on part of the calibration data learns how sure the best candidate of a
@@ -61,6 +59,8 @@ class ConformalSelection(OnPages):
     (True, True)
     """
 
+    _measured = "wrong_"
+
     def __init__(
         self, model: Any, *, prior: bool = False, share: float = 0.3, random_state: Any = None
     ) -> None:
@@ -69,6 +69,7 @@ class ConformalSelection(OnPages):
         self.share = share
         self.random_state = random_state
 
+    @all_at_once
     def calibrate(
         self, X: Any, Y: Any, candidates: Any = None, *, groups: Any = None
     ) -> ConformalSelection:
@@ -98,15 +99,14 @@ class ConformalSelection(OnPages):
         if len(np.unique(unit)) < 4:
             raise ValueError(f"groups must have at least 4 labels. Got {len(np.unique(unit))}.")
         learning, _ = drawn(unit, self.share, pool, check_rng(self.random_state))
-        softmax, coef = self._learnt(ranker, X, pool, truth, learning, unit)
+        self._softmax, self._coef = self._learnt(ranker, X, pool, truth, learning, unit)
         rows = np.flatnonzero(~np.isin(unit, unit[learning]))
-        sure, first = self._sure(ranker, softmax, coef, X, pool, rows)[:2]
-        mass: Any = masses(unit[rows], None, len(rows))
+        sure, first, _ = self._sure(ranker, X, pool, rows)
+        mass = masses(unit[rows])
         wrong = np.flatnonzero(first != truth[rows])
         wrong = wrong[np.argsort(sure[wrong], kind="stable")]
-        # together, once all are there: a calibration that fails changes nothing
-        self._softmax, self._coef, self._made_by = softmax, coef, ranker.made_by
         self.wrong_, self._mass, self._total = sure[wrong], mass[wrong], float(mass.sum())
+        self._made_by = ranker.made_by
         return self
 
     def predict(self, X: Any, candidates: Any = None, fdr: float = 0.1) -> Answers:
@@ -125,18 +125,10 @@ class ConformalSelection(OnPages):
         answers : Answers
         """
         check_level(fdr, "fdr")
-        if not hasattr(self, "wrong_"):
-            raise NotFittedError(
-                "ConformalSelection is not calibrated yet: call `calibrate` first."
-            )
-        ranker = Ranker(self.model, type(self).__name__)
-        if self._made_by != ranker.made_by:
-            raise ValueError(
-                "The model was fitted again after `calibrate`, so that nothing is known of its "
-                "answers: call `calibrate` again."
-            )
+        self._check_calibrated()
+        ranker = self._ranker()
         pool = ranker.last.embed(candidates)
-        sure, _, place = self._sure(ranker, self._softmax, self._coef, X, pool, None)
+        sure, _, place = self._sure(ranker, X, pool, None)
         p = self._p_values(sure)
         q = benjamini_hochberg(p)
         confidence = 1.0 / (1.0 + np.exp(-sure))
@@ -169,7 +161,7 @@ class ConformalSelection(OnPages):
         pool = ranker.last.embed(candidates)
         right = plain_pool(pool).inverse[answers.indices] == ranker.matched(Y, pool, n)
         unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
-        mass: Any = masses(unit, None, n)
+        mass = masses(unit)
         taken_ = float(mass @ answers.accepted)
         good = float(mass @ (answers.accepted & right))
         return {
@@ -182,23 +174,21 @@ class ConformalSelection(OnPages):
     def _learnt(
         self, ranker: Ranker, X: Any, pool: Any, truth: Any, some: np.ndarray, unit: np.ndarray
     ) -> tuple[Softmax, np.ndarray]:
-        lists = Lists.joined(list(ranker.lists(X, pool, some, prior=self.prior)))
-        mass: Any = masses(unit[some], None, len(some))
-        softmax = fit_softmax(lists, lists.entries(truth[some]), mass)
-        right = lists.number[lists.indptr[:-1]] == truth[some]
+        given = ranker.lists(X, pool, some, prior=self.prior, truth=truth)
+        lists, mass = Lists.joined(list(given)), masses(unit[some])
+        softmax = fit_softmax(lists, mass)
+        right = lists.truth == lists.indptr[:-1]
         return softmax, logistic(_features(lists, softmax), right, mass)
 
-    def _sure(
-        self, ranker: Ranker, softmax: Softmax, coef: np.ndarray, X: Any, pool: Any, rows: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _sure(self, ranker: Ranker, X: Any, pool: Any, rows: Any) -> tuple[np.ndarray, ...]:
         """Return the log odds of each best candidate, which one it is, and where it is."""
-        parts = []
+        empty = np.empty(0, dtype=np.intp)
+        parts = [(empty, empty, empty)]
         for lists in ranker.lists(X, pool, rows, prior=self.prior):
             first = lists.indptr[:-1]
-            sure = _features(lists, softmax) @ coef
+            sure = _features(lists, self._softmax) @ self._coef
             parts.append((sure, lists.number[first], lists.place[first]))
-        empty = np.empty(0, dtype=np.intp)
-        return tuple(np.concatenate([empty, *some]) for some in zip(*parts, strict=True))  # type: ignore[return-value]
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _p_values(self, sure: np.ndarray) -> np.ndarray:
         """Return (1 + mass of wrong answers at least as sure) / (total mass + 1)."""
@@ -212,12 +202,7 @@ def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
 
 
 def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
-    """Return the least level at which each hypothesis is rejected, shape (n,).
-
-    Parameters
-    ----------
-    p : ndarray of shape (n,)
-    """
+    """Return the least level at which each hypothesis is rejected, shape (n,)."""
     # q_(i) = min over j >= i of n p_(j) / j
     order = np.argsort(p, kind="stable")
     q = p[order] * len(p) / np.arange(1, len(p) + 1)

@@ -20,14 +20,7 @@ __all__ = ["EndToEnd", "MappedBasis"]
 class MappedBasis(OverBasis):
     """Coordinates of outputs after a trained map, g(z) = z + C relu(A z + b) + c.
 
-    The norm of an output stays k(y, y).
-
-    Parameters
-    ----------
-    outputs : KernelBasis
-        z, fitted on the outputs.
-    weights : list of arrays
-        A, b, C and c.
+    The norm of an output stays k(y, y). `weights` are A, b, C and c.
     """
 
     def __init__(self, outputs: Any, weights: list[np.ndarray]) -> None:

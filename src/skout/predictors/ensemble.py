@@ -23,16 +23,17 @@ from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
 from ..decoding.pools import in_own_set, truth_in
-from ..decoding.predicting import ObjectPredictor
-from ..decoding.search import Found
+from ..decoding.search import Found, share_of
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
 from ..rows import reread
+from .ranking import RankingPredictor, check_k
+from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
 
 
-class Ensemble(ObjectPredictor):
+class Ensemble(RankingPredictor):
     """Structured predictors that differ by seed, and choose candidates together.
 
     Searches are exact, whatever the `index` of the members' decoders.
@@ -168,8 +169,11 @@ class Ensemble(ObjectPredictor):
         for t, part in enumerate(parts):
             own: dict[str, Any] = {name: int(rng.integers(2**31 - 1)) for name in names}
             own |= {name: f"{path}.{t}" for name, path in paths.items()}
-            given = (X, Y, fit_params) if part is None else _rows(part, X, Y, fit_params)
-            models.append(clone(self.predictor).set_params(**own).fit(*given[:2], **given[2]))
+            rows, objects, more = X, Y, fit_params
+            if part is not None:
+                rows, objects = take(X, part), take(Y, part)
+                more = params_of_rows(fit_params, part, n_rows(Y))
+            models.append(clone(self.predictor).set_params(**own).fit(rows, objects, **more))
         return self._ready(models, weights)
 
     def _parts(self, X: Any, Y: Any, rng: np.random.Generator) -> list[np.ndarray]:
@@ -266,25 +270,10 @@ class Ensemble(ObjectPredictor):
         return best, best_quality
 
     def embed(self, candidates: Any) -> EmbeddedPools:
-        """Encode and embed candidates once for each member, to rank them many times.
-
-        Parameters
-        ----------
-        candidates : objects, CandidateSets or list of lists
-
-        Returns
-        -------
-        pools : EmbeddedPools
-        """
         check_is_fitted(self, "members_")
         if candidates is None:
-            if self._training is None and self.split:
-                pools = [one.embed(None).objects for one in self.members_]
-                lists = isinstance(pools[0], list)
-                self._training = self.embed([*chain(*pools)] if lists else stack(pools))
             if self._training is None:
-                self._check_training()
-                self._training = EmbeddedPools.of([one.embed(None) for one in self.members_])
+                self._training = self._default_pools()
             return self._training
         if isinstance(candidates, EmbeddedPool):
             raise TypeError(
@@ -302,85 +291,31 @@ class Ensemble(ObjectPredictor):
             one.embed(part)  # raises where the part is of another model
         return candidates
 
-    def _check_training(self) -> None:
-        """Raise where members disagree on the default candidates."""
+    def _default_pools(self) -> EmbeddedPools:
+        """Return the training outputs, which must be those of all members."""
         pools = [one.embed(None) for one in self.members_]
+        if self.split:
+            objects = [pool.objects for pool in pools]
+            are_lists = isinstance(objects[0], list)
+            return self.embed([*chain(*objects)] if are_lists else stack(objects))
         for one, pool in zip(self.members_[1:], pools[1:], strict=True):
             if not _same_objects(one, pools[0].objects, pool):
                 raise ValueError(
                     "The members were fitted on different outputs, so that there is no default "
                     "pool. Give candidates."
                 )
-
-    def predict(self, X: Any, candidates: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs.
-
-        Returns
-        -------
-        objects : n of them
-        """
-        pools = self.embed(candidates)
-        best = self.rank(X, pools, k=1)[0][:, 0]
-        pool = pools.pool
-        if pool.is_per_query:
-            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
-        return take(pool.pool, best)
+        return EmbeddedPools.of(pools)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
-        """Rank the candidates of each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
-        k : int, default 10
-            How many to return.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first; ties go to the lower
-            position. A set of fewer than k candidates is padded with -1.
-        scores : ndarray of shape (n, k)
-            Mean or maximum of the members' scores, or minus the mean rank; padded with -inf.
-        """
         pools = self.embed(candidates)
-        check_number(k, "k", low=1, integer=True)
-        if k > pools.pool.largest and len(pools):
-            raise ValueError(
-                f"k={k} is larger than the number of candidates, {pools.pool.largest}."
-            )
+        check_k(k, pools.pool, len(pools))
         return self._blend(self._queries(X, pools), pools).best(k)
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
     ) -> np.ndarray:
-        """Return the rank of the true object among the distinct candidates; 1 is best.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or EmbeddedPools, optional
-        ties : "average", "worst" or "best", default "average"
-            What to make of candidates that score as the truth does.
-
-        Returns
-        -------
-        ranks : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
-        check_choice(ties, "ties", ("average", "worst", "best"))
-        pools = self.embed(candidates)
+        share, pools = share_of(ties), self.embed(candidates)
         truth = self._truth(Y, pools, n_rows(X))
-        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
         return self._blend(self._queries(X, pools), pools).truth_ranks(truth, share)
 
     def matched(self, Y: Any, candidates: Any = None) -> np.ndarray:
@@ -404,9 +339,6 @@ class Ensemble(ObjectPredictor):
 
     def _seen_outputs(self) -> Any:
         return self.members_[0].output_basis_
-
-    def _embedded(self, candidates: Any) -> Any:
-        return self.embed(candidates)
 
     @property
     def _n_jobs(self) -> int | None:
@@ -439,16 +371,6 @@ def _check_predictor(model: Any, name: str) -> None:
             f"{name} must be a StructuredPredictor, or a sequence of such for Ensemble.of. "
             f"Got {type(model).__name__} instead; of a search, give best_estimator_."
         )
-
-
-def _rows(part: np.ndarray, X: Any, Y: Any, params: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return some rows, and of the parameters of fit those that have as many as Y."""
-    n = n_rows(Y)
-    own = {
-        name: take(value, part) if has_rows(value) and n_rows(value) == n else value
-        for name, value in params.items()
-    }
-    return take(X, part), take(Y, part), own
 
 
 def _searcher(model: Any, method: str) -> Any:

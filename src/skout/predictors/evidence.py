@@ -7,24 +7,23 @@ their scores are made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from .._numerics.arrays import n_rows, row_slices
 from ..basis.features import LandmarkFeatures
 from ..decoding.base import able
-from ..decoding.ensembles import Blend, EmbeddedPools
+from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
 from ..decoding.prices import hub_prices
 from ..decoding.sets import set_scores
 from ..kernels.combine import summands
 from ..rows import encoded, source
 from .joint import scaled
+from .lists import Lists, in_pool, last_of
 
-__all__ = ["OWN", "Asked", "Listed", "asked", "check_features", "columns_of", "evidence"]
+__all__ = ["OWN", "Asked", "asked", "check_features", "columns_of", "evidence", "in_spreads"]
 
 #: Names of the features that are made here, and of those that every predictor has.
 OWN = ("score", "rank", "ways", "members", "kernels", "price")
@@ -37,77 +36,8 @@ _TIE = 1e-10
 _TINY = np.finfo(np.float64).tiny
 
 
-# Lists -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The best candidates of each query, one query after another, best first.
-
-    Attributes
-    ----------
-    indptr : ndarray of int, shape (n + 1,)
-    place : ndarray of int, shape (m,)
-        Position in the pool, or in the query's own set.
-    number : ndarray of int, shape (m,)
-        Which of the distinct candidates it is.
-    score : ndarray of shape (m,)
-        By the predictor.
-    """
-
-    indptr: np.ndarray
-    place: np.ndarray
-    number: np.ndarray
-    score: np.ndarray
-
-    @classmethod
-    def of(cls, found: tuple[np.ndarray, np.ndarray], pool: EmbeddedPool) -> Listed:
-        """Make the lists of what `rank` found."""
-        index, scores = (np.asarray(one) for one in found)
-        there = index >= 0
-        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        place, at = index[there], np.nonzero(there)[0]
-        if pool.is_per_query:
-            number = pool.inverse[pool.objects.indices[pool.objects.indptr[at] + place]]
-        else:
-            number = pool.inverse[place]
-        return cls(indptr, place, number, scores[there])
-
-    @property
-    def query_of(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-
-    @property
-    def position(self) -> np.ndarray:
-        """The place of each candidate in its list, from 0."""
-        return np.arange(len(self.place)) - self.indptr[self.query_of]
-
-    def select(self, keep: np.ndarray) -> Listed:
-        """Return some of the entries, at increasing numbers or by a mask."""
-        sizes = np.bincount(self.query_of[keep], minlength=len(self.indptr) - 1)
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return Listed(indptr, self.place[keep], self.number[keep], self.score[keep])
-
-    def distinct(self) -> tuple[Listed, np.ndarray, np.ndarray]:
-        """Return the lists without copies, the entries that stay, and where each is in these."""
-        width = int(self.number.max(initial=0)) + 1
-        key = self.query_of * width + self.number
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        where = np.empty(len(order), dtype=np.intp)
-        where[order] = np.arange(len(order))
-        return self.select(first[order]), first[order], where[inverse]
-
-
 class Asked:
-    """A model of coordinates, asked for the candidates of some queries.
-
-    Parameters
-    ----------
-    model : StructuredPredictor
-    X : rows, n of them
-    candidates : as `rank` takes them
-    """
+    """A model of coordinates, asked for the candidates of some queries."""
 
     def __init__(self, model: Any, X: Any, candidates: Any) -> None:
         methods = ("embed", "queries", "matched", "truth_ranks")
@@ -116,10 +46,10 @@ class Asked:
         self.F = np.asarray(model.predict_coordinates(X))
         self.X, self.n = X, len(self.F)
 
-    def listed(self, k: int) -> Listed:
+    def listed(self, k: int) -> Lists:
         """Return the k best candidates of each query, or all if there are fewer."""
         found = self.decoder.rank(self.F, self.pool, k=max(1, min(k, self.pool.largest)))
-        return Listed.of(found, self.pool)
+        return Lists.found(found, self.pool)
 
     def truth(self, Y: Any) -> np.ndarray:
         """Return the distinct candidate that each true object is, or -1."""
@@ -132,17 +62,14 @@ class Asked:
     def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
         return self.decoder.truth_ranks(self.F, Y, self.pool, ties=ties)
 
-    def ways(self, listed: Listed) -> dict[str, np.ndarray]:
+    def ways(self, listed: Lists) -> dict[str, np.ndarray]:
         """Return the scores by each way, if there are two."""
         basis = self.decoder.basis_
         if not hasattr(basis, "scores_by_way"):
             return {}
         return basis.scores_by_way(self.F, self.pool.embedding, listed.indptr, listed.number)
 
-    def members(self, listed: Listed) -> dict[str, np.ndarray]:
-        return {}
-
-    def kernels(self, listed: Listed) -> dict[str, np.ndarray]:
+    def kernels(self, listed: Lists) -> dict[str, np.ndarray]:
         """Return what each kernel of a sum on inputs adds to 2 <f(x), z(c)>."""
         found = {}
         for name, start, F in coordinates_by_kernel(self.model, self.X):
@@ -150,7 +77,7 @@ class Asked:
             found[name] = set_scores(2.0 * F, E, listed.indptr, listed.number)
         return found
 
-    def price(self, listed: Listed, references: Any) -> dict[str, np.ndarray]:
+    def price(self, listed: Lists, references: Any) -> dict[str, np.ndarray]:
         """Return what candidates pay for being near to predictions of other queries."""
         used, number = np.unique(listed.number, return_inverse=True)
         some = self.pool.of_numbers(used, used)
@@ -166,8 +93,8 @@ class Asked:
         return self.F[some], self.truth(Y)[some]
 
 
-class _AskedTogether(Asked):
-    """The same of an ensemble, whose members have coordinates of their own."""
+class _AskedTogether:
+    """The same of an ensemble: its members have coordinates of their own, and scores."""
 
     def __init__(self, model: Any, X: Any, candidates: Any) -> None:
         self.model, self.X, self.n = model, X, n_rows(X)
@@ -175,12 +102,9 @@ class _AskedTogether(Asked):
         self.pool = self.pools.pool
         self.queries = model._queries(X, self.pools)
 
-    @property
-    def _blend(self) -> Blend:
-        return self.model._blend(self.queries, self.pools)
-
-    def listed(self, k: int) -> Listed:
-        return Listed.of(self._blend.best(max(1, min(k, self.pool.largest))), self.pool)
+    def listed(self, k: int) -> Lists:
+        blend = self.model._blend(self.queries, self.pools)
+        return Lists.found(blend.best(max(1, min(k, self.pool.largest))), self.pool)
 
     def truth(self, Y: Any) -> np.ndarray:
         return self.model._truth(Y, self.pools, self.n)
@@ -188,10 +112,7 @@ class _AskedTogether(Asked):
     def truth_ranks(self, Y: Any, ties: str) -> np.ndarray:
         return self.model.truth_ranks(self.X, Y, self.pools, ties=ties)
 
-    def ways(self, listed: Listed) -> dict[str, np.ndarray]:
-        return {}
-
-    def members(self, listed: Listed) -> dict[str, np.ndarray]:
+    def members(self, listed: Lists) -> dict[str, np.ndarray]:
         """Return the score by each member."""
         pairs = zip(self.queries, self.pools.embeddings, strict=True)
         return {
@@ -199,29 +120,17 @@ class _AskedTogether(Asked):
             for t, (Q, E) in enumerate(pairs)
         }
 
-    def kernels(self, listed: Listed) -> dict[str, np.ndarray]:
-        return {}
-
-    def price(self, listed: Listed, references: Any) -> dict[str, np.ndarray]:
-        return {}
-
     def references(self, Y: Any, most: int, rng: np.random.Generator) -> Any:
         return None
 
 
-def asked(model: Any, X: Any, candidates: Any) -> Asked:
-    """Ask a fitted predictor, or a Pipeline that ends in one, for the candidates of queries.
-
-    Parameters
-    ----------
-    model : StructuredPredictor, TwoWay, Ensemble or Pipeline
-    X : rows, n of them
-    candidates : as `rank` takes them
-    """
-    if isinstance(model, Pipeline):
-        X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
-    kind = _AskedTogether if hasattr(model, "members_") else Asked
-    return kind(model, X, candidates)
+def asked(model: Any, X: Any, candidates: Any) -> Any:
+    """Ask a fitted predictor, or a Pipeline that ends in one, for the candidates of queries."""
+    last = last_of(model)
+    if last is not model and len(model) > 1:
+        X = model[:-1].transform(X)
+    kind = _AskedTogether if hasattr(last, "members_") else Asked
+    return kind(last, X, candidates)
 
 
 def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -281,8 +190,8 @@ def check_features(features: Any) -> tuple[Any, ...]:
 
 
 def evidence(
-    given: Asked,
-    listed: Listed,
+    given: Any,
+    listed: Lists,
     features: tuple[Any, ...],
     X: Any,
     columns: np.ndarray | None = None,
@@ -291,33 +200,18 @@ def evidence(
     """Return names of features and their values, shape (m, d); the predictor's score is first.
 
     Scores come as they are and, "in spreads", from the mean of the query's list in units of how
-    much they vary in it.
-
-    Parameters
-    ----------
-    given : Asked
-    listed : Listed
-        Without copies.
-    features : tuple of str and callable
-    X : rows, n of them
-    columns : ndarray of shape (m, d), optional
-        Of the user, of these pairs.
-    references : optional
-        For prices.
+    much they vary in it. The lists have no copies; `columns` of the user, shape (m, d), are of
+    their pairs, and `references` are for prices.
     """
     wanted = {*features} | ({*_ALWAYS} if AUTO in features else set())
     found: dict[str, np.ndarray] = {"score": listed.score}
-    for name in ("ways", "members", "kernels"):
+    for name in ("ways", "members", "kernels", "price"):
         if name in wanted:
-            own = getattr(given, name)(listed)
+            ask: Any = getattr(given, name, lambda *given: {})
+            own = ask(listed, references) if name == "price" else ask(listed)
             if not own and name in features:
                 raise ValueError(_missing(name, given.model))
             found |= own
-    if "price" in wanted:
-        own = given.price(listed, references)
-        if not own:
-            raise ValueError(_missing("price", given.model))
-        found |= own
     found |= {f"{name} in spreads": in_spreads(s, listed.indptr) for name, s in found.items()}
     if "rank" in wanted:
         found["log rank"] = -np.log1p(listed.position)
@@ -347,14 +241,7 @@ def _names(name: str, d: int) -> list[str]:
 
 
 def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal.
-
-    Parameters
-    ----------
-    score : ndarray of shape (m,)
-    indptr : ndarray of int, shape (n + 1,)
-        Where the candidates of each query begin.
-    """
+    """Return (s - mean) / standard deviation within each query's list; 0 where all are equal."""
     sizes, starts = np.diff(indptr), indptr[:-1]
     query, filled = np.repeat(np.arange(len(sizes)), sizes), sizes > 0
     mean, spread = np.zeros(len(sizes)), np.zeros(len(sizes))
@@ -365,14 +252,12 @@ def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     return inner / spread[query]
 
 
-def _called(function: Callable[..., Any], pool: EmbeddedPool, listed: Listed, X: Any) -> np.ndarray:
+def _called(function: Callable[..., Any], pool: EmbeddedPool, listed: Lists, X: Any) -> np.ndarray:
     """Return the columns that a function of a user makes of pairs."""
     rows, parts, query = source(X), [], listed.query_of
     name = getattr(function, "__name__", repr(function))
     for some in row_slices(len(query), _PAIRS):
-        at = listed.place[some]
-        if pool.is_per_query:
-            at = pool.objects.indices[pool.objects.indptr[query[some]] + at]
+        at = in_pool(listed.place[some], pool, query[some])
         made = np.asarray(function(rows.take(query[some]), taken(pool.pool, at)), dtype=np.float64)
         made = made[:, None] if made.ndim == 1 else made
         if made.ndim != 2 or len(made) != len(at):
@@ -385,19 +270,10 @@ def _called(function: Callable[..., Any], pool: EmbeddedPool, listed: Listed, X:
     return _finite(found, f"{name} returned")
 
 
-def columns_of(columns: Any, pool: EmbeddedPool, listed: Listed, rows: np.ndarray) -> np.ndarray:
-    """Return the user's columns of pairs, shape (m, d).
+def columns_of(columns: Any, pool: EmbeddedPool, listed: Lists, rows: np.ndarray) -> np.ndarray:
+    """Return the user's columns, of the shapes of `check_columns`, of listed pairs, shape (m, d).
 
-    Parameters
-    ----------
-    columns : array
-        Of one pool with c candidates, shape (c,), (c, d) or (n, c, d); of sets, (s,) or (s, d),
-        one row for each candidate of the sets, one set after another.
-    pool : EmbeddedPool
-        Of the queries that are listed.
-    listed : Listed
-    rows : ndarray of int
-        Where the columns of the queries begin, if each has a set; else their numbers.
+    The rows say where the columns of queries begin, if each has a set; else they are their numbers.
     """
     values = np.asarray(columns, dtype=np.float64)
     query = rows[listed.query_of]

@@ -32,18 +32,9 @@ _ROWS = 2**13
 class JointBasis(OverBasis):
     """Coordinates of outputs by both ways, [z(y), sqrt(weight) g(y)], of fitted parts.
 
-    Parameters
-    ----------
-    outputs : KernelBasis
-        z, fitted on the outputs.
-    regressor : regressor
-        g, fitted on outputs as the kernel encodes them and on the coordinates of inputs.
-    n_forward : int
-        How many these are.
-    weight : float
-        Of the forward way: at 0 the coordinates are z(y), at infinity g(y).
-    cosine : bool
-        Whether g(y) is scaled to a length of 1.
+    The regressor g was fitted on outputs as the kernel encodes them and on the `n_forward`
+    coordinates of inputs; with `cosine` its predictions are scaled to a length of 1. At a weight of
+    0 the coordinates are z(y), at infinity g(y).
     """
 
     def __init__(
@@ -100,20 +91,9 @@ class JointBasis(OverBasis):
     def scores_by_way(
         self, F: np.ndarray, embedding: np.ndarray, indptr: np.ndarray, numbers: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Return the scores of some candidates of each query by each way, each with weight 1.
+        """Return "backward", "forward" and "cosine", as far as there are such, with weight 1.
 
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-            Predictions of `JointRegressor`.
-        embedding : ndarray of shape (c, p + 1), or p + 2 with prices
-        indptr, numbers : ndarrays of int
-            The candidates of query i are numbers[indptr[i]:indptr[i + 1]].
-
-        Returns
-        -------
-        scores : dict of ndarrays, each with a number for each candidate
-            "backward", "forward" and "cosine", as far as there are such.
+        Each has a score for each candidate; those of query i are numbers[indptr[i]:indptr[i + 1]].
         """
         if self.weight == 0.0:
             return {}
@@ -137,10 +117,7 @@ class JointBasis(OverBasis):
     def parts(self, F: np.ndarray, embedding: np.ndarray) -> JointParts:
         """Return what the scores of both ways are made of.
 
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        embedding : ndarray of shape (c, p + 1), or p + 2 with prices
+        F is of shape (n, p), and the embedding (c, p + 1), or p + 2 with prices.
         """
         p, end = self.rank_backward, self.rank_
         weight = 1.0 if np.isinf(self.weight) else self.weight
@@ -164,15 +141,6 @@ class JointRegressor(BaseEstimator):
     """Predictions for both ways, [f(x), sqrt(weight) z_x(x)], of fitted parts.
 
     A clone can be fitted on other rows, with the same coordinates of inputs.
-
-    Parameters
-    ----------
-    regressor : regressor
-        f.
-    inputs : KernelBasis
-        z_x, fitted on the inputs.
-    weight, cosine
-        As in `JointBasis`.
     """
 
     #: rows may be sources, see `skout.rows`

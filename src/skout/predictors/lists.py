@@ -2,66 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
+from .._numerics.pages import OnPages
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
 from ..rows import block_rows, source
 
-__all__ = ["Lists", "Ranker"]
+__all__ = [
+    "Calibrated",
+    "Lists",
+    "PerQuery",
+    "Ranker",
+    "in_pool",
+    "laid_out",
+    "last_of",
+    "plain_pool",
+]
 
 # Bytes that a candidate takes while it is looked at for a query.
 _ENTRY_BYTES = 128
 
 
-@dataclass(frozen=True)
-class Lists:
-    """The distinct candidates of some queries, one query after another, best first.
-
-    Attributes
-    ----------
-    indptr : ndarray of int, shape (n + 1,)
-        Where the candidates of each query begin; none has fewer than one.
-    number : ndarray of int, shape (m,)
-        Which of the distinct candidates of the pool it is.
-    place : ndarray of int, shape (m,)
-        Where in the pool it is; of a set, the first of the set's own.
-    score : ndarray of shape (m,)
-        By the predictor.
-    prior : ndarray of shape (m,), or None
-        log(1/2 + how often the candidate was among the training outputs).
-    """
+class PerQuery:
+    """Entries of queries, one query after another: those of i are indptr[i]:indptr[i + 1]."""
 
     indptr: np.ndarray
-    number: np.ndarray
-    place: np.ndarray
-    score: np.ndarray
-    prior: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of candidates of each query."""
+        """The number of entries of each query."""
         return np.diff(self.indptr)
 
     @property
     def query_of(self) -> np.ndarray:
-        """The query that each candidate belongs to."""
+        """The query that each entry belongs to."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     @property
     def position(self) -> np.ndarray:
-        """The place of each candidate in its list, from 0."""
-        return np.arange(len(self.number)) - self.indptr[self.query_of]
+        """The place of each entry among those of its query, from 0."""
+        return np.arange(self.indptr[-1]) - self.indptr[self.query_of]
+
+    def chosen(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of some queries the new indptr, their entries, and how far each query moves."""
+        sizes = self.sizes[queries]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        moves = indptr[:-1] - self.indptr[queries]
+        return indptr, np.arange(indptr[-1]) - np.repeat(moves, sizes), moves
+
+
+@dataclass(frozen=True)
+class Lists(PerQuery):
+    """The candidates of some queries, best first."""
+
+    indptr: np.ndarray  # (n + 1,)
+    number: np.ndarray  # (m,) which of the distinct candidates of the pool it is
+    place: np.ndarray  # (m,) where it is, in the pool or in the query's own set
+    score: np.ndarray  # (m,) by the predictor
+    prior: np.ndarray | None = None  # (m,) log(1/2 + its count among the training outputs)
+    truth: Any = None  # (n,) the entry of the true candidate, -1 where it is not listed
+
+    @classmethod
+    def found(cls, ranked: tuple[Any, Any], pool: EmbeddedPool) -> Lists:
+        """Make the lists of what `rank` returned."""
+        index, scores = map(np.asarray, ranked)
+        there = index >= 0
+        query, place = np.nonzero(there)[0], index[there]
+        number = pool.inverse[in_pool(place, pool, query)]
+        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        return cls(indptr, number, place, scores[there])
+
+    def distinct(self) -> tuple[Lists, np.ndarray, np.ndarray]:
+        """Return the lists without copies, the entries that stay, and where each is in these."""
+        width = int(self.number.max(initial=0)) + 1
+        key = self.query_of * width + self.number
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        where = np.empty(len(order), dtype=np.intp)
+        where[order] = np.arange(len(order))
+        return self.select(first[order]), first[order], where[inverse]
+
+    def select(self, keep: np.ndarray) -> Lists:
+        """Return some of the entries, at increasing numbers or by a mask."""
+        sizes = np.bincount(self.query_of[keep], minlength=len(self))
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return Lists(indptr, self.number[keep], self.place[keep], self.score[keep])
 
     def entries(self, numbers: np.ndarray) -> np.ndarray:
         """Return the entry of one candidate of each query, -1 where it is not in its list."""
@@ -73,41 +110,63 @@ class Lists:
 
     def of(self, queries: np.ndarray) -> Lists:
         """Return the lists of some queries."""
-        sizes = self.sizes[queries]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.repeat(self.indptr[:-1][queries] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        indptr, rows, moves = self.chosen(queries)
         prior = None if self.prior is None else self.prior[rows]
-        return Lists(indptr, self.number[rows], self.place[rows], self.score[rows], prior)
+        truth = None if self.truth is None else moved(self.truth[queries], moves)
+        return Lists(indptr, self.number[rows], self.place[rows], self.score[rows], prior, truth)
 
     @classmethod
     def joined(cls, parts: list[Lists]) -> Lists:
         """Return several lists as one."""
-        if len(parts) == 1:
-            return parts[0]
-        sizes = np.concatenate([part.sizes for part in parts])
+        indptr, moves = laid_out(parts)
         columns: list[Any] = [
             None if getattr(parts[0], name) is None
             else np.concatenate([getattr(part, name) for part in parts])
-            for name in ("number", "place", "score", "prior")
+            for name in ("number", "place", "score", "prior", "truth")
         ]  # fmt: skip
-        return cls(np.concatenate([[0], np.cumsum(sizes)]), *columns)
+        if columns[-1] is not None:
+            columns[-1] = moved(columns[-1], moves)
+        return cls(indptr, *columns)
+
+
+def laid_out(parts: Sequence[PerQuery]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indptr of several one after another, and how far each of their queries moves."""
+    starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])[:-1]
+    moves = np.repeat(starts, [len(part) for part in parts])
+    ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
+    return np.concatenate([[0], ends]), moves
+
+
+def moved(entries: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Return numbers of entries that are so much further; -1 stays."""
+    return np.where(entries >= 0, entries + by, -1)
+
+
+def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np.ndarray:
+    """Return positions in the pool, given those in each query's own set where there are sets.
+
+    One for each query, if the query that each belongs to is not given.
+    """
+    if not pool.is_per_query:
+        return place
+    return pool.objects.indices[pool.objects.indptr[query] + place]
+
+
+def last_of(model: Any) -> Any:
+    """Return the last step of a Pipeline, or the model itself."""
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 class Ranker:
     """A fitted predictor, or a pipeline that ends in one, and its candidates.
 
-    Parameters
-    ----------
-    model : predictor
-        With `embed` and `rank`, and `matched` or a decoder that has it.
-    who : str
-        In whose name to raise.
+    It has `embed` and `rank`, and `matched` or a decoder that has it; `who` is in errors.
     """
 
     def __init__(self, model: Any, who: str) -> None:
-        self.before, self.last, self.who = None, model, who
-        if isinstance(model, Pipeline):
-            self.before, self.last = model[:-1] if len(model) > 1 else None, model[-1]
+        self.last, self.who = last_of(model), who
+        has_steps = isinstance(model, Pipeline) and len(model) > 1
+        self.before = model[:-1] if has_steps else None
         if not all(callable(getattr(self.last, name, None)) for name in ("embed", "rank")):
             raise TypeError(
                 f"{who} takes a predictor that ranks candidates, or a Pipeline that ends in one. "
@@ -137,9 +196,15 @@ class Ranker:
         return _matched(self.last, Y, pool, n, self.who)
 
     def lists(
-        self, X: Any, pool: Any, rows: np.ndarray | None = None, *, prior: bool = False
+        self,
+        X: Any,
+        pool: Any,
+        rows: np.ndarray | None = None,
+        *,
+        prior: bool = False,
+        truth: np.ndarray | None = None,
     ) -> Iterator[Lists]:
-        """Yield the lists of blocks of queries.
+        """Yield the lists of blocks of queries, without copies; their places are in the pool.
 
         Parameters
         ----------
@@ -149,6 +214,8 @@ class Ranker:
             Numbers of the queries, if not all.
         prior : bool, default False
             Look up how often candidates were among the training outputs, if the model knows it.
+        truth : ndarray of int, shape (n,), optional
+            As `matched` returns it: the lists say where it is.
         """
         X, plain = self.inputs(X), plain_pool(pool)
         check_one_for_each(plain, n_rows(X))
@@ -158,26 +225,24 @@ class Ranker:
         for some in row_slices(len(numbers), size):
             part = numbers[some]
             if len(part) == n_rows(X):  # as it was given
-                yield self._ranked(X, pool, known)
+                lists = self._ranked(X, pool)
             else:
-                yield self._ranked(source(X).take(part), _part(pool, part), known)
+                lists = self._ranked(source(X).take(part), _part(pool, part))
+            yield replace(
+                lists,
+                prior=None if known is None else known[lists.number],
+                truth=None if truth is None else lists.entries(truth[part]),
+            )
 
-    def _ranked(self, X: Any, pool: Any, known: np.ndarray | None) -> Lists:
+    def _ranked(self, X: Any, pool: Any) -> Lists:
         plain = plain_pool(pool)
-        index, scores = (np.asarray(one) for one in self.last.rank(X, pool, k=plain.largest))
-        query, column = np.nonzero(index >= 0)
-        place = index[query, column]
-        if plain.is_per_query:
-            place = plain.objects.indices[plain.objects.indptr[query] + place]
-        number = plain.inverse[place]
-        # copies follow one another's score: the first of them stays
-        key = query * len(plain.first) + number
-        first = np.sort(np.unique(key, return_index=True)[1])
-        query, column, number, place = (A[first] for A in (query, column, number, place))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(index)))])
-        _check_found(indptr)
-        prior = None if known is None else known[number]
-        return Lists(indptr, number, place, scores[query, column], prior)
+        lists = Lists.found(self.last.rank(X, pool, k=plain.largest), plain).distinct()[0]
+        empty = np.flatnonzero(lists.sizes == 0)
+        if len(empty):
+            raise ValueError(
+                f"No candidate was found for query {empty[0]}: search all of them, with index=None."
+            )
+        return replace(lists, place=in_pool(lists.place, plain, lists.query_of))
 
     def _priors(self, pool: EmbeddedPool) -> np.ndarray | None:
         """Return log(1/2 + count) of each distinct candidate, None where no counts are known."""
@@ -216,8 +281,7 @@ def _innermost(model: Any) -> Any:
         if hasattr(model, "members_"):
             model = model.members_[0]
         elif hasattr(model, "predictor_"):
-            model = model.predictor_
-            model = model[-1] if isinstance(model, Pipeline) else model
+            model = last_of(model.predictor_)
         else:
             break
     return model
@@ -227,8 +291,7 @@ def _matched(model: Any, Y: Any, pool: Any, n: int, who: str) -> np.ndarray:
     if hasattr(model, "decoder_"):
         return truth_in(pool, able(model.decoder_, "matched", by=who), Y, n)
     if hasattr(model, "predictor_"):  # what wraps one
-        inner = model.predictor_
-        return _matched(inner[-1] if isinstance(inner, Pipeline) else inner, Y, pool, n, who)
+        return _matched(last_of(model.predictor_), Y, pool, n, who)
     if not callable(getattr(model, "matched", None)):
         kind = type(model).__name__
         raise TypeError(
@@ -247,9 +310,25 @@ def _name_of(model: Any) -> str | None:
     return " ".join(name for name in names if name) or None
 
 
-def _check_found(indptr: np.ndarray) -> None:
-    empty = np.flatnonzero(np.diff(indptr) == 0)
-    if len(empty):
-        raise ValueError(
-            f"No candidate was found for query {empty[0]}: search all of them, with index=None."
-        )
+class Calibrated(OnPages):
+    """What is measured of a model's answers, and holds until the model is fitted again."""
+
+    model: Any
+    #: the attribute that `calibrate` sets
+    _measured: str
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, self._measured):
+            name = type(self).__name__
+            raise NotFittedError(f"{name} is not calibrated yet: call `calibrate` first.")
+
+    def _ranker(self) -> Ranker:
+        """Return the model, which must be the one of `calibrate`."""
+        ranker = Ranker(self.model, type(self).__name__)
+        # files of older versions do not say which one it was
+        if getattr(self, "_made_by", ranker.made_by) != ranker.made_by:
+            raise ValueError(
+                "The model was fitted again after `calibrate`, so that nothing is known of its "
+                "answers: call `calibrate` again."
+            )
+        return ranker

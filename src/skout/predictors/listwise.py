@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from .boosting import BoostedTrees
+from .lists import PerQuery
 
 __all__ = [
     "Lists",
@@ -37,44 +38,23 @@ _CONSTANT = 1e-12
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Features of the candidates of each query, one query after another.
+class Lists(PerQuery):
+    """Features of the candidates of each query, of which none has fewer than one."""
 
-    Attributes
-    ----------
-    features : ndarray of shape (m, d)
-        The first column is the predictor's score.
-    indptr : ndarray of int, shape (n + 1,)
-        Where the candidates of each query begin; none has fewer than one.
-    truth : ndarray of int, shape (n,)
-        The row of the true candidate.
-    weights : ndarray of shape (n,)
-        How much each query counts.
-    fold : ndarray of int, shape (n,)
-    unit : ndarray of int, shape (n,), optional
-        Queries of one number, such as spectra of one molecule, are no evidence of their own.
-    """
-
-    features: np.ndarray
-    indptr: np.ndarray
-    truth: np.ndarray
-    weights: np.ndarray
-    fold: np.ndarray
+    features: np.ndarray  # (m, d), the first column is the predictor's score
+    indptr: np.ndarray  # (n + 1,)
+    truth: np.ndarray  # (n,) the row of the true candidate
+    weights: np.ndarray  # (n,) how much each query counts
+    fold: np.ndarray  # (n,)
+    #: (n,) queries of one number, such as spectra of one molecule, are no evidence of their own
     unit: np.ndarray | None = None
-
-    @property
-    def query_of(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.truth)), np.diff(self.indptr))
 
     def of(self, queries: np.ndarray) -> Lists:
         """Return the lists of some queries, at increasing numbers."""
-        sizes = np.diff(self.indptr)[queries]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.repeat(self.indptr[queries] - indptr[:-1], sizes) + np.arange(indptr[-1])
-        truth = self.truth[queries] - self.indptr[queries] + indptr[:-1]
-        own = self.weights[queries], self.fold[queries]
+        indptr, rows, moves = self.chosen(queries)
+        own = self.truth[queries] + moves, self.weights[queries], self.fold[queries]
         unit = None if self.unit is None else self.unit[queries]
-        return Lists(self.features[rows], indptr, truth, *own, unit)
+        return Lists(self.features[rows], indptr, *own, unit)
 
     def parts(self) -> Iterator[tuple[Lists, Lists]]:
         """Yield the other folds and a fold, for each that leaves any."""
@@ -103,41 +83,21 @@ class Lists:
 
 
 def log_softmax(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Return scores minus log sum exp of their segment, none of which is empty, shape (m,).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m,)
-    indptr : ndarray of int, shape (n + 1,)
-    """
+    """Return scores minus log sum exp of their segment, none of which is empty, shape (m,)."""
     sizes, starts = np.diff(indptr), indptr[:-1]
     scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
     return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
 
 
 def log_likelihoods(scores: np.ndarray, lists: Lists) -> np.ndarray:
-    """Return log P(truth) of each query.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m,)
-    lists : Lists
-    """
+    """Return log P(truth) of each query, shape (n,)."""
     return log_softmax(scores, lists.indptr)[lists.truth]
 
 
 def loss_and_slope(
     coef: np.ndarray, lists: Lists, alpha: float, start: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the penalised loss and its gradient.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (d,)
-    lists : Lists
-    alpha : float
-    start : ndarray of shape (d,)
-    """
+    """Return the penalised loss and its gradient."""
     # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
     #     + alpha / 2 ||coef - start||^2
     w = lists.weights / lists.weights.sum()
@@ -176,54 +136,25 @@ def own_order(lists: Lists) -> np.ndarray:
 def linear(lists: Lists, alpha: float) -> np.ndarray:
     """Return the coefficients of least loss, drawn towards the predictor's own order.
 
-    Parameters
-    ----------
-    lists : Lists
-        Their features on one scale.
-    alpha : float
-        Infinity is the predictor's own order.
-
-    Returns
-    -------
-    coef : ndarray of shape (d,)
+    The features are on one scale; an infinite alpha leaves that order.
     """
     start = own_order(lists)
-    if np.isinf(alpha):
-        return start
-    return _minimum(lists, alpha, start, start)
+    return start if np.isinf(alpha) else _minimum(lists, alpha, start, start)
 
 
 def most_likely(lists: Lists, alpha: float) -> np.ndarray:
     """Return the coefficients of least loss, drawn towards 0: nothing is known beforehand.
 
-    Parameters
-    ----------
-    lists : Lists
-        Their features in any units: the penalty is on coefficients of features of unit spread.
-    alpha : float
-
-    Returns
-    -------
-    coef : ndarray of shape (d,)
+    Features are in any units: the penalty is on coefficients of features of unit spread.
     """
     scale, zero = lists.spreads(), np.zeros(lists.features.shape[1])
     return _minimum(lists.scaled(scale), alpha, zero, zero) / scale
 
 
 def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
-    """Return the penalty of the largest likelihood in folds that were held out.
+    """Return the penalty of the largest likelihood in folds that were held out, and all results.
 
     Infinity, the predictor's own order, unless another is ahead by more than a standard error.
-
-    Parameters
-    ----------
-    lists : Lists
-
-    Returns
-    -------
-    alpha : float
-    results : dict
-        "alpha", "score", and "fold_score" of shape (n_folds, n_alphas).
     """
     alphas = np.array([np.inf, *_ALPHAS])
     gains, table, units = [], [], []
@@ -266,12 +197,6 @@ def boosted(lists: Lists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]
 
     A round fits trees to 1[c = truth] - P(c), which is how the likelihood of a query grows with the
     score of c, and goes half of the best step; the number of rounds is chosen in folds.
-
-    Parameters
-    ----------
-    lists : Lists
-    coef : ndarray of shape (d,)
-    seed : int
     """
     table = []
     for train, held in lists.parts():
@@ -329,17 +254,7 @@ def _best_step(scores: np.ndarray, more: np.ndarray, lists: Lists) -> float:
 def importances(lists: Lists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
     """Return how much likelihood is lost where a feature is shuffled among a query's candidates.
 
-    Parameters
-    ----------
-    lists : Lists
-    scores_of : callable
-        From features to scores.
-    rng : Generator
-
-    Returns
-    -------
-    losses : ndarray of shape (d,)
-        At least 0; 0 for a feature that plays no part.
+    At least 0, shape (d,); `scores_of` makes scores of features.
     """
     whole = _mean(scores_of(lists.features), lists)
     order = np.lexsort((rng.random(len(lists.features)), lists.query_of))  # within each query

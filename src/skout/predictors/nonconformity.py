@@ -16,9 +16,23 @@ from ..kernels import Gaussian
 from ..regressors import JointQuantileRegressor
 from ..sketches import SubSample
 from . import listwise
-from .lists import Lists
+from .lists import Lists, Ranker, plain_pool
+from .thresholds import cut, masses
 
-__all__ = ["SCORES", "LearntScore", "Softmax", "learn", "logistic", "query_features"]
+__all__ = [
+    "SCORES",
+    "LearntScore",
+    "Softmax",
+    "chosen",
+    "drawn",
+    "entry_limit",
+    "inside",
+    "is_learnt",
+    "learn",
+    "logistic",
+    "query_features",
+    "truth_scores",
+]
 
 #: Names of the scores; those after "rank" have to be learnt.
 SCORES = ("gap", "rank", "softmax", "cumulative", "quantile_gap", "quantile_rank")
@@ -30,6 +44,12 @@ _LANDMARKS = 200
 # Fewer queries than these teach no quantiles.
 _LEAST = 20
 _TINY = 1e-12
+# Candidates of all queries that scores are learnt from, at most.
+_ENTRIES = 2**24
+# Coverage at which scores are compared.
+_COMPARED = 0.9
+# Rounding of values, relative to them.
+_ROUNDING = 1e-10
 
 
 # Probabilities ------------------------------------------------------------------------------------
@@ -37,15 +57,9 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Softmax:
-    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate.
+    """P(c) = exp(g(c)) / sum of all, g linear in what is known of a candidate."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-        Of the score, log(1 + position) and, where it is known, the log prior.
-    """
-
-    coef: np.ndarray
+    coef: np.ndarray  # (d,) of the score, log(1 + position) and, where it is known, the log prior
 
     def log_probabilities(self, lists: Lists) -> np.ndarray:
         """Return log P of each candidate among those of its query."""
@@ -57,14 +71,13 @@ def _features(lists: Lists) -> np.ndarray:
     return np.column_stack(columns if lists.prior is None else [*columns, lists.prior])
 
 
-def fit_softmax(lists: Lists, truth: np.ndarray, weights: np.ndarray) -> Softmax:
-    """Learn the probabilities from queries whose true entry is known, -1 where there is none."""
-    there = np.flatnonzero(truth >= 0)
+def fit_softmax(lists: Lists, weights: np.ndarray) -> Softmax:
+    """Learn the probabilities from queries whose true entry is known."""
+    there = np.flatnonzero(lists.truth >= 0)
     if len(there) == 0:
         return Softmax(np.eye(_features(lists).shape[1])[0])  # the order of the predictor
     some = lists.of(there)
-    entries = truth[there] - lists.indptr[there] + some.indptr[:-1]
-    return Softmax(_most_likely(_features(some), some.indptr, entries, weights[there]))
+    return Softmax(_most_likely(_features(some), some.indptr, some.truth, weights[there]))
 
 
 def _most_likely(
@@ -100,26 +113,14 @@ def query_features(lists: Lists, log_p: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LearntScore:
-    """A score, with what it learnt.
-
-    Attributes
-    ----------
-    name : str
-    softmax : Softmax or None
-    quantiles : JointQuantileRegressor or None
-        Of gaps, or of log(1 + position), given features of the query.
-    centre, spread : ndarrays of shape (4,), or None
-        Of these features.
-    unit : float
-        What gaps are divided by.
-    """
+    """A score, with what it learnt."""
 
     name: str
     softmax: Softmax | None = None
-    quantiles: Any = None
-    centre: np.ndarray | None = None
+    quantiles: Any = None  # of gaps, or of log(1 + position), given features of the query
+    centre: np.ndarray | None = None  # (4,) of these features, as their spread
     spread: np.ndarray | None = None
-    unit: float = 1.0
+    unit: float = 1.0  # what gaps are divided by
 
     def __call__(self, lists: Lists) -> np.ndarray:
         """Return how strange each candidate is, shape (m,)."""
@@ -176,35 +177,24 @@ def levels_of(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     return np.where(values > knots[:, -1], beyond, inside)
 
 
-def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: Any) -> LearntScore:
-    """Learn what a score needs.
+def is_learnt(names: list[str]) -> bool:
+    """Whether there is something to learn: a score, or which of several is the best."""
+    return len(names) > 1 or names[0] not in ("gap", "rank")
 
-    Parameters
-    ----------
-    name : str
-        One of SCORES.
-    lists : Lists
-    truth : ndarray of int, shape (n,)
-        The true entry of each query, -1 where it is no candidate.
-    weights : ndarray of shape (n,)
-        How much each query counts.
-    rng : Generator
 
-    Returns
-    -------
-    score : LearntScore
-    """
-    if name in ("gap", "rank"):
+def learn(name: str, lists: Lists, weights: np.ndarray, rng: Any) -> LearntScore:
+    """Learn what a score needs from queries that know their truth and count by their weights."""
+    if not is_learnt([name]):
         return LearntScore(name)
-    softmax = fit_softmax(lists, truth, weights)
+    softmax = fit_softmax(lists, weights)
     if name in ("softmax", "cumulative"):
         return LearntScore(name, softmax)
     features = query_features(lists, softmax.log_probabilities(lists))
     centre, spread = features.mean(axis=0), np.maximum(features.std(axis=0), _TINY)
-    there = truth >= 0
+    there = lists.truth >= 0
     if np.count_nonzero(there) < _LEAST:  # too few to learn quantiles from
         return LearntScore(name.removeprefix("quantile_"))
-    target = _along(name, lists)[truth[there]]
+    target = _along(name, lists)[lists.truth[there]]
     unit = max(float(target.std()), _TINY)
     regressor = JointQuantileRegressor(
         _LEVELS,
@@ -216,3 +206,81 @@ def learn(name: str, lists: Lists, truth: np.ndarray, weights: np.ndarray, rng: 
     rows = (features[there] - centre) / spread
     regressor.fit(rows, target / unit, sample_weight=weights[there])
     return LearntScore(name, softmax, regressor, centre, spread, unit)
+
+
+# Choosing ----------------------------------------------------------------------------------------
+
+
+def drawn(unit: np.ndarray, share: float, pool: Any, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows to learn from, whole units in random order, and the place of each unit.
+
+    At least two units are on either side; the larger the pool, the fewer rows are taken.
+    """
+    number = np.unique(unit, return_inverse=True)[1]
+    n_units = int(number.max()) + 1
+    place = rng.permutation(n_units)[number]
+    some = np.flatnonzero(place < np.clip(round(share * n_units), 2, n_units - 2))
+    some = some[np.argsort(place[some], kind="stable")]
+    some = some[: entry_limit(pool)]
+    return some, place[some]
+
+
+def entry_limit(pool: Any, parts: int = 1) -> int:
+    """Return how many rows of a part scores are learnt from, at most."""
+    return max(2, _ENTRIES // (parts * max(1, plain_pool(pool).largest)))
+
+
+def truth_scores(ranker: Ranker, learnt: LearntScore, *given: Any, **options: Any) -> np.ndarray:
+    """Return the score of the truth of some rows, infinite where it is no candidate.
+
+    The other arguments are those of `Ranker.lists`.
+    """
+    found = [
+        np.where(lists.truth >= 0, learnt(lists)[lists.truth], np.inf)
+        for lists in ranker.lists(*given, **options)
+    ]
+    return np.concatenate(found)
+
+
+def inside(values: np.ndarray, lists: Lists, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sizes of sets and where their candidates are in the pool, best first."""
+    query = lists.query_of
+    order = np.lexsort((values, query))
+    floor = gap + _ROUNDING * np.maximum(1.0, np.abs(gap))
+    kept = values[order] <= floor[query]
+    kept[lists.indptr[:-1]] = True  # no set is empty
+    return np.bincount(query[kept], minlength=len(lists)), lists.place[order[kept]]
+
+
+def chosen(
+    names: list[str], lists: Lists, unit: np.ndarray, place: Any, rng: Any
+) -> tuple[str, dict[str, float]]:
+    """Return the score of the shortest lists, and the mean sizes by all if there is a choice.
+
+    Scores are learnt on one half of the units, by their `place`, and judged on the other.
+    """
+    if len(names) == 1:
+        return names[0], {}
+    first = place < np.median(place)
+    if not first.any() or first.all():
+        return names[0], {names[0]: 0.0}
+    halves = [
+        (lists.of(some), masses(unit[some]))
+        for some in (np.flatnonzero(first), np.flatnonzero(~first))
+    ]
+    sizes = {
+        name: float(np.mean([_mean_size(name, halves[i], halves[1 - i], rng) for i in (0, 1)]))
+        for name in names
+    }
+    return min(sizes, key=lambda name: sizes[name]), sizes
+
+
+def _mean_size(name: str, one: Any, other: Any, rng: Any) -> float:
+    """Return the mean size of the sets of other queries by a score that is learnt on some."""
+    (known, weights), (lists, mass) = one, other
+    values = learn(name, known, weights, rng)(lists)
+    own = np.where(lists.truth >= 0, values[lists.truth], np.inf)
+    order = np.argsort(own, kind="stable")
+    q = cut(own[order], _COMPARED, mass[order])
+    sizes, _ = inside(values, lists, np.full(len(lists), q))
+    return float(np.average(sizes, weights=mass))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import n_rows
+from .._numerics.arrays import has_rows, n_rows, take
+from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs
 from ..decoding.pools import are_lists
@@ -18,18 +20,50 @@ from ..kernels import as_kernel
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
+from .lists import laid_out, last_of
 from .listwise import Lists, boosted, chosen_alpha, linear
-from .weighing import folds_of, params_of_rows
+from .thresholds import checked_labels
 
-__all__ = ["Rehearsal", "check_columns", "check_predictor", "last_of", "learnt"]
+__all__ = [
+    "LastRehearsal",
+    "Rehearsal",
+    "check_columns",
+    "check_predictor",
+    "folds_of",
+    "learnt",
+    "params_of_rows",
+]
 
 # Held-out rows of a fold that are looked at, and predictions that prices are made of, at most.
 _MOST_ROWS, _MOST_REFERENCES = 5_000, 1_000
 
 
-def last_of(model: Any) -> Any:
-    """Return the last step of a Pipeline, or the model itself."""
-    return model[-1] if isinstance(model, Pipeline) else model
+def folds_of(
+    cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield training and test rows of each fold; groups stay together."""
+    from sklearn.model_selection import GroupKFold, KFold  # slow to import
+
+    check_number(cv, "cv", low=2, integer=True)
+    n_parts = n if groups is None else len(np.unique(groups))
+    if n_parts < cv:
+        what = "rows" if groups is None else "groups"
+        raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
+    kind = KFold if groups is None else GroupKFold
+    folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+    yield from folds.split(np.zeros((n, 1)), groups=groups)
+
+
+def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
+    """Return parameters of fit, those of n rows for some of these."""
+    return {
+        name: take(value, rows) if _is_of_rows(value, n) else value
+        for name, value in params.items()
+    }
+
+
+def _is_of_rows(value: Any, n: int) -> bool:
+    return has_rows(value) and not isinstance(value, str) and n_rows(value) == n
 
 
 def check_predictor(model: Any) -> None:
@@ -56,15 +90,7 @@ def _one_model(model: Any) -> Any:
 
 
 def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
-    """Return columns as an array, or raise where they do not fit the candidates.
-
-    Parameters
-    ----------
-    columns : array
-    candidates : objects or CandidateSets
-    n : int
-        Number of queries.
-    """
+    """Return columns as an array, or raise where they do not fit the candidates of n queries."""
     if candidates is None:
         raise ValueError("columns are those of candidates: give candidates, too.")
     values = np.asarray(columns, dtype=np.float64)
@@ -82,47 +108,32 @@ def check_columns(columns: Any, candidates: Any, n: int) -> np.ndarray:
     return values
 
 
+@dataclass
 class Rehearsal:
-    """A predictor that is fitted on parts of the data, to say what it knows of the others.
+    """A predictor that is fitted on parts of the data, to say what it knows of the others."""
 
-    Parameters
-    ----------
-    predictor : estimator
-    features : tuple of str and callable
-    top : int or None
-    X, Y, groups, candidates, columns, fit_params
-        As given to fit.
-    is_fitted : bool
-        Whether the predictor is fitted already, on other rows.
-    """
+    predictor: Any
+    X: Any
+    Y: Any
+    groups: Any = None
+    candidates: Any = None
+    fit_params: dict[str, Any] = field(default_factory=dict)
+    #: whether the predictor is fitted already, on other rows
+    is_fitted: bool = False
 
-    def __init__(
-        self,
-        predictor: Any,
-        features: tuple[Any, ...],
-        top: int | None,
-        X: Any,
-        Y: Any,
-        groups: Any,
-        candidates: Any,
-        columns: Any,
-        fit_params: dict[str, Any],
-        is_fitted: bool,
-    ) -> None:
-        self.is_fitted = is_fitted
-        if is_fitted:
-            check_is_fitted(last_of(predictor))
-        self.predictor, self.features, self.top = predictor, features, top
-        self.X, self.Y, self.fit_params = X, plain_outputs(Y), fit_params
-        check_pair(X, self.Y)
+    def __post_init__(self) -> None:
+        if self.is_fitted:
+            check_is_fitted(last_of(self.predictor))
+        self.Y = plain_outputs(self.Y)
+        check_pair(self.X, self.Y)
         self.n = n_rows(self.Y)
-        self.inputs, self.outputs = source(X), source(self.Y)
+        self.inputs, self.outputs = source(self.X), source(self.Y)
         self.pool: EmbeddedPool | None = None
-        self.groups = _checked_groups(groups, self.n)
+        if self.groups is not None:
+            self.groups = checked_labels(self.groups, "groups", self.n)
         own = np.arange(self.n) if self.groups is None else self.groups
         self.units = np.unique(own, return_inverse=True)[1]
-        self.candidates = self._checked(candidates)
-        self.columns = None if columns is None else check_columns(columns, self.candidates, self.n)
+        self.candidates = self._checked(self.candidates)
 
     def _checked(self, candidates: Any) -> Any:
         """Return candidates, lists of lists as sets: one for each row."""
@@ -177,14 +188,22 @@ class Rehearsal:
         is_sets = isinstance(self.candidates, CandidateSets)
         return self.candidates.sizes[rows] if is_sets else np.ones(len(rows), dtype=np.intp)
 
-    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], Lists, int]:
-        """Return names of features, the lists of queries that teach something, and how many do not.
 
-        Parameters
-        ----------
-        cv : int
-        rng : Generator
-        """
+@dataclass
+class LastRehearsal(Rehearsal):
+    """What a last word learns from."""
+
+    features: tuple[Any, ...] = ()
+    top: int | None = None
+    columns: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns is not None:
+            self.columns = check_columns(self.columns, self.candidates, self.n)
+
+    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], Lists, int]:
+        """Return names of features, the lists that teach something, and how many do not."""
         names: list[str] = []
         parts, absent = [], 0
         folds = [
@@ -226,9 +245,7 @@ class Rehearsal:
         if "price" in self.features:
             references = given.references(Y, _MOST_REFERENCES, rng)
         names, values = evidence(given, listed, self.features, X, columns, references)
-        hit = listed.number == given.truth(Y)[listed.query_of]
-        truth = np.full(len(rows), -1)
-        truth[listed.query_of[hit]] = np.flatnonzero(hit)
+        truth = listed.entries(given.truth(Y))
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
         lists = Lists(values, listed.indptr, truth, weights, fold, self.units[rows])
@@ -238,37 +255,24 @@ class Rehearsal:
     def references(self, model: Any, cv: int, rng: np.random.Generator) -> tuple[np.ndarray, Any]:
         """Return predictions of rows by models that have not seen them, and the true objects."""
         if self.is_fitted:
-            given = asked(model, self.X, self.own(np.arange(self.n)))
-            some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
-            return given.F[some], self.outputs.take(some)
-        before, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
-        F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
+            F = asked(model, self.X, self.own(np.arange(self.n))).F
+        else:
+            before = model[:-1] if isinstance(model, Pipeline) else None
+            rows = self.inputs.here(), self.outputs.here()
+            F = cross_predicted(last_of(model), before, *rows, cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[some], self.outputs.take(some)
 
 
-def _checked_groups(groups: Any, n: int) -> np.ndarray | None:
-    if groups is None:
-        return None
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(
-            f"groups must have one label for each of {n} rows. Got shape {groups.shape} instead."
-        )
-    return groups
-
-
 def _joined(parts: list[Lists]) -> Lists:
     """Return the lists of all folds in one."""
-    ends = np.cumsum([0, *(len(part.features) for part in parts)])
-    return Lists(
-        np.concatenate([part.features for part in parts]),
-        np.concatenate([[0], *(part.indptr[1:] + e for part, e in zip(parts, ends, strict=False))]),
-        np.concatenate([part.truth + e for part, e in zip(parts, ends, strict=False)]),
-        np.concatenate([part.weights for part in parts]),
-        np.concatenate([part.fold for part in parts]),
-        np.concatenate([part.unit for part in parts if part.unit is not None]),
-    )
+    indptr, moves = laid_out(parts)
+
+    def stacked(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    truth = stacked("truth") + moves
+    return Lists(stacked("features"), indptr, truth, *map(stacked, ("weights", "fold", "unit")))
 
 
 def learnt(
@@ -276,13 +280,7 @@ def learnt(
 ) -> tuple[np.ndarray, float, list[Any], dict[str, np.ndarray]]:
     """Return coefficients, their penalty, rounds of trees, and what was tried.
 
-    Parameters
-    ----------
-    lists : Lists
-        Their features on one scale.
-    model : "linear" or "boosting"
-    alpha : "cv" or float
-    rng : Generator
+    The features are on one scale.
     """
     results: dict[str, np.ndarray] = {}
     if alpha == "cv":

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
-from ..decoding.pools import taken
-from ..decoding.predicting import ObjectPredictor
-from ..decoding.search import Found
-from ..decoding.sets import best_of_sets, top_k_of_sets
-from .evidence import Asked, Listed, asked, check_features, columns_of, evidence
+from ..decoding.search import Found, share_of
+from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
+from .evidence import asked, check_features, columns_of, evidence
+from .lists import Lists, last_of
 from .listwise import importances
-from .rehearsal import Rehearsal, check_columns, check_predictor, last_of, learnt
+from .ranking import RankingPredictor, check_k
+from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
 
@@ -30,13 +30,17 @@ _MODELS = ("linear", "boosting")
 _PREFIT, _FOLDS = "prefit", 5
 
 
-class Reranker(ObjectPredictor):
+class Reranker(RankingPredictor):
     """Rank the best candidates of a predictor again, by a model of which of them is true.
 
     The predictor is fitted on parts of the data, and says of the others what it knows of each query
     and candidate: its scores, those of its parts, ranks, and columns of yours. A softmax over the
     candidates of each query learns from these which one is true. It is drawn towards the
-    predictor's own order, which stays where nothing is ahead of it by a standard error.
+    predictor's own order, which stays where nothing is ahead of it by a standard error. The softmax
+    of the scores of a row's candidates are probabilities.
+
+    Where `fit` was given `columns`, so must be `predict`, `rank`, `truth_ranks` and `score`, each
+    those of its rows and candidates.
 
     Parameters
     ----------
@@ -154,17 +158,17 @@ class Reranker(ObjectPredictor):
             fit_params = process_routing(self, "fit", **fit_params).predictor.fit
         features = self._check()
         rng = check_rng(self.random_state)
-        rehearsal = Rehearsal(
+        rehearsal = LastRehearsal(
             self.predictor,
-            features,
-            self.top,
             X,
             Y,
             groups,
             candidates,
-            columns,
             fit_params,
-            self.cv == _PREFIT,
+            is_fitted=self.cv == _PREFIT,
+            features=features,
+            top=self.top,
+            columns=columns,
         )
         cv: Any = _FOLDS if self.cv == _PREFIT else self.cv
         names, lists, n_left_out = rehearsal.lists(cv, rng)
@@ -203,21 +207,18 @@ class Reranker(ObjectPredictor):
             scores = scores + step * trees.predict(scaled)
         return scores
 
-    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Asked, Any]:
+    def _asked(self, X: Any, candidates: Any, columns: Any) -> tuple[Any, Any]:
         check_is_fitted(self)
         given = asked(self.predictor_, X, candidates)
         if self._takes_columns != (columns is not None):
-            what = (
-                "with columns: give those of these candidates"
-                if self._takes_columns
-                else ("without columns, and cannot take any: give them to fit, too")
-            )
-            raise ValueError(f"The model was fitted {what}.")
+            have = "with columns: give those of these candidates"
+            lack = "without columns, and cannot take any: give them to fit, too"
+            raise ValueError(f"The model was fitted {have if self._takes_columns else lack}.")
         if columns is not None:
             columns = check_columns(columns, given.pool.objects, given.n)
         return given, columns
 
-    def _short(self, given: Asked, listed: Listed, X: Any, columns: Any) -> np.ndarray:
+    def _short(self, given: Any, listed: Lists, X: Any, columns: Any) -> np.ndarray:
         """Return the new scores of candidates in the lists, which have no copies."""
         pool = given.pool
         if columns is not None:
@@ -230,7 +231,7 @@ class Reranker(ObjectPredictor):
         _, values = evidence(given, listed, features, X, columns, references)
         return self._word(values)
 
-    def _ranked(self, given: Asked, k: int, X: Any, columns: Any) -> tuple[Listed, np.ndarray]:
+    def _ranked(self, given: Any, k: int, X: Any, columns: Any) -> tuple[Lists, np.ndarray]:
         """Return the best candidates of each query by the predictor, and their new scores.
 
         After those that are ranked again come the others, at their old distances.
@@ -252,72 +253,21 @@ class Reranker(ObjectPredictor):
     # Predictions ---------------------------------------------------------------------------------
 
     def embed(self, candidates: Any) -> Any:
-        """Encode and embed candidates once, to give them to `predict` and `rank` many times.
-
-        Parameters
-        ----------
-        candidates : objects, CandidateSets or list of lists
-
-        Returns
-        -------
-        pool : EmbeddedPool, or EmbeddedPools of an Ensemble
-        """
         check_is_fitted(self)
         return last_of(self.predictor_).embed(candidates)
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10, columns: Any = None) -> Found:
-        """Rank the candidates of each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-            Default the distinct training outputs.
-        k : int, default 10
-            How many to return.
-        columns : array, optional
-            As in fit, of these rows and candidates.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first; padded with -1.
-        scores : ndarray of shape (n, k)
-            Their softmax over the candidates of a row are probabilities; padded with -inf.
-            Candidates that the kernel cannot tell apart have the score of the first of them.
-        """
         given, columns = self._asked(X, candidates, columns)
-        check_number(k, "k", low=1, integer=True)
-        if k > given.pool.largest and given.n:
-            raise ValueError(
-                f"k={k} is larger than the number of candidates, {given.pool.largest}."
-            )
+        check_k(k, given.pool, given.n)
         listed, scores = self._ranked(given, k, X, columns)
-        if np.any(np.diff(listed.indptr) == 0):
+        if np.any(listed.sizes == 0):
             raise ValueError("The index found no candidate for some queries: raise its n_probe.")
         found, best = top_k_of_sets(scores, listed.indptr, k)
         at = np.where(found >= 0, listed.indptr[:-1, None] + found, 0)
         return np.where(found >= 0, listed.place[at] if len(at) else at, -1), best
 
     def predict(self, X: Any, candidates: Any = None, columns: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        columns : array, optional
-
-        Returns
-        -------
-        objects : n of them
-        """
-        candidates = self.embed(candidates)
-        best = self.rank(X, candidates, 1, columns)[0][:, 0]
-        pool = getattr(candidates, "parts", (candidates,))[0]
-        if pool.is_per_query:
-            best = pool.objects.indices[pool.objects.indptr[:-1] + best]
-        return taken(pool.pool, best)
+        return self._best(X, candidates, columns=columns)
 
     def truth_ranks(
         self,
@@ -328,64 +278,24 @@ class Reranker(ObjectPredictor):
         *,
         ties: str = "average",
     ) -> np.ndarray:
-        """Return the rank of the true object among the distinct candidates; 1 is best.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        columns : array, optional
-        ties : "average", "worst" or "best", default "average"
-
-        Returns
-        -------
-        ranks : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
-        check_choice(ties, "ties", ("average", "worst", "best"))
+        share = share_of(ties)
         given, columns = self._asked(X, candidates, columns)
-        short, scores, own = self._judged(given, Y, X, columns)
-        query, n = short.query_of, given.n
-        slack = _TIE * np.abs(scores).max(initial=0.0)
-        above = np.bincount(query[scores > own[query] + slack], minlength=n)
-        reached = np.bincount(query[scores >= own[query] - slack], minlength=n)
-        share = {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
-        ranks = 1.0 + above + share * (reached - above - 1)
-        there = np.isfinite(own)
+        listed, scores = self._ranked(given, 1, X, columns)
+        short, first, _ = listed.distinct()
+        scores, truth = scores[first], short.entries(given.truth(plain_outputs(Y)))
+        own = np.where(truth >= 0, scores[truth], np.nan)
+        slack = np.full(given.n, _TIE * np.abs(scores).max(initial=0.0))
+        above, tied = count_better_of_sets(scores, short.query_of, own, slack)
+        ranks = 1.0 + above + share * (tied - 1)
+        there = truth >= 0
         if there.all():
             return ranks
         before = given.truth_ranks(plain_outputs(Y), ties)
-        return np.where(there, ranks, np.maximum(before, 1.0 + np.diff(short.indptr)))
-
-    def _judged(self, given: Asked, Y: Any, X: Any, columns: Any) -> tuple[Listed, Any, Any]:
-        """Return the lists without copies, their scores, and the true one's, nan if not listed."""
-        listed, scores = self._ranked(given, 1, X, columns)
-        short, first, _ = listed.distinct()
-        scores, query = scores[first], short.query_of
-        hit = short.number == given.truth(plain_outputs(Y))[query]
-        own = np.full(given.n, np.nan)
-        own[query[hit]] = scores[hit]
-        return short, scores, own
+        return np.where(there, ranks, np.maximum(before, 1.0 + short.sizes))
 
     def score(
         self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None, columns: Any = None
     ) -> float:
-        """Return how good predictions are, by the metric of their kind; 1 is perfect.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        scoring : None, str or callable (Y, predictions) -> float, default None
-            See `StructuredPredictor.score`.
-        columns : array, optional
-
-        Returns
-        -------
-        score : float
-        """
         candidates = self.embed(candidates)
         return object_score(
             scoring,
@@ -409,6 +319,3 @@ class Reranker(ObjectPredictor):
 
     def _seen_outputs(self) -> Any:
         return last_of(self.predictor_)._seen_outputs()
-
-    def _embedded(self, candidates: Any) -> Any:
-        return self.embed(candidates)

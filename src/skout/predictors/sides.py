@@ -23,7 +23,7 @@ from .._numerics.arrays import n_rows, row_slices
 from ..basis import KernelBasis
 from ..rows import source
 from ..solvers import ridge, ridge_errors, ridge_paths
-from ..solvers.moments import Moments
+from ..solvers.moments import Moments, sum_moments
 
 __all__ = ["SideInputs", "SideRidge", "fit_sides"]
 
@@ -34,27 +34,17 @@ _BLOCK = 2**23
 class SideRidge(BaseEstimator):
     """The forward map with side inputs, of fitted parts: from outputs to [v(c), M(c), 0].
 
-    Parameters
-    ----------
-    basis : KernelBasis
-        v, fitted on the outputs.
-    coef : ndarray of shape (q, p_v, p_x)
-        B.
-    mean : ndarray of shape (q, q)
-        Of u u' over the training rows: what the lengths of predictions are taken at, for cosines.
+    `basis` is v, `coef` is B of shape (q, p_v, p_x), `mean` that of u u' over the training rows,
+    shape (q, q): what the lengths of predictions are taken at, for cosines.
     """
 
-    #: whether ||g||^2 is among the coordinates
-    has_norms = True
+    #: whether ||g||^2 is among the coordinates, and rows may be sources, see `skout.rows`
+    has_norms = takes_sources = True
 
     def __init__(self, basis: Any, coef: np.ndarray, mean: np.ndarray) -> None:
         self.basis = basis
         self.coef = coef
         self.mean = mean
-
-    @property
-    def takes_sources(self) -> bool:
-        return True
 
     def predict(self, outputs: Any) -> np.ndarray:
         """Return [v(c), M(c), 0], M with the pairs i <= j only."""
@@ -79,16 +69,7 @@ class SideRidge(BaseEstimator):
 
 
 class SideInputs(BaseEstimator):
-    """The vectors of queries that meet those of `SideRidge`, of fitted parts.
-
-    Parameters
-    ----------
-    inputs : KernelBasis
-        z_x, fitted on the inputs.
-    side : KernelBasis
-        u, fitted on the inputs.
-    coef : ndarray of shape (q, p_v, p_x)
-    """
+    """The vectors of queries that meet those of `SideRidge`, of fitted parts: z_x, u and B."""
 
     def __init__(self, inputs: Any, side: Any, coef: np.ndarray) -> None:
         self.inputs = inputs
@@ -97,7 +78,8 @@ class SideInputs(BaseEstimator):
 
     @property
     def rank_(self) -> int:
-        return self.coef.shape[1] + _n_pairs(len(self.coef)) + 1
+        q, p, _ = self.coef.shape
+        return p + q * (q + 1) // 2 + 1
 
     def transform(self, X: Any) -> np.ndarray:
         """Return [sum_i u_i B_i z_x, -u u' / 2, ||z_x||] of each input."""
@@ -111,10 +93,6 @@ class SideInputs(BaseEstimator):
         p, weight = self.coef.shape[1], 1.0 if np.isinf(weight) else weight
         lengths = np.maximum(Z[:, -1:], np.finfo(np.float64).tiny) if cosine else 1.0
         return np.column_stack([np.sqrt(weight) * Z[:, :p] / lengths, Z[:, p:]])
-
-
-def _n_pairs(q: int) -> int:
-    return q * (q + 1) // 2
 
 
 def _pairs(S: np.ndarray) -> np.ndarray:
@@ -132,18 +110,10 @@ def fit_sides(
     folds: list[tuple[np.ndarray, np.ndarray]],
     sample_weight: Any = None,
 ) -> tuple[SideRidge, SideInputs]:
-    """Fit the forward map with side inputs.
+    """Fit the forward map with side inputs, and the bases `side` and `inputs`.
 
-    Parameters
-    ----------
-    forward : StructuredPredictor
-        Whose regressor's kernel, sketch, penalty and seed are used.
-    side, inputs : KernelBasis
-        Not fitted.
-    X, outputs : rows and objects, n of each
-    folds : list of (train, test)
-        In which a penalty is chosen by the squared error, if there are several.
-    sample_weight : array of shape (n,), optional
+    The kernel, sketch, penalty and seed are those of the regressor of `forward`. Of several
+    penalties the one of the least squared error in folds is taken.
     """
     regressor = forward.regressor
     basis = KernelBasis(
@@ -181,10 +151,7 @@ def _best(
 ) -> float:
     """Return the penalty of the least squared error in folds."""
     parts = [_moments(U[test], V[test], T[test], w[test]) for _, test in folds]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    errors = np.zeros(len(alphas))
+    total, errors = sum_moments(parts), np.zeros(len(alphas))
     for part in parts:
         found = ridge_paths(total - part, alphas.tolist())
         errors += [part.weight * ridge_errors(part, *pair).sum() for pair in found]

@@ -47,19 +47,8 @@ def cut(
 ) -> float:
     """Return the least value q such that a new one is at most q with probability `coverage`.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,), increasing
-    coverage : float
-    mass : ndarray of shape (n,), optional
-        How much each value counts. Default 1 each.
-    weight : float, default 1.0
-        How much the new one counts.
-
-    Returns
-    -------
-    q : float
-        Infinite where the values are too few.
+    The values increase, and count by their mass, 1 each by default, the new one by its weight. It
+    is infinite where they are too few.
     """
     # the smallest q with  sum of mass_i over values_i <= q  >=  coverage (sum of mass + weight)
     n = len(values)
@@ -72,8 +61,8 @@ def cut(
     return float(values[place - 1]) if place <= n else math.inf
 
 
-def masses(groups: np.ndarray | None, weights: np.ndarray | None, n: int) -> np.ndarray | None:
-    """Return how much each of n rows counts: weight / rows of its group; None is 1 each.
+def masses(groups: np.ndarray | None, weights: np.ndarray | None = None) -> Any:
+    """Return how much each row counts: weight / rows of its group; None is 1 each.
 
     A new group then takes any place among those at hand as likely as any other (hierarchical
     conformal prediction).
@@ -88,11 +77,7 @@ def masses(groups: np.ndarray | None, weights: np.ndarray | None, n: int) -> np.
 def size_edges(sizes: np.ndarray, levels: Any) -> np.ndarray:
     """Return sizes at which strata end, the last of which is open: `searchsorted` finds those.
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n,)
-    levels : sequence of floats
-        Quantiles, increasing. Strata that would be equal are one.
+    They are at increasing levels of the quantiles of sizes; strata that would be equal are one.
     """
     edges = np.unique(np.quantile(sizes, levels, method="lower")) if len(sizes) else np.empty(0)
     return edges[edges < np.max(sizes, initial=0)]
@@ -168,7 +153,7 @@ def row_masses(groups: Any, weights: Any, codes: Any, rows: np.ndarray) -> np.nd
         groups = np.unique(groups[rows], return_inverse=True)[1]
         if codes is not None:
             groups = groups * (codes.max() + 1) + codes[rows]
-    return masses(groups, None if weights is None else weights[rows], len(rows))
+    return masses(groups, None if weights is None else weights[rows])
 
 
 def codes_among(labels: list[Any], strata: Any, n: int) -> np.ndarray:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
@@ -18,6 +16,8 @@ from ..kernels import as_kernel
 from ..predictor import StructuredPredictor, as_basis
 from ..rows import check_pair, source
 from ..sketches import as_sketch
+from .rehearsal import Rehearsal
+from .thresholds import checked_labels
 from .weighing import NORMALISATIONS, Ways, best_option, choose_weight
 
 __all__ = ["TwoWay"]
@@ -153,11 +153,18 @@ class TwoWay(StructuredPredictor):
         ways = self._ways(X, Y, groups, fit_params)
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
         if weight == "cv":
-            results = self._choose(ways, X, Y, candidates)
+            one = self.normalisation
+            results = choose_weight(
+                ways,
+                Rehearsal(self.backward, X, Y, groups, candidates),
+                normalisations=NORMALISATIONS if one is None else (one,),
+                scoring=self.scoring,
+                cv=self.cv,
+                random_state=self.random_state,
+            )
             best = best_option(results)
             weight, normalisation = (results[name][best] for name in ("weight", "normalisation"))
-        ways = ways if weight > 0.0 else replace(ways, forward=None)
-        parts = ways.fitted(X, Y).joint(float(weight), normalisation == "cosine")
+        parts = ways.fitted(X, Y, float(weight), normalisation == "cosine")
         # together, once all are fitted: a fit that fails changes nothing
         self.regressor_, self.output_basis_, self.decoder_ = parts
         self.weight_, self.normalisation_ = float(weight), str(normalisation)
@@ -186,32 +193,11 @@ class TwoWay(StructuredPredictor):
 
     def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
         """Return the models with what their fits need, after a look at the first rows."""
-        forward = self.forward
-        if forward is None:
-            forward = turned_round(self.backward)
-        if groups is not None:
-            groups = np.asarray(groups)
-            if groups.shape != (n_rows(X),):
-                raise ValueError(
-                    f"groups must have one label for each of {n_rows(X)} rows. Got shape "
-                    f"{groups.shape} instead."
-                )
+        forward = turned_round(self.backward) if self.forward is None else self.forward
+        groups = None if groups is None else checked_labels(groups, "groups", n_rows(X))
         ways = Ways(self.backward, forward, groups, fit_params, self.side)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways
-
-    def _choose(self, ways: Ways, X: Any, Y: Any, candidates: Any) -> dict[str, np.ndarray]:
-        one = self.normalisation
-        return choose_weight(
-            ways,
-            X,
-            Y,
-            candidates,
-            normalisations=NORMALISATIONS if one is None else (one,),
-            scoring=self.scoring,
-            cv=self.cv,
-            random_state=self.random_state,
-        )
 
     @property
     def regressor(self) -> Any:

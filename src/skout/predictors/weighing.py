@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from .._numerics.arrays import n_rows, row_slices, take
-from .._numerics.validation import check_number, check_rng
-from ..decoding import CandidateSets, EmbeddedPool
+from .._numerics.arrays import n_rows, row_slices
+from .._numerics.validation import check_rng
+from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
-from ..decoding.pools import are_lists, taken, truth_in
+from ..decoding.pools import taken, truth_in
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
 from ..predictor import as_basis
-from ..rows import Source, source
 from .joint import JointBasis, JointRegressor, forward_scores
+from .rehearsal import Rehearsal, folds_of, params_of_rows
 from .sides import fit_sides
 
 __all__ = [
@@ -31,10 +31,8 @@ __all__ = [
     "Ways",
     "best_option",
     "choose_weight",
-    "folds_of",
     "judged",
     "options_for",
-    "params_of_rows",
     "reciprocal_ranks",
 ]
 
@@ -71,7 +69,7 @@ class _NoDecoder(Decoder):
 
 @dataclass(frozen=True)
 class Ways:
-    """A backward and a forward model, to be fitted on some rows; None is none."""
+    """A backward and a forward model, to be fitted on some rows."""
 
     backward: Any
     forward: Any
@@ -79,18 +77,26 @@ class Ways:
     fit_params: dict[str, Any]
     side: Any = None
 
-    def fitted(self, X: Any, Y: Any) -> FittedWays:
-        """Fit both on all rows."""
-        backward = _fitted(self.backward, X, Y, self.groups, self.fit_params)
-        if self.forward is None:
-            return FittedWays(backward)
+    def fitted(
+        self, X: Any, Y: Any, weight: float = 1.0, cosine: bool = False
+    ) -> tuple[JointRegressor, JointBasis, Any]:
+        """Return regressor, basis and decoder of both ways together, fitted on all rows."""
+        back = _fitted(self.backward, X, Y, self.groups, self.fit_params)
+        forward, inputs = self._ahead(X, Y) if weight > 0.0 else (None, None)
+        regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
+        n_forward = 0 if inputs is None else inputs.rank_
+        basis = JointBasis(back.output_basis_, forward, n_forward, weight, cosine)
+        return regressor, basis, same_candidates(back.decoder_, basis)
+
+    def _ahead(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return the forward map, and the vectors of queries that its predictions meet."""
         # it is not decoded, so its alpha is chosen by the error of the coordinates
         forward = clone(self.forward).set_params(decoder=_NoDecoder(), scoring="coordinates")
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
         if self.side is not None:
-            return FittedWays(backward, *self._with_sides(forward, inputs, outputs))
+            return self._with_sides(forward, inputs, outputs)
         ahead = _fitted(forward, outputs, inputs, self.groups, self.fit_params)
-        return FittedWays(backward, ahead.regressor_, ahead.output_basis_)
+        return ahead.regressor_, ahead.output_basis_
 
     def _with_sides(self, forward: Any, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return the forward map with side inputs, and the vectors of queries that it meets."""
@@ -100,19 +106,15 @@ class Ways:
         bases = (as_basis(self.side), as_basis(forward.output_basis))
         return fit_sides(forward, *bases, X, Y, folds, self.fit_params.get("sample_weight"))
 
-    def encoded(self, objects: Any) -> Any:
-        """Return outputs as the output kernel encodes them."""
-        basis = self.backward.output_basis
-        return as_kernel(getattr(basis, "kernel", basis)).encode(objects)
-
     def check(self, X: Any, Y: Any) -> None:
         """Raise where the forward model does not take some of the outputs, or of the inputs."""
         regressor, basis = self.forward.regressor, self.forward.output_basis
+        outputs = self.backward.output_basis
         with _blamed("forward must take outputs, as the output kernel of backward encodes them."):
             if hasattr(regressor, "kernel"):
-                as_kernel(regressor.kernel).encode(self.encoded(Y))
+                as_kernel(regressor.kernel).encode(_kernel_of(outputs).encode(Y))
         with _blamed("forward must predict coordinates of inputs: its output basis takes X."):
-            as_kernel(getattr(basis, "kernel", basis)).encode(X)
+            _kernel_of(basis).encode(X)
         if self.side is None:
             return
         if not hasattr(regressor, "kernel"):
@@ -121,7 +123,7 @@ class Ways:
                 "none: give sisokr(output_kernel, input_kernel) as forward."
             )
         with _blamed("side must be a kernel or basis that takes X."):
-            as_kernel(getattr(self.side, "kernel", self.side)).encode(X)
+            _kernel_of(self.side).encode(X)
 
     def of(self, rows: np.ndarray, n: int) -> Ways:
         """Return the ways for some of n rows."""
@@ -129,12 +131,8 @@ class Ways:
         return replace(self, groups=groups, fit_params=params_of_rows(self.fit_params, rows, n))
 
 
-def params_of_rows(params: dict[str, Any], rows: np.ndarray, n: int) -> dict[str, Any]:
-    """Return parameters of fit, those of n rows for some of these."""
-    return {
-        name: take(value, rows) if np.ndim(value) > 0 and n_rows(value) == n else value
-        for name, value in params.items()
-    }
+def _kernel_of(basis: Any) -> Any:
+    return as_kernel(getattr(basis, "kernel", basis))
 
 
 @contextmanager
@@ -159,62 +157,33 @@ def _fitted(model: Any, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any])
     return model
 
 
-@dataclass(frozen=True)
-class FittedWays:
-    """Both models, fitted on the same rows; None is no forward way."""
-
-    backward: Any
-    forward: Any = None
-    inputs: Any = None
-
-    def joint(self, weight: float, cosine: bool) -> tuple[JointRegressor, JointBasis, Any]:
-        """Return regressor, basis and decoder of both ways together."""
-        back, inputs = self.backward, self.inputs
-        regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
-        n_forward = 0 if inputs is None else inputs.rank_
-        basis = JointBasis(back.output_basis_, self.forward, n_forward, weight, cosine)
-        return regressor, basis, same_candidates(back.decoder_, basis)
-
-
 # Choosing ----------------------------------------------------------------------------------------
 
 
 def choose_weight(
     ways: Ways,
-    X: Any,
-    Y: Any,
-    candidates: Any,
+    rehearsal: Rehearsal,
     *,
     normalisations: tuple[str, ...],
     scoring: Any,
     cv: int,
     random_state: Any,
 ) -> dict[str, np.ndarray]:
-    """Return "weight", "normalisation", "score" and "fold_score" of what was tried.
-
-    Parameters
-    ----------
-    ways : Ways
-    X, Y : rows and objects, n of each
-    candidates : objects, CandidateSets or list of lists, optional
-    normalisations : tuple of str
-    scoring : None, str or callable
-    cv : int
-    random_state : None, int or Generator
-    """
-    rng, n = check_rng(random_state), n_rows(X)
-    inputs, outputs = source(X), source(plain_outputs(Y))
-    candidates = _checked(candidates, ways, outputs, n)
+    """Return "weight", "normalisation", "score" and "fold_score" of what was tried."""
+    rng, n = check_rng(random_state), rehearsal.n
+    inputs, outputs = rehearsal.inputs, rehearsal.outputs
     rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
     groups = None if ways.groups is None else ways.groups[rows]
+    # with a rank for a metric, the truth is among the candidates
+    has_own = rehearsal.candidates is not None or scoring == _RECIPROCAL
     options: list[Option] = []
     table, counts = [], []
     for train, test in folds_of(cv, len(rows), groups, rng):
         train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
         found = ways.of(train, n).fitted(inputs.take(train), outputs.take(train))
-        own = _held_out(candidates, test, scoring, outputs)
+        own = rehearsal.own(test) if has_own else None
         held = inputs.take(test), outputs.take(test), own
-        options, values = judged(found.joint(1.0, False), *held, options or normalisations, scoring)
+        options, values = judged(found, *held, options or normalisations, scoring)
         table.append(values)
         counts.append(len(test))
     return {
@@ -230,15 +199,8 @@ def judged(
 ) -> tuple[list[Option], np.ndarray]:
     """Return what was tried, and how good it is, on average over rows that were held out.
 
-    Parameters
-    ----------
-    parts : regressor, basis and decoder
-        Of both ways with weight 1, by distance.
-    X, Y : rows and objects, n of each
-    candidates : objects, CandidateSets or list of lists, optional
-    options : list of Option, or tuple of normalisations
-        Of these, weights are tried that fit the scores.
-    scoring : None, str or callable
+    `parts` are regressor, basis and decoder of both ways with weight 1, by distance; `options` is a
+    list of `Option`, or a tuple of normalisations, of which weights are tried that fit the scores.
     """
     regressor, basis, decoder = parts
     pool = decoder.embed(candidates).distinct()
@@ -260,50 +222,6 @@ def best_option(results: dict[str, np.ndarray]) -> int:
     return best if score[best] - score[single] > error else single
 
 
-def folds_of(
-    cv: Any, n: int, groups: np.ndarray | None, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield training and test rows of each fold; groups stay together."""
-    from sklearn.model_selection import GroupKFold, KFold  # slow to import
-
-    check_number(cv, "cv", low=2, integer=True)
-    n_parts = n if groups is None else len(np.unique(groups))
-    if n_parts < cv:
-        what = "rows" if groups is None else "groups"
-        raise ValueError(f"cv={cv} folds need as many {what}. Got {n_parts}.")
-    kind = KFold if groups is None else GroupKFold
-    folds = kind(cv, shuffle=True, random_state=int(rng.integers(2**31)))
-    yield from folds.split(np.zeros((n, 1)), groups=groups)
-
-
-def _checked(candidates: Any, ways: Ways, outputs: Source, n: int) -> Any:
-    """Return candidates, lists of lists as sets: one for each row."""
-    if isinstance(candidates, EmbeddedPool):
-        raise TypeError(
-            "candidates must be objects where a weight is chosen: each fold embeds them. Give "
-            "pool.objects."
-        )
-    if candidates is not None and are_lists(candidates, ways.encoded(outputs.take(slice(0, 1)))):
-        candidates = CandidateSets.from_lists(candidates)
-    if isinstance(candidates, CandidateSets) and len(candidates) != n:
-        raise ValueError(
-            f"candidates must have one set for each row. Got {len(candidates)} sets for {n} rows "
-            "instead."
-        )
-    return candidates
-
-
-def _held_out(candidates: Any, rows: np.ndarray, scoring: Any, outputs: Source) -> Any:
-    """Return the candidates of held-out rows."""
-    if isinstance(candidates, CandidateSets):
-        parts = [candidates.positions(i) for i in rows]
-        indptr = np.cumsum([0, *map(len, parts)])
-        return CandidateSets(candidates.pool, indptr, np.concatenate(parts))
-    if candidates is None and scoring == _RECIPROCAL:
-        return outputs.here()  # so that the truth is among them
-    return candidates
-
-
 class Option(NamedTuple):
     """A weight of the forward way, and how its scores are scaled."""
 
@@ -322,11 +240,7 @@ class Option(NamedTuple):
 def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Option]:
     """Return what is tried: the backward way alone, the forward way alone, and both.
 
-    Parameters
-    ----------
-    spreads : ndarray of shape (3,)
-        How much the scores of `WayScores` vary among the candidates of a query.
-    normalisations : tuple of str
+    The spreads, shape (3,), are how much the scores of `WayScores` vary among a query's candidates.
     """
     found = [Option(0.0, normalisations[0])]
     for name in normalisations:
@@ -339,13 +253,8 @@ def options_for(spreads: np.ndarray, normalisations: tuple[str, ...]) -> list[Op
 class WayScores:
     """Scores of the candidates of each query, by each way.
 
-    Parameters
-    ----------
-    pool : EmbeddedPool
-        Of a joint basis with weight 1 and by distance, without copies.
-    basis : JointBasis
-    F : ndarray of shape (n, p)
-        Predicted in that basis.
+    The pool is of a joint basis with weight 1 and by distance, without copies; F, of shape (n, p),
+    is predicted in that basis.
     """
 
     def __init__(self, pool: EmbeddedPool, basis: JointBasis, F: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -148,13 +149,7 @@ def neutral_mass(precursor: Any, adduct: Any) -> np.ndarray:
     array([194.08, 194.08])
     """
     # M = (|z| m/z - shift) / n
-    mz, ions = _pairs(precursor, adduct)
-    ions_of = [None if ion is None else parse_adduct(ion) for ion in ions]
-    found = [
-        np.nan if ion is None else (abs(ion.charge) * value - ion.shift) / ion.n
-        for value, ion in zip(mz, ions_of, strict=True)
-    ]
-    return np.array(found, dtype=np.float64)
+    return _each(precursor, adduct, lambda mz, ion: (abs(ion.charge) * mz - ion.shift) / ion.n)
 
 
 def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
@@ -175,20 +170,16 @@ def precursor_mz(mass: Any, adduct: Any) -> np.ndarray:
     >>> precursor_mz(194.0804, "[M+Na]+").round(4)
     array([217.0696])
     """
-    masses, ions = _pairs(mass, adduct)
-    ions_of = [None if ion is None else parse_adduct(ion) for ion in ions]
-    found = [
-        np.nan if ion is None else (ion.n * value + ion.shift) / abs(ion.charge)
-        for value, ion in zip(masses, ions_of, strict=True)
-    ]
-    return np.array(found, dtype=np.float64)
+    return _each(mass, adduct, lambda M, ion: (ion.n * M + ion.shift) / abs(ion.charge))
 
 
-def _pairs(values: Any, adduct: Any) -> tuple[np.ndarray, list[str | None]]:
+def _each(values: Any, adduct: Any, formula: Callable[[float, Adduct], float]) -> np.ndarray:
+    """Return a formula of each number and its adduct, NaN where that is not known."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if isinstance(adduct, str) or adduct is None:
-        return numbers, [adduct or None] * len(numbers)
-    ions = [text or None for text in adduct]
+    is_one = isinstance(adduct, str) or adduct is None
+    ions = [adduct] * len(numbers) if is_one else list(adduct)
     if len(ions) != len(numbers):
         raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
-    return numbers, ions
+    pairs = zip(numbers, ions, strict=True)
+    found = [formula(value, parse_adduct(ion)) if ion else np.nan for value, ion in pairs]
+    return np.array(found, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 from collections.abc import Sequence
@@ -11,7 +12,16 @@ import numpy as np
 
 from .dates import looks_like_date
 
-__all__ = ["MISSING", "Content", "as_number", "as_numbers", "is_missing", "looks_like_id"]
+__all__ = [
+    "MISSING",
+    "Content",
+    "as_number",
+    "as_numbers",
+    "is_missing",
+    "listed",
+    "looks_like_id",
+    "no_column",
+]
 
 #: Cells that stand for a missing value, in lower case.
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
@@ -33,32 +43,16 @@ _IDS = ("", "id", "idx", "index", "row", "rowid", "row_id", "uid", "uuid", "guid
 
 @dataclass
 class Content:
-    """What was seen of a column so far.
+    """What was seen of a column so far."""
 
-    Attributes
-    ----------
-    numbers, dates, words : int
-        How many cells are numbers, dates and other text.
-    first_word : tuple of int and str
-        The row and the cell of the first that is no number.
-    goes_up : bool
-        Whether all cells are integers, each larger than the one before.
-    gaps : int
-        How many cells are empty, or stand for a missing value.
-    declared : str, optional
-        The kind, where the file itself has types.
-    decimal : "." or ","
-        What numbers have before their decimals.
-    """
-
-    numbers: int = 0
+    numbers: int = 0  # how many cells are numbers, dates, and other text
     dates: int = 0
     words: int = 0
-    first_word: tuple[int, str] = (0, "")
-    goes_up: bool = True
-    gaps: int = 0
-    declared: str | None = None
-    decimal: str = "."
+    first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no number
+    goes_up: bool = True  # all cells are integers, each larger than the one before
+    gaps: int = 0  # how many cells are empty, or stand for a missing value
+    declared: str | None = None  # the kind, where the file itself has types
+    decimal: str = "."  # what numbers have before their decimals
     _last: float = field(default=-np.inf, repr=False)
 
     def add(self, cells: Sequence[str], start: int) -> None:
@@ -112,6 +106,19 @@ class Content:
 def looks_like_id(name: str) -> bool:
     """Whether a column of this name numbers the rows."""
     return name.strip().lower() in _IDS
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def no_column(name: str, names: Sequence[str]) -> str:
+    """Say that there is no column of a name, and which there are."""
+    near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"there is no column {name!r}.{hint} There are: {listed(names)}."
 
 
 def with_point(cell: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.estimators import all_at_once
 from .._numerics.pages import OnPages
 from .._numerics.validation import check_choice, check_number
+from .cells import listed, no_column
 from .encoders import (
     CategoryColumn,
     DateColumn,
@@ -27,8 +27,6 @@ from .kinds import KINDS, Look, as_kind, look_at
 __all__ = ["Group", "TableEncoder"]
 
 _MOST_ELEMENTS = 100
-# Names that an error shows.
-_SHOWN = 8
 
 
 class Group(NamedTuple):
@@ -131,7 +129,7 @@ class TableEncoder(TransformerMixin, OnPages):
         given = {} if self.kinds is None else self.kinds
         for name, kind in given.items():
             if name not in table:
-                raise ValueError(f"kinds: {_unknown(name, list(table))}")
+                raise ValueError(f"kinds: {no_column(name, list(table))}")
             check_choice(kind, f"kinds[{name!r}]", (*KINDS, "drop"))
         looks = {}
         for name, values in table.items():
@@ -181,15 +179,13 @@ class TableEncoder(TransformerMixin, OnPages):
         return found
 
     def _encoder(self, look: Look) -> Any:
-        if look.kind == "date":
-            return DateColumn()
-        if look.kind == "category":
-            return CategoryColumn(self.one_hot)
-        if look.kind == "categories":
-            return ManyCategories(self.one_hot, self.dimensions)
-        if look.kind == "set":
-            return SetColumn(_MOST_ELEMENTS, look.separator)
-        return TextColumn(self.dimensions)
+        return {
+            "date": DateColumn(),
+            "category": CategoryColumn(self.one_hot),
+            "categories": ManyCategories(self.one_hot, self.dimensions),
+            "set": SetColumn(_MOST_ELEMENTS, look.separator),
+            "text": TextColumn(self.dimensions),
+        }[look.kind]
 
     def _matrix(self, table: Columns) -> np.ndarray:
         """Return the columns of numbers, shape (n, d)."""
@@ -221,8 +217,8 @@ class TableEncoder(TransformerMixin, OnPages):
             return
         known = set(self.feature_names_in_)
         new = [name for name in table if name not in known]
-        hint = f" It has columns that were not there in fit: {_listed(new)}." if new else ""
-        raise ValueError(f"X lacks columns that it had in fit: {_listed(missing)}.{hint}")
+        hint = f" It has columns that were not there in fit: {listed(new)}." if new else ""
+        raise ValueError(f"X lacks columns that it had in fit: {listed(missing)}.{hint}")
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix.
@@ -257,7 +253,7 @@ class TableEncoder(TransformerMixin, OnPages):
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
         line = f"{_plural(len(self.kinds_), 'column')} to {_plural(len(self._names_out), 'number')}"
         dropped = [f"{name} ({why})" for name, why in self.left_out_.items()]
-        return f"{line}: {kinds}" + (f"; left out: {_listed(dropped)}" if dropped else "")
+        return f"{line}: {kinds}" + (f"; left out: {listed(dropped)}" if dropped else "")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -271,14 +267,3 @@ class TableEncoder(TransformerMixin, OnPages):
 
 def _plural(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n:,} {what}s"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(str, names[:_SHOWN])) + more
-
-
-def _unknown(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(str(name), [str(one) for one in names], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"there is no column {name!r}.{hint} There are: {_listed(names)}."

@@ -152,13 +152,7 @@ def _filled(values: np.ndarray) -> list[str]:
 
 
 class CategoryColumn(BaseEstimator):
-    """Categories: a column of 0 and 1 for each of the most frequent ones, one for all others.
-
-    Parameters
-    ----------
-    most : int
-        Categories that get a column.
-    """
+    """Categories: a column of 0 and 1 for each of the `most` frequent ones, one for all others."""
 
     def __init__(self, most: int = 30) -> None:
         self.most = most
@@ -253,12 +247,7 @@ class HashedText(BaseEstimator):
 
 
 class TextColumn(BaseEstimator):
-    """Free text: TF-IDF of words and of parts of words, hashed, on their first singular vectors.
-
-    Parameters
-    ----------
-    dimensions : int
-    """
+    """Free text: TF-IDF of words and of parts of words, hashed, on their first singular vectors."""
 
     def __init__(self, dimensions: int = 30) -> None:
         self.dimensions = dimensions
@@ -283,15 +272,7 @@ class TextColumn(BaseEstimator):
 
 
 class ManyCategories(BaseEstimator):
-    """Many categories: the most frequent ones, how frequent each is, and what names share.
-
-    Parameters
-    ----------
-    most : int
-        Categories that get a column.
-    dimensions : int
-        Of the n-grams of names.
-    """
+    """Many categories: the `most` frequent ones, how frequent each is, and what names share."""
 
     def __init__(self, most: int = 30, dimensions: int = 30) -> None:
         self.most = most
@@ -318,15 +299,7 @@ class ManyCategories(BaseEstimator):
 
 
 class SetColumn(BaseEstimator):
-    """Sets: a column for each of the most frequent elements, rows of norm 1.
-
-    Parameters
-    ----------
-    most : int
-        Elements that get a column.
-    separator : str
-        What stands between elements.
-    """
+    """Sets: a column for each of the `most` frequent elements, rows of norm 1."""
 
     def __init__(self, most: int = 100, separator: str = ";") -> None:
         self.most = most

@@ -10,11 +10,10 @@ import numpy as np
 
 from .cells import Content, as_numbers, looks_like_id
 
-__all__ = ["KINDS", "NOT_USED", "Look", "as_kind", "look_at"]
+__all__ = ["KINDS", "Look", "as_kind", "look_at"]
 
-#: Kinds of columns that become numbers, and reasons to leave a column out.
+#: Kinds of columns that become numbers.
 KINDS = ("number", "date", "category", "categories", "set", "text")
-NOT_USED = ("id", "constant", "empty")
 # Rows from which on different values look like names of the rows.
 _SOME_ROWS = 10
 # Of the filled cells, the share that must be dates, and the one that must have a separator.
@@ -28,21 +27,11 @@ _WORDS, _DIFFERENT = 3.0, 0.3
 
 @dataclass(frozen=True)
 class Look:
-    """What a column is.
+    """What a column is."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`, or of `NOT_USED`.
-    why : str
-        In a few words, where it is not used.
-    separator : str
-        Between the elements of sets.
-    """
-
-    kind: str
-    why: str = ""
-    separator: str = ""
+    kind: str  # one of `KINDS`, or "id", "constant" or "empty"
+    why: str = ""  # in a few words, where it is not used
+    separator: str = ""  # between the elements of sets
 
 
 def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|,") -> Look:
@@ -160,16 +149,7 @@ def split_set(cell: str, separator: str) -> list[str]:
 
 
 def as_kind(values: np.ndarray, kind: str, name: str) -> np.ndarray:
-    """Return a column as what its kind takes: floats; moments, or texts of them; texts.
-
-    Parameters
-    ----------
-    values : ndarray
-        As `columns_of` makes them.
-    kind : one of `KINDS`
-    name : str
-        Of the column, for errors.
-    """
+    """Return a column as its kind takes it: floats; moments, or texts of them; texts."""
     if kind == "number" and values.dtype.kind == "O":
         try:
             return as_numbers(["" if cell is None else cell for cell in values])

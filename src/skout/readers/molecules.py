@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_number
 from ..kernels.smiles import chemistry
-from .records import Faults, Problem, as_path, lines_of, opened
+from .records import DAMAGED, Faults, Problem, as_path, ending, lines_of, opened, read_all
 
 __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 
@@ -54,7 +52,7 @@ class MoleculeTable:
         return f"MoleculeTable({len(self)} molecules, {', '.join(self.fields) or 'no fields'})"
 
 
-def _table(found: list[Row], faults: Faults) -> MoleculeTable:
+def _table(found: list[Row], problems: tuple[Problem, ...]) -> MoleculeTable:
     names = dict.fromkeys(name for _, _, fields in found for name in fields)
     columns = {
         name: np.array([fields.get(name, "") for _, _, fields in found], dtype=object)
@@ -62,7 +60,7 @@ def _table(found: list[Row], faults: Faults) -> MoleculeTable:
     }
     smiles = np.array([text for _, text, _ in found], dtype=object)
     record = np.array([number for number, _, _ in found], dtype=np.int64)
-    return MoleculeTable(smiles, columns, record, tuple(faults.problems))
+    return MoleculeTable(smiles, columns, record, problems)
 
 
 def read_smiles(
@@ -75,7 +73,8 @@ def read_smiles(
     Parameters
     ----------
     path : path
-        It may be compressed with gzip. A first line with a column "smiles" makes it a table.
+        It may be compressed: .gz, .bz2 or .xz. A first line with a column "smiles" makes it a
+        table.
     column : str, optional
         The column that has the SMILES, by its name.
     on_error : "raise" or "skip", default "raise"
@@ -99,16 +98,10 @@ def read_smiles(
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
-    if limit is not None:
-        check_number(limit, "limit", low=1, integer=True)
-    path = as_path(path)
-    faults = Faults(path, on_error)
-    with faults.told():
-        found = list(islice(_smiles_of(path, faults, column), limit))
-    return _table(found, faults)
+    return _table(*read_all(path, on_error, limit, partial(_smiles_of, column)))
 
 
-def _smiles_of(path: Path, faults: Faults, column: str | None) -> Iterator[Row]:
+def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of records."""
     rows = _rows(lines_of(path, faults), column, path)
     for number, (line, smiles, fields) in enumerate(rows, 1):
@@ -161,7 +154,7 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     Parameters
     ----------
     path : path
-        It may be compressed with gzip.
+        It may be compressed.
     on_error : "raise" or "skip", default "raise"
     limit : int, optional
         See `read_smiles`.
@@ -177,13 +170,7 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
     MoleculeTable(1200 molecules, name, formula)
     """
-    if limit is not None:
-        check_number(limit, "limit", low=1, integer=True)
-    path = as_path(path)
-    faults = Faults(path, on_error)
-    with faults.told():
-        found = list(islice(_sdf_of(path, faults), limit))
-    return _table(found, faults)
+    return _table(*read_all(path, on_error, limit, _sdf_of))
 
 
 def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
@@ -199,7 +186,7 @@ def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
                 fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
                 fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
                 yield number, Chem.MolToSmiles(molecule), fields
-        except (EOFError, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             faults.add(number + 1, 0, f"the archive is damaged from here on ({error}).")
 
 
@@ -208,7 +195,7 @@ def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
 
 def is_molecule_file(text: str) -> bool:
     """Whether a text is the name of a file of molecules, by its end; no SMILES ends so."""
-    return text.lower().removesuffix(".gz").endswith((*_SDF, *_LINES))
+    return ending(text) in (*_SDF, *_LINES)
 
 
 def stream_molecules(
@@ -216,19 +203,13 @@ def stream_molecules(
 ) -> Iterator[tuple[str, str]]:
     """Yield the SMILES and names of a file, one at a time: it may be larger than memory.
 
-    Parameters
-    ----------
-    path : path
-        SDF by its end, else SMILES or a table; see `read_smiles`.
-    column : str, optional
-    on_error : "raise" or "skip", default "raise"
-        See `read_smiles`.
+    SDF is told by its end, all else is as in `read_smiles`.
     """
     path = as_path(path)
     faults = Faults(path, on_error)
-    is_sdf = path.name.lower().removesuffix(".gz").endswith(_SDF)
+    is_sdf = ending(path) in _SDF
     with faults.told():
-        found = _sdf_of(path, faults) if is_sdf else _smiles_of(path, faults, column)
+        found = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
         for _, smiles, fields in found:
             names = (value for field, value in fields.items() if field.lower() == "name")
             yield smiles, next(names, "")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from .._numerics.validation import check_number
-from .records import Faults, as_path, opened
+from .records import DAMAGED, Faults, opened, read_all
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_mzml"]
@@ -50,31 +50,28 @@ def read_mzml(
     >>> read_mzml("run.mzML.gz")  # doctest: +SKIP
     SpectraTable(5120 spectra, identifier, precursor_mz, charge, polarity, collision_energy)
     """
-    path = as_path(path)
     check_number(level, "level", low=1, integer=True)
-    found: list[tuple[int, Spectrum]] = []
-    faults, number = Faults(path, on_error), 0
-    with faults.told(), opened(path) as stream:
-        elements = _elements(stream)
-        while True:
-            number += 1
-            try:
-                element = next(elements, None)
-            except (ElementTree.ParseError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-                faults.add(number, 0, f"the file cannot be read from here on ({error}).")
-                break
-            if element is None or len(found) == limit:
-                break
-            terms = _terms(element)
-            if terms.get(_LEVEL) != str(level):
-                continue
-            try:
-                found.append((number, _spectrum(element, terms)))
-            except (zlib.error, binascii.Error) as error:
-                faults.add(number, 0, f"its arrays cannot be unpacked ({error}).")
-            except ValueError as error:
-                faults.add(number, 0, str(error))
-    return table_of(found, faults.problems)
+    return table_of(*read_all(path, on_error, limit, partial(_spectra, level)))
+
+
+def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+    """Yield the spectra of a level with their numbers."""
+    number = 0
+    with opened(path) as stream:
+        try:
+            for number, element in enumerate(_elements(stream), 1):
+                terms = _terms(element)
+                if terms.get(_LEVEL) == str(level):
+                    try:
+                        found = _spectrum(element, terms)
+                    except (zlib.error, binascii.Error) as error:
+                        faults.add(number, 0, f"its arrays cannot be unpacked ({error}).")
+                    except ValueError as error:
+                        faults.add(number, 0, str(error))
+                    else:
+                        yield number, found
+        except (ElementTree.ParseError, *DAMAGED) as error:
+            faults.add(number + 1, 0, f"the file cannot be read from here on ({error}).")
 
 
 def _elements(stream: Any) -> Iterator[ElementTree.Element]:

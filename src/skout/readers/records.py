@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .._numerics.validation import check_choice
+from .._numerics.validation import check_choice, check_number
 
-__all__ = ["Faults", "Problem", "as_path", "lines_of", "opened"]
+__all__ = [
+    "DAMAGED",
+    "PACKED",
+    "Faults",
+    "Problem",
+    "as_path",
+    "ending",
+    "lines_of",
+    "opened",
+    "read_all",
+]
 
+#: Ends of the names of compressed files.
+PACKED = (".gz", ".bz2", ".xz")
+# How they begin, and what opens them.
+_OPENERS: dict[bytes, Callable[..., Any]] = {
+    rb"\x1f\x8b": gzip.open,
+    rb"BZh[1-9]1AY&SY": bz2.open,
+    rb"\xfd7zXZ\x00": lzma.open,
+}
+#: What is raised where a compressed file is damaged.
+DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _SHOWN = 5
-ON_ERROR = ("raise", "skip")
 
 
 @dataclass(frozen=True)
@@ -42,16 +65,10 @@ class Problem:
 
 
 class Faults:
-    """Problems of a file: the first is raised, or all are kept and told in one warning.
-
-    Parameters
-    ----------
-    path : Path, or binary file
-    on_error : "raise" or "skip"
-    """
+    """Problems of a file: the first is raised, or all are kept and told in one warning."""
 
     def __init__(self, path: Any, on_error: str) -> None:
-        check_choice(on_error, "on_error", ON_ERROR)
+        check_choice(on_error, "on_error", ("raise", "skip"))
         self.name, self.on_error = str(getattr(path, "name", "the text")), on_error
         self.problems: list[Problem] = []
 
@@ -73,42 +90,43 @@ class Faults:
             warnings.warn(
                 f"{self.name}: {len(self.problems)} damaged records were left out. {shown}{end}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
+
+
+def read_all(
+    path: Any, on_error: str, limit: int | None, records: Callable[[Any, Faults], Iterator[Any]]
+) -> tuple[list[Any], tuple[Problem, ...]]:
+    """Return the first records that `records(path, faults)` yields, and those left out."""
+    if limit is not None:
+        check_number(limit, "limit", low=1, integer=True)
+    path = as_path(path)
+    faults = Faults(path, on_error)
+    with faults.told():
+        found = list(islice(records(path, faults), limit))
+    return found, tuple(faults.problems)
 
 
 def lines_of(path: Any, faults: Faults) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers; a cut archive ends where it is cut.
 
-    UTF-8, with or without a mark at its beginning, or Latin-1; lines may end in CR LF.
-
-    Parameters
-    ----------
-    path : Path, or binary file
-        A file at a path is compressed if it begins as gzip files do.
-    faults : Faults
-        Told where an archive is cut: the record is then numbered 0.
+    UTF-8, with or without a mark at its beginning, or Latin-1; lines may end in CR LF. Where an
+    archive is cut, `faults` is told so of a record 0.
     """
     number = 0
     with opened(path) as stream:
         try:
             for number, raw in enumerate(stream, 1):
                 yield number, _decoded(raw, first=number == 1)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             faults.add(0, number, f"the archive is damaged from here on ({error}).")
 
 
 @contextmanager
 def opened(path: Any) -> Iterator[Any]:
-    """Open a file for reading bytes, unpacked if it begins as gzip files do.
+    """Open a file for reading bytes, unpacked if it begins as compressed files do.
 
-    Parameters
-    ----------
-    path : Path, or binary file, which is read as it is
-
-    Yields
-    ------
-    stream : binary file
+    A file that is open already is read as it is.
     """
     if hasattr(path, "read"):
         yield path
@@ -116,11 +134,26 @@ def opened(path: Any) -> Iterator[Any]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     with open(path, "rb") as raw:
-        if raw.peek(2)[:2] != b"\x1f\x8b":
+        start = raw.peek(10)
+        unpack = next((way for mark, way in _OPENERS.items() if re.match(mark, start)), None)
+        if unpack is None:
             yield raw
             return
-        with gzip.open(raw) as stream:
+        with unpack(raw) as stream:
             yield stream
+
+
+def ending(path: str | Path) -> str:
+    """Return the end of a file's name in lower case, without that of a compression.
+
+    Examples
+    --------
+    >>> from skout.readers.records import ending
+    >>> ending("Train.CSV.gz"), ending("train.tsv")
+    ('.csv', '.tsv')
+    """
+    plain = Path(str(path).lower())
+    return (plain.with_suffix("") if plain.suffix in PACKED else plain).suffix
 
 
 def _decoded(raw: bytes, *, first: bool) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._numerics.files import replacing
-from .._numerics.validation import check_number
-from .records import Faults, as_path, lines_of
+from .records import Faults, as_path, lines_of, read_all
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
@@ -121,7 +121,7 @@ def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str |
         elif in_peaks:
             fault = fault or _kept(record, line, ":", peaks=True)
         else:
-            fault = fault or _massbank_field(record, line)
+            _massbank_field(record, line)
     if record is not None:
         yield record, fault
 
@@ -130,20 +130,14 @@ def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str |
 _NAMED_INSIDE = ("AC$MASS_SPECTROMETRY", "MS$FOCUSED_ION", "CH$LINK")
 
 
-def _massbank_field(record: _Record, line: str) -> str | None:
+def _massbank_field(record: _Record, line: str) -> None:
     name, _, value = line.partition(": ")
     if name == "PK$NUM_PEAK":
         record.wanted = int(value) if value.isdigit() else None
     elif name in _NAMED_INSIDE:
-        record.add(*_two(value))
+        record.add(*value.partition(" ")[::2])
     else:
         record.add(name.partition("$")[2] or name, value)
-    return None
-
-
-def _two(value: str) -> tuple[str, str]:
-    name, _, rest = value.partition(" ")
-    return name, rest
 
 
 def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
@@ -161,23 +155,17 @@ def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
     return None
 
 
-def _read(path: Any, records: Records, on_error: str, limit: int | None) -> SpectraTable:
-    """Read all records of a file, or the first whole ones."""
-    path = as_path(path)
-    if limit is not None:
-        check_number(limit, "limit", low=1, integer=True)
-    faults, found = Faults(path, on_error), []
-    with faults.told():
-        for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
-            try:
-                if fault is not None:
-                    raise ValueError(fault)
-                found.append((number, record.spectrum()))
-            except ValueError as error:
-                faults.add(number, record.line, str(error))
-            if len(found) == limit:
-                break
-    return table_of(found, faults.problems)
+def _spectra(records: Records, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+    """Yield the whole records of a file with their numbers."""
+    for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
+        try:
+            if fault is not None:
+                raise ValueError(fault)
+            found = record.spectrum()
+        except ValueError as error:
+            faults.add(number, record.line, str(error))
+        else:
+            yield number, found
 
 
 def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -186,7 +174,7 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     Parameters
     ----------
     path : path, or binary file
-        The file; at a path it may be compressed with gzip.
+        The file; at a path it may be compressed: .gz, .bz2 or .xz.
     on_error : "raise" or "skip", default "raise"
         Whether a damaged record stops, or is left out with a warning.
     limit : int, optional
@@ -216,7 +204,7 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> table.neutral_mass().round(3)
     array([194.08])
     """
-    return _read(path, _mgf, on_error, limit)
+    return table_of(*read_all(path, on_error, limit, partial(_spectra, _mgf)))
 
 
 def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -245,7 +233,7 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     ...     read_msp(path)["name"]
     array(['caffeine'], dtype=object)
     """
-    return _read(path, _msp, on_error, limit)
+    return table_of(*read_all(path, on_error, limit, partial(_spectra, _msp)))
 
 
 def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -274,7 +262,7 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
     ...     read_massbank(path)["identifier"]
     array(['X1'], dtype=object)
     """
-    return _read(path, _massbank, on_error, limit)
+    return table_of(*read_all(path, on_error, limit, partial(_spectra, _massbank)))
 
 
 def write_mgf(path: Any, table: SpectraTable) -> Path:

@@ -117,17 +117,7 @@ def _known(values: np.ndarray) -> bool:
 def normalised(found: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a record by our names; the first name of `FIELDS` that has a value.
 
-    Of fields of one name the first counts.
-
-    Parameters
-    ----------
-    found : dict of str to str
-        As the file has them.
-
-    Raises
-    ------
-    ValueError
-        If the m/z of the precursor is no positive number.
+    A precursor m/z that is no positive number is an error.
     """
     known = [(key, value.strip()) for key, value in found.items() if value.strip()]
     plain = {re.sub(r"[^a-z]", "", key.lower()): value for key, value in reversed(known)}
@@ -165,17 +155,7 @@ def _polarity(fields: dict[str, Any]) -> str:
 
 
 def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return m/z and intensities, sorted by m/z.
-
-    Parameters
-    ----------
-    pairs : sequence of (m/z, intensity), or array of shape (n, 2)
-
-    Raises
-    ------
-    ValueError
-        If there is no peak, or one that is not finite, not positive in m/z or negative.
-    """
+    """Return m/z and intensities of pairs, sorted by m/z; peaks that cannot be are an error."""
     peaks = np.array(pairs, dtype=np.float64).reshape(-1, 2)
     if len(peaks) == 0:
         raise ValueError("it has no peaks.")
@@ -192,13 +172,7 @@ def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
 def table_of(
     found: Sequence[tuple[int, Spectrum]], problems: Sequence[Problem] = ()
 ) -> SpectraTable:
-    """Return a table of numbered records.
-
-    Parameters
-    ----------
-    found : sequence of (int, Spectrum)
-    problems : sequence of Problem
-    """
+    """Return a table of numbered records."""
     lengths = np.array([len(one.mz) for _, one in found], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     fields = {name: _column([one.fields[name] for _, one in found], name) for name in FIELDS}

@@ -10,7 +10,6 @@ from sklearn.utils.metaestimators import available_if
 from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_alphas
 from ..rows import Blocks
-from ..solvers.moments import Moments
 from .checkpoint import Bar
 from .choice import check_has_moments
 from .learning import learnt_kernel
@@ -34,23 +33,9 @@ def _has_sketch(model: Any) -> bool:
 class AddsRows:
     """What `KernelRidge` does with rows that are not all there at once."""
 
-    alpha: Any
-    cv: Any
-    verbose: bool
-    _base: Moments | None  # of the rows given to fit
-    _folds: list[Moments] | None  # of the rows given to partial_fit
-    _n_seen: int
-    _n_outputs: int
-    # of `KernelRidge`
     basis_: Any
-    _fit_basis: Any
-    _pool: Any
-    _prepared: Any
-    _reset: Any
-    _sample: Any
-    _solve: Any
 
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
+    def _fit_once(self: Any, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""
         self._reset()
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
@@ -61,7 +46,9 @@ class AddsRows:
 
     @available_if(_has_sketch)
     @all_at_once
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None) -> Any:
+    def partial_fit(
+        self: Any, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
+    ) -> Any:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
 
         After `fit` it goes on from there; then only the rows given here are held out in the folds
@@ -85,7 +72,7 @@ class AddsRows:
         self._add(X, y, sample_weight, landmarks)
         return self._solve_added(alphas)
 
-    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
+    def _add(self: Any, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
         """Add the moments of some rows to those of earlier ones."""
         alphas = check_alphas(self.alpha)
         first = not hasattr(self, "basis_")
@@ -109,9 +96,8 @@ class AddsRows:
         self._n_seen += len(sample.rows)
         self._folds = moments
 
-    def _solve_added(self, alphas: list[float]) -> Any:
+    def _solve_added(self: Any, alphas: list[float]) -> Any:
         """Solve on all rows that were given so far."""
-        assert self._folds is not None
         moments, parts = self._folds, interleaved_groups(self.cv, len(alphas), 0, 0)[1]
         if self._base is not None:  # the rows of an earlier fit train in every fold
             self._base = self._base.whitened()

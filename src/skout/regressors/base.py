@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
@@ -29,11 +30,13 @@ from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
+from ..metrics import r2
 from ..rows import (
     Finished,
     Memory,
     RowMap,
     Source,
+    beside,
     encoded,
     encoded_targets,
     encoded_weights,
@@ -42,14 +45,13 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
-from ..solvers.problem import check_runs
+from ..solvers.problem import Part, check_runs, parts_of
 from .choice import Chooses
 from .learning import learnt_kernel
-from .parts import Part, parts_of
 from .path import Judge, greatest_score
 from .splits import least_loss, splits_of
 
-__all__ = ["KernelMachineBase", "coordinates_of", "first_column"]
+__all__ = ["KernelMachineBase", "ScoresHoles", "coordinates_of", "first_column"]
 
 
 # Targets below this leave the solver, which smooths losses, without digits.
@@ -181,7 +183,7 @@ class KernelMachineBase(Chooses, PartsByName):
         self.intercept_ = np.empty(Y.shape[1])
         self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
         solutions = []
-        for part in parts:
+        for part in parts:  # no comprehension, which is a frame more up to the user's line
             solutions.append(self._solve_part(part, rows))
         for part, (problem, solution) in zip(parts, solutions, strict=True):
             self._certify(part, problem, solution, rows)
@@ -252,7 +254,7 @@ class KernelMachineBase(Chooses, PartsByName):
             ]
         table: list[Any] = []
         for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            rows = [np.sort(_positions(rows, n)) for rows in (train, test)]
+            rows = [np.sort(np.arange(n)[some]) for some in (train, test)]
             losses = np.zeros(len(alphas))
             seen = np.full((len(alphas), len(rows[1]), problem.Y.shape[1]), np.nan)
             for part in parts:
@@ -366,6 +368,30 @@ class KernelMachineBase(Chooses, PartsByName):
         return tags
 
 
+class ScoresHoles(RegressorMixin):
+    """A regressor that is scored on the targets that are there."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination: scikit-learn's, without what is missing in y.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+        y : array of shape (n,) or (n, d)
+            NaN is missing.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        r2 : float
+            1 is perfect, 0 as good as the mean; that of each output, averaged.
+        """
+        targets = np.asarray(beside(y).here())
+        if targets.dtype.kind == "f" and np.isnan(targets).any():
+            return r2(targets, numpy_of(self.predict(X)), sample_weight)
+        return super().score(X, y, sample_weight)
+
+
 def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
     """Return the coordinates of all rows: held, in one pass, or made again in each.
 
@@ -386,7 +412,3 @@ def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
 def first_column(F: Any) -> Any:
     """Return predictions of one output, shape (b, 1), as (b,)."""
     return F[:, 0]
-
-
-def _positions(rows: np.ndarray, n: int) -> np.ndarray:
-    return np.arange(n)[rows]

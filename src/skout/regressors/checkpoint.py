@@ -40,21 +40,9 @@ NO_HOLES = (
 
 
 class Checkpoint(Progress):
-    """A file with the moments of the blocks that are done.
+    """A file with the moments of the blocks that are done, and the facts that they depend on.
 
-    Parameters
-    ----------
-    path : path
-    **facts
-        What the result depends on. A file of a fit that had other facts is refused.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from skout.regressors.checkpoint import Checkpoint
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Checkpoint(Path(folder) / "fit.npz", alpha=0.1).remove()  # there is none
+    A file of a fit that had other facts is refused.
     """
 
     def __init__(self, path: Any, **facts: Any) -> None:
@@ -81,14 +69,10 @@ class Checkpoint(Progress):
                 )
 
     def add_fit(self, model: Any, sample: Sample, *, cg: bool, later: bool) -> None:
-        """Add what a fit knows before its pass."""
+        """Add what a fit knows before its pass, and what tells its data from others."""
         parts = () if later else (model.basis_.components_,)
         landmarks = digest(*parts, row_keys(model.landmarks_))
         self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)
-        self.add_sample(sample)
-
-    def add_sample(self, sample: Sample) -> None:
-        """Add what tells these data from others."""
         self.add_facts(**_facts_of(sample))
         self.n_groups = sample.n_groups
 
@@ -108,26 +92,31 @@ class Checkpoint(Progress):
 
     def advance(self, done: int, total: Totals) -> None:
         """Write the moments of the first blocks, if the last file is old enough."""
-        if time.monotonic() - self._written < _EVERY:
-            return
-        if any(hasattr(part, "codes") for part in total):
+        if self._is_due() and any(hasattr(part, "codes") for part in total):
             raise ValueError(NO_HOLES)
-        arrays = {
-            f"{group}_{name}": np.asarray(getattr(part, name))
+        moments = {
+            f"{group}_{name}": getattr(part, name)
             for group, part in enumerate(total)
             if part is not None
             for name in _FIELDS
         }
-        self._write(done=np.array(done), facts=np.array(json.dumps(self.facts)), **arrays)
+        self.keep(done, **moments)
+
+    def keep(self, done: int = 0, **numbers: Any) -> None:
+        """Write the state of a solver, if the last file is old enough.
+
+        The file is replaced as a whole, so that a crash leaves this one or the one before.
+        """
+        if not self._is_due():
+            return
+        arrays = {name: np.asarray(number) for name, number in numbers.items()}
+        arrays |= {"done": np.array(done), "facts": np.array(json.dumps(self.facts))}
+        with warn_unwritten(self.path), replacing(self.path) as part, open(part, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         self._written = time.monotonic()
 
-    def keep(self, **arrays: Any) -> None:
-        """Write the state of an iterative solver, if the last file is old enough."""
-        if time.monotonic() - self._written < _EVERY:
-            return
-        facts = {"done": np.array(0), "facts": np.array(json.dumps(self.facts))}
-        self._write(**facts, **{name: np.asarray(array) for name, array in arrays.items()})
-        self._written = time.monotonic()
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._written >= _EVERY
 
     def kept(self) -> dict[str, np.ndarray] | None:
         """Return what an earlier fit of the same data left by `keep`."""
@@ -137,15 +126,6 @@ class Checkpoint(Progress):
     def remove(self) -> None:
         """Delete the file: the fit is done. A link to it stays."""
         self.path.resolve().unlink(missing_ok=True)
-
-    def _write(self, **arrays: np.ndarray) -> None:
-        """Replace the file as a whole, so that a crash leaves this one or the one before."""
-        with (
-            warn_unwritten(self.path),
-            replacing(self.path) as part,
-            open(part, "wb") as file,
-        ):
-            np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def _load(self) -> dict[str, np.ndarray]:
         try:
@@ -225,11 +205,8 @@ def _update(found: Any, part: Any) -> None:
     elif isinstance(part, np.ndarray) and part.dtype.kind != "O":
         found.update(np.ascontiguousarray(part).data)
     else:
-        found.update(_plain(row_keys(part) if isinstance(part, Rows) else _listed(part)).encode())
-
-
-def _listed(part: Any) -> Any:
-    return part.tolist() if isinstance(part, np.ndarray) else part
+        part = row_keys(part) if isinstance(part, Rows) else part
+        found.update(_plain(part.tolist() if isinstance(part, np.ndarray) else part).encode())
 
 
 def _plain(fact: Any) -> str:
@@ -237,10 +214,8 @@ def _plain(fact: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", str(fact))
 
 
-def open_checkpoint(model: Any, X: Any) -> Checkpoint | None:
+def open_checkpoint(model: Any, X: Any) -> Checkpoint:
     """Return where a ridge keeps its progress, after a look at what an earlier fit left there."""
-    if model.checkpoint is None:
-        return None
     if is_lazy(X):
         raise ValueError(
             "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "

@@ -19,8 +19,9 @@ on the same features: one more output of the model. Far from all rows both are 0
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,25 +46,14 @@ _ROWS_EACH, _PENALTIES, _LEAST = 4, (1e-6, 1e-5, 1e-4, 1e-3), 1e-10
 
 @dataclass
 class Quadratic:
-    """v(x) = k(x, x) + constant - |root'phi|^2 - 2 linear'phi, and s of the outputs it is for.
+    """v(x) = k(x, x) + constant - |root'phi|^2 - 2 linear'phi, and s of the outputs it is for."""
 
-    Attributes
-    ----------
-    columns : slice or ndarray of int
-        The outputs.
-    root : ndarray of shape (m, r)
-    linear : ndarray of shape (m,)
-    constant : float
-    noise, scale : ndarrays of shape (d,)
-        sigma^2 and s of these outputs.
-    """
-
-    columns: Any
-    root: np.ndarray
-    linear: np.ndarray
+    columns: Any  # the outputs
+    root: np.ndarray  # (m, r)
+    linear: np.ndarray  # (m,)
     constant: float
-    noise: Any = None
-    scale: Any = None
+    noise: Any = None  # sigma^2 of these outputs, (d,)
+    scale: Any = None  # s
 
     def variance(self, phi: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Return v of some rows from their features and k(x, x)."""
@@ -108,25 +98,8 @@ class WithStd(RowMap):
 class Doubts:
     """A `KernelRidge` that knows how sure it is."""
 
-    variance: str
-    _base: Any
-    _folds: Any
-    _fitc: Any
-    basis_: Any
-    kernel_: Any
-    landmarks_: Any
-    intercept_: np.ndarray
-    alpha_: float
-    fit_intercept: bool
-    n_jobs: int | None
-
-    if TYPE_CHECKING:
-
-        @functools.cached_property
-        def coef_(self) -> np.ndarray: ...
-
     @property
-    def noise_variance_(self) -> np.ndarray:
+    def noise_variance_(self: Any) -> np.ndarray:
         """The held-out squared error of each output, which stands for the variance of its noise."""
         noise = np.empty(self.coef_.shape[1])
         for part in self._doubt:
@@ -134,7 +107,7 @@ class Doubts:
         return noise
 
     @functools.cached_property
-    def _doubt(self) -> list[Quadratic]:
+    def _doubt(self: Any) -> list[Quadratic]:
         """Made when somebody asks: it takes an eigendecomposition of Z'Z, or a factor of K."""
         if self.alpha_ == 0.0:
             raise ValueError("return_std needs alpha above 0: without a penalty there is no prior.")
@@ -147,7 +120,7 @@ class Doubts:
             part.scale = np.sqrt(part.noise / (part.scale * self.alpha_))
         return parts
 
-    def _of_moments(self) -> list[Quadratic]:
+    def _of_moments(self: Any) -> list[Quadratic]:
         total = self._total_moments()
         if total is None:
             raise ValueError(
@@ -163,23 +136,21 @@ class Doubts:
             errors = ridge_errors(own, self.coef_[:, columns], intercept[columns])
             seen = own if self._fitc is None else self._fitc
             part = _sketched(seen, self.alpha_, self.fit_intercept)
-            root = np.column_stack([part.root, part.linear])
-            part.root, part.linear = _on_features(self.basis_, root)
+            matrix = self.basis_._on_features(np.column_stack([part.root, part.linear]))
+            part.root, part.linear = np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
             free = _free(own, self.alpha_, self.fit_intercept)
             share = min(free / own.weight, _MOST_FREE)
             part.columns, part.noise, part.scale = columns, errors / (1.0 - share) ** 2, own.weight
             found.append(part)
         return found
 
-    def _total_moments(self) -> Any:
+    def _total_moments(self: Any) -> Any:
         """Return the moments of all rows, of coordinates."""
         parts = [*(self._folds or []), *([] if self._base is None else [self._base])]
-        total = None
-        for part in parts:
-            total = part.whitened() if total is None else total + part.whitened()
-        return total
+        whitened = [part.whitened() for part in parts]
+        return functools.reduce(operator.add, whitened) if whitened else None
 
-    def _of_rows(self) -> Quadratic:
+    def _of_rows(self: Any) -> Quadratic:
         """Return the variance of an exact fit, v = k - k_x' P k_x with P = A^-1, A = K + n alpha/w.
 
         With an intercept, P = A^-1 - u u'/(1'u) and v has (1 - 2 u'k_x)/(1'u) more, u = A^-1 1.
@@ -249,12 +220,6 @@ def _free(moments: Moments, alpha: float, fit_intercept: bool) -> float:
     """Return the degrees of freedom tr Z'Z (Z'Z + n alpha I)^-1, and one of the intercept."""
     values = np.maximum(symmetric_eigenvalues(_centred(moments, fit_intercept)[0]), 0.0)
     return fit_intercept + float((values / (values + moments.weight * alpha)).sum())
-
-
-def _on_features(basis: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what features are multiplied with where coordinates are with `coef`."""
-    matrix = basis._on_features(coef)
-    return np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
 
 
 def add_variance(model: Any, sample: Sample) -> None:

@@ -1,7 +1,8 @@
-"""Exact kernel ridge regression on the distinct rows of a sample."""
+"""Exact kernel ridge regression on the distinct rows of a sample, whose targets may have holes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,16 +19,17 @@ from ..rows import Memory
 from ..sketches import PivotedCholesky
 from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
+from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
 from .choice import wanted_solver
-from .exact_cg import exact_by_cg, exact_on_card, tile_bytes
+from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
 from .memory import Room, room_for
 from .path import Judge, chosen_by_paths
 from .splits import Splits, groups_or_splits
 
-__all__ = ["begin_exact", "fit_exact", "fit_some", "path_of_some", "pooled"]
+__all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
@@ -52,31 +54,70 @@ def fit_exact(
 ) -> Any:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     rng = check_rng(model.random_state)
-    number, solver, room = begin_exact(model, kernel, sample, alphas, rng)
-    model._row_weights = np.bincount(number, sample.weights)  # of the distinct rows
-    if solver == "cg" or room.on_card:
-        fit = partial(fit_some, model, sample, number, room, solver)
-        if splits:
-            path = partial(path_of_some, model, sample, alphas, fit)
-            chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
-            model.alpha_, model.cv_results_ = chosen
-        _fit_without_matrix(model, fit, len(number))
-        return model
-    K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
-    exact = Exact(K, number, sample, model.fit_intercept)
-    if splits and len(splits) * len(alphas) <= _FEW_FITS:
+    exact = _begun(model, kernel, sample, alphas, rng)
+    model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
+    if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
         path = partial(exact.path, alphas)
         chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
         model.alpha_, model.cv_results_ = chosen
         model.cv_results_["exact"] = True
     elif splits:
-        folds, Z = exact.folds(splits, rng, model.verbose)
-        held = [] if judge is None else [Z[number[some]] for some in judge.held]
+        folds, Z = exact.folds(splits, rng)
+        held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
         model._choose(alphas, folds, judge, held)
         model.cv_results_["exact"] = exact.has_exact_path
-    model._matrix, model.intercept_ = exact.solve(model.alpha_)
+    if exact.K is None:
+        d = sample.targets.shape[1]
+        _solve_parts(model, [(np.arange(d), np.arange(len(sample.rows)), exact)], d)
+    else:
+        model._matrix, model.intercept_ = exact.solve(model.alpha_)
     model._prepare()
     return model
+
+
+def fit_exact_holes(
+    model: Any,
+    kernel: Kernel,
+    sample: Sample,
+    splits: Splits,
+    alphas: list[float],
+    judge: Judge | None,
+) -> Any:
+    """Fit a `KernelRidge` on the distinct rows of each output; outputs with equal rows together."""
+    T = sample.targets.here()
+    w = np.ones(len(T)) if sample.weights is None else sample.weights
+    check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
+    exact = _begun(model, kernel, sample, alphas, check_rng(model.random_state))
+    parts = [
+        (columns, rows, replace(exact, sample=replace(sample, targets=Memory(T[:, columns], "y"))))
+        for columns, rows in outputs_by_rows(T)
+    ]
+
+    def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
+        F = np.full((len(alphas), len(held), T.shape[1]), np.nan)  # of outputs without a row
+        for columns, rows, part in parts:
+            own = np.intersect1d(train, rows)
+            if w[own].sum() > 0.0:
+                F[:, :, columns] = part.path(alphas, own, held)
+        return F
+
+    if splits:
+        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
+        model.alpha_, model.cv_results_ = chosen
+        model.cv_results_["exact"] = True
+    _solve_parts(model, parts, T.shape[1])
+    model._prepare()
+    return model
+
+
+def _solve_parts(model: Any, parts: list[Any], d: int) -> None:
+    """Give a model the coefficients of its outputs, of those that have the same rows in turn."""
+    model._matrix, model.intercept_ = np.zeros((n_rows(model.landmarks_), d)), np.zeros(d)
+    for columns, rows, part in parts:
+        used, [(coef, intercept)], report = part.fits(rows, [model.alpha_])
+        model._matrix[np.ix_(used, columns)], model.intercept_[columns] = coef, intercept
+        model.solver_report_ |= report
+        warn_unless_converged(model.solver_report_, model.max_iter)
 
 
 def begin_exact(
@@ -111,120 +152,98 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
     return cheaper(model.solver_report_["costs"])
 
 
-def fit_some(
-    model: Any,
-    sample: Sample,
-    number: np.ndarray,
-    room: Room,
-    solver: str,
-    some: np.ndarray,
-    alphas: list[float],
-    each: Any = None,
-) -> Any:
-    """Fit on some rows, without a kernel matrix on the host; return who has weight, and the fit."""
-    used, total, means = pooled(number, sample, some)
-    rows = take(model.landmarks_, used)
-    data = model.kernel_, rows, means, total, alphas, model.fit_intercept
-    if solver == "direct":
-        return used, exact_on_card(*data, room, each)
-    settings = {"tol": model.tol, "max_iter": model.max_iter, "n_jobs": model.n_jobs}
-    return used, exact_by_cg(*data, room, each=each, **settings)
+def _begun(
+    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
+) -> _Exact:
+    """Begin a fit, with the kernel matrix of all distinct rows where that is to be held here."""
+    number, solver, room = begin_exact(model, kernel, sample, alphas, rng)
+    K = None
+    if solver == "direct" and not room.on_card:
+        K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
+        check_definite(K)
+    return _Exact(model, sample, number, solver, room, K)
 
 
-def _fit_without_matrix(model: Any, fit: Any, n: int) -> None:
-    """Fit on all rows with the alpha that is chosen."""
-    used, (coef, intercept, report) = fit(np.arange(n), [model.alpha_])
-    model._matrix = np.zeros((n_rows(model.landmarks_), coef.shape[1]))
-    model._matrix[used], model.intercept_ = coef, intercept
-    model.solver_report_ |= report
-    warn_unless_converged(model.solver_report_, model.max_iter)
-    model._prepare()
+@dataclass(frozen=True)
+class _Exact:
+    """Fits on rows of a sample, which is in memory."""
 
+    model: Any
+    sample: Sample
+    number: np.ndarray  # the distinct row that each row is
+    solver: str
+    room: Room
+    K: np.ndarray | None  # the kernel matrix of the distinct rows, None where it is not held here
 
-def path_of_some(
-    model: Any, sample: Sample, alphas: list[float], fit: Any, train: np.ndarray, held: np.ndarray
-) -> np.ndarray:
-    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
-    order = np.argsort(alphas)[::-1]  # each starts from the one before
-    path: list[Any] = []
-    used, _ = fit(train, [alphas[i] for i in order], lambda *one: path.append(one))
-    features = LandmarkFeatures(model.kernel_, astype(take(model.landmarks_, used), np.float64))
-    coef = np.hstack([c for c, _ in path])
-    rows = Memory(sample.rows.take(held))
-    fitted = project(features, rows, coef, n_jobs=model.n_jobs, dtype=np.float64)
-    F = np.stack([F + b for F, (_, b) in zip(np.hsplit(fitted, len(path)), path, strict=True)])
-    return F[np.argsort(order)]
+    def fits(self, some: np.ndarray, alphas: list[float]) -> tuple[np.ndarray, list[Any], Any]:
+        """Fit on some rows.
 
-
-def pooled(
-    number: np.ndarray, sample: Sample, some: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct rows that have weight, their weights and the means of their targets."""
-    w = np.ones(len(number)) if sample.weights is None else sample.weights
-    total = np.bincount(number[some], w[some], minlength=int(number.max()) + 1)
-    used = np.flatnonzero(total)
-    sums = sparse.csr_matrix((w[some], (number[some], some)), shape=(len(total), len(w)))
-    means = sums[used] @ sample.targets.here()
-    means /= total[used, None]
-    return used, total[used], means
-
-
-class Exact:
-    """The kernel matrix of the distinct rows of a sample, and what is solved with it.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        The kernel matrix of the distinct rows.
-    number : ndarray of int, shape (n,)
-        The distinct row that each row is.
-    sample : Sample
-        In memory.
-    fit_intercept : bool
-
-    Attributes
-    ----------
-    has_exact_path : bool
-        Whether `folds` are of this kernel, and not of a stand-in.
-    """
-
-    def __init__(
-        self, K: np.ndarray, number: np.ndarray, sample: Sample, fit_intercept: bool
-    ) -> None:
-        self.K, self.number = K, number
-        self.sample, self.fit_intercept = sample, fit_intercept
-        self.has_exact_path = len(self.K) <= _STAND_IN
-        check_definite(self.K)
-
-    def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Fit on all rows; K is lost. Rows without weight get coefficient 0.
-
-        Returns
-        -------
-        coef : ndarray of shape (m, d)
-        intercept : ndarray of shape (d,)
+        Returns the distinct rows that have weight, coefficients and intercept of each alpha, and
+        the report of the last one.
         """
-        K = self.K
-        used, total, means = pooled(self.number, self.sample, np.arange(len(self.number)))
-        if len(used) < len(K):
-            K = K[np.ix_(used, used)]
-        solution, intercept = dual_ridge(K, means, total, alpha, self.fit_intercept, overwrite=True)
-        if len(used) == len(self.K):
-            return solution, intercept
-        coef = np.zeros((len(self.K), means.shape[1]))
-        coef[used] = solution
-        return coef, intercept
+        used, total, means = self._pooled(some)
+        model, intercept = self.model, self.model.fit_intercept
+        if self.K is not None:
+            own = self.K[np.ix_(used, used)]
+            found = [dual_ridge(own, means, total, alpha, intercept) for alpha in alphas]
+            return used, found, {"solver": "direct", "converged": True}
+        rows, place = take(model.landmarks_, used), (self.room, model.n_jobs)
+        problem = Centred(model.kernel_, rows, means, total, intercept, *place)
+        if self.solver == "direct":
+            return used, *exact_on_card(problem, alphas)
+        return used, *exact_by_cg(problem, alphas, tol=model.tol, max_iter=model.max_iter)
 
     def path(self, alphas: list[float], train: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
-        used, total, means = pooled(self.number, self.sample, train)
-        own, others = self.K[np.ix_(used, used)], self.K[np.ix_(self.number[held], used)]
-        fits = [dual_ridge(own, means, total, alpha, self.fit_intercept) for alpha in alphas]
-        return np.stack([others @ coef + intercept for coef, intercept in fits])
+        order = np.argsort(alphas)[::-1]  # each starts from the one before
+        used, path, _ = self.fits(train, [alphas[i] for i in order])
+        if self.K is not None:
+            others = self.K[np.ix_(self.number[held], used)]
+            fitted = [others @ coef for coef, _ in path]
+        else:
+            landmarks = astype(take(self.model.landmarks_, used), np.float64)
+            features = LandmarkFeatures(self.model.kernel_, landmarks)
+            coef, rows = np.hstack([c for c, _ in path]), Memory(self.sample.rows.take(held))
+            F = project(features, rows, coef, n_jobs=self.model.n_jobs, dtype=np.float64)
+            fitted = np.hsplit(F, len(path))
+        found = [F + intercept for F, (_, intercept) in zip(fitted, path, strict=True)]
+        return np.stack(found)[np.argsort(order)]
 
-    def folds(
-        self, splits: Splits, rng: np.random.Generator, verbose: bool = False
-    ) -> tuple[Folds, np.ndarray]:
+    def _pooled(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the distinct rows that have weight, their weights and the means of targets."""
+        number, sample = self.number, self.sample
+        w = np.ones(len(number)) if sample.weights is None else sample.weights
+        total = np.bincount(number[some], w[some], minlength=int(number.max()) + 1)
+        used = np.flatnonzero(total)
+        sums = sparse.csr_matrix((w[some], (number[some], some)), shape=(len(total), len(w)))
+        means = sums[used] @ sample.targets.here()
+        means /= total[used, None]
+        return used, total[used], means
+
+    def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and intercept from all rows; K is lost.
+
+        Rows without weight get coefficient 0.
+        """
+        assert self.K is not None
+        used, total, means = self._pooled(np.arange(len(self.number)))
+        all_used = len(used) == len(self.K)
+        K = self.K if all_used else self.K[np.ix_(used, used)]
+        intercept = self.model.fit_intercept
+        solution, offset = dual_ridge(K, means, total, alpha, intercept, overwrite=True)
+        if all_used:
+            return solution, offset
+        coef = np.zeros((len(self.K), means.shape[1]))
+        coef[used] = solution
+        return coef, offset
+
+    @property
+    def has_exact_path(self) -> bool:
+        """Whether `folds` are of this kernel, and not of a stand-in."""
+        assert self.K is not None
+        return len(self.K) <= _STAND_IN
+
+    def folds(self, splits: Splits, rng: np.random.Generator) -> tuple[Folds, np.ndarray]:
         """Return the moments that a path over alphas needs, and coordinates of the distinct rows.
 
         K = Z Z': ridge regression on the rows of Z is that with the kernel. Up to 1,500 distinct
@@ -240,10 +259,11 @@ class Exact:
             w = None if self.sample.weights is None else self.sample.weights[some]
             T = self.sample.targets.take(some).astype(np.float64)
             moments.append(Moments.of_block(Z[self.number[some]], T, w))
-        return Folds(moments, parts, self.fit_intercept, verbose), Z
+        return Folds(moments, parts, self.model.fit_intercept, self.model.verbose), Z
 
     def _coordinates(self, rng: np.random.Generator) -> np.ndarray:
         """Return Z of the distinct rows, shape (m, r)."""
+        assert self.K is not None
         m = len(self.K)
         some = np.arange(m)
         if not self.has_exact_path:

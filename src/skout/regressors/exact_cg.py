@@ -11,6 +11,7 @@ allows, and computed again where not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
 from .memory import Room
 
-__all__ = ["exact_by_cg", "exact_on_card", "tile_bytes"]
+__all__ = ["Centred", "exact_by_cg", "exact_on_card", "tile_bytes"]
 
 # Rows and columns of a tile of K, here and on a card.
 _TILE, _CARD_TILE = 1024, 16384
@@ -46,7 +47,8 @@ class _Tiles:
     def __init__(self, kernel: Any, rows: Any, room: Room, n_jobs: int | None) -> None:
         self.room, self.n_jobs, self.n = room, n_jobs, n_rows(rows)
         self.parts = list(row_slices(self.n, _CARD_TILE if room.on_card else _TILE))
-        _check_runs_there(kernel, rows, room)
+        if room.on_card:  # raise where the kernel does not run there
+            LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(room.device, np.float64)
         self.kernel, self.rows = kernel, rows
         self.store = Store(0)
         self._ready: dict[Any, Any] = {}
@@ -113,51 +115,8 @@ class _Tiles:
         return Z, gram, (max(total - trace, 0.0) + 1e-9 * total) / self.n
 
 
-def exact_by_cg(
-    kernel: Any,
-    rows: Any,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    alphas: list[float],
-    fit_intercept: bool,
-    room: Room,
-    *,
-    tol: float,
-    max_iter: int,
-    n_jobs: int | None = None,
-    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Fit distinct rows; the intercept, coefficients and report are those of the last alpha.
-
-    Each alpha starts from the solution of the one before it, and `each` is given every solution.
-    """
-    problem = _Centred(kernel, rows, targets, weights, fit_intercept, room, n_jobs)
-    tiles, n = problem.tiles, problem.n
-    start, total = None, 0
-    b = problem.right()
-    Z, gram, missed = tiles.sketch(problem.C, sketch_rank(tiles.n, room.on_card))
-    tiles.store.room = max(0, room.kept() - 4 * int(np.prod(Z.shape)))
-    for alpha in alphas:
-        products = [problem.system(single, n * alpha) for single in (True, False)]
-        M = problem.inverse(Sketched(Z, gram, n * alpha + missed))
-        settings: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "plain": True}
-        run = refined(products, b, M, start=start, **settings)
-        start, total = run.x, total + run.steps
-        c = problem.C * run.x
-        found = numpy_of(c), numpy_of(problem.intercept(c))
-        if each is not None:
-            each(*found)
-    report = _report(run, b, n, alpha, tol) | {
-        "iterations": total,
-        "preconditioner": f"sketch of {Z.shape[1]} rows",
-        "kept_bytes": int(tiles.store.bytes),
-        "memory_bytes": int(tiles.store.bytes + 4 * np.prod(Z.shape)),
-    }
-    return *found, report
-
-
-class _Centred:
-    """The system (P C K C P + n alpha I) u = P C T of `dual_ridge`, through products with K."""
+class Centred:
+    """The system (P C K C P + n alpha I) u = P C T of `dual_ridge`, of distinct rows."""
 
     def __init__(
         self,
@@ -169,18 +128,16 @@ class _Centred:
         room: Room,
         n_jobs: int | None,
     ) -> None:
-        self.n, self.fit_intercept = float(weights.sum()), fit_intercept
+        self.n, self.fit_intercept, self.room = float(weights.sum()), fit_intercept, room
         self.C = room.moved(np.sqrt(weights)[:, None], np.float64)
         self.T = room.moved(np.asarray(targets, dtype=np.float64), np.float64)
         self.unit = self.C / np.sqrt(self.n)
         self.tiles = _Tiles(kernel, rows, room, n_jobs)
+        self.right = self.centred(self.C * self.T)
 
     def centred(self, V: Any) -> Any:
         """Return P V."""
         return V - self.unit * (self.unit.T @ V) if self.fit_intercept else V
-
-    def right(self) -> Any:
-        return self.centred(self.C * self.T)
 
     def system(self, single: bool, shift: float) -> Callable[[Any], Any]:
         """Return V -> (P C K C P + shift I) V."""
@@ -194,51 +151,67 @@ class _Centred:
     def inverse(self, M: Sketched) -> Callable[[Any], Any]:
         return lambda r: self.centred(M(self.centred(r)))
 
-    def intercept(self, c: Any) -> Any:
-        """Return the weighted mean of T - K c, 0 without an intercept."""
-        if not self.fit_intercept:
-            return 0.0 * self.T[0]
-        left = self.T - self.tiles.product(c, single=False)
-        return (self.C * self.C * left).sum(0) / self.n
+    def found(self, c: Any, product: Callable[[Any], Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and intercept, the weighted mean of T - K c; 0 if there is none."""
+        intercept = 0.0 * self.T[0]
+        if self.fit_intercept:
+            intercept = (self.C * self.C * (self.T - product(c))).sum(0) / self.n
+        return numpy_of(c), numpy_of(intercept)
+
+
+def exact_by_cg(
+    problem: Centred, alphas: list[float], *, tol: float, max_iter: int
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
+    """Return coefficients and intercept of each alpha, and the report of the last one.
+
+    Each alpha starts from the solution of the one before it.
+    """
+    tiles, n, b = problem.tiles, problem.n, problem.right
+    start, total, found = None, 0, []
+    Z, gram, missed = tiles.sketch(problem.C, sketch_rank(tiles.n, problem.room.on_card))
+    tiles.store.room = max(0, problem.room.kept() - 4 * int(np.prod(Z.shape)))
+    for alpha in alphas:
+        products = [problem.system(single, n * alpha) for single in (True, False)]
+        M = problem.inverse(Sketched(Z, gram, n * alpha + missed))
+        settings: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "plain": True}
+        run = refined(products, b, M, start=start, **settings)
+        start, total = run.x, total + run.steps
+        found.append(problem.found(problem.C * run.x, partial(tiles.product, single=False)))
+    report = _report(run, b, n, alpha, tol) | {
+        "iterations": total,
+        "preconditioner": f"sketch of {Z.shape[1]} rows",
+        "kept_bytes": int(tiles.store.bytes),
+        "memory_bytes": int(tiles.store.bytes + 4 * np.prod(Z.shape)),
+    }
+    return found, report
 
 
 def exact_on_card(
-    kernel: Any,
-    rows: Any,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    alphas: list[float],
-    fit_intercept: bool,
-    room: Room,
-    each: Callable[[np.ndarray, np.ndarray], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Fit distinct rows by a factor of P C K C P + n alpha I, which lies on a card."""
-    n = float(weights.sum())
-    C, T = (room.moved(a, np.float64) for a in (np.sqrt(weights)[:, None], targets))
-    unit = C / np.sqrt(n)
-    _check_runs_there(kernel, rows, room)
-    there = room.moved(astype(rows, np.float64), np.float64)
-    features = LandmarkFeatures(kernel, there)
+    problem: Centred, alphas: list[float]
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
+    """Return the same by a factor of P C K C P + n alpha I, which lies on a card."""
+    C, unit, n, b = problem.C, problem.unit, problem.n, problem.right
+    rows = problem.room.moved(astype(problem.tiles.rows, np.float64), np.float64)
+    features = LandmarkFeatures(problem.tiles.kernel, rows)
+
+    def matrix() -> Any:
+        return cast(features(rows), np.float64)
 
     def system() -> Any:
-        A = cast(features(there), np.float64).mul_(C).mul_(C.T)
-        if fit_intercept:
+        A = matrix().mul_(C).mul_(C.T)
+        if problem.fit_intercept:
             A -= unit * (unit.T @ A)
             A -= (A @ unit) * unit.T
         return A
 
-    b = C * T - unit * (unit.T @ (C * T)) if fit_intercept else C * T
+    found = []
     for alpha in alphas:
         factor = definite_factor(system, n * alpha, _EXACT_LIFTS)
         c = C * factor.solve_transposed(factor.solve(b))
-        intercept = 0.0 * T[0]
-        if fit_intercept:
+        if problem.fit_intercept:
             c = c - C * unit * (unit.T @ (c / C))
-            intercept = (C * C * (T - cast(features(there), np.float64) @ c)).sum(0) / n
-        found = numpy_of(c), numpy_of(intercept)
-        if each is not None:
-            each(*found)
-    return *found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
+        found.append(problem.found(c, lambda c: matrix() @ c))
+    return found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
 
 
 def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:
@@ -255,9 +228,3 @@ def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, A
         "relative_residual": float(run.residual), "tolerance": tol, "exact_passes": run.checks,
         "objective": objective, "objective_gap": bound, "objective_bound": bound,
     }  # fmt: skip
-
-
-def _check_runs_there(kernel: Any, rows: Any, room: Room) -> None:
-    """Raise where a kernel does not run on the card."""
-    if room.on_card:
-        LandmarkFeatures(kernel, take(rows, slice(0, 2))).on(room.device, np.float64)

@@ -1,4 +1,6 @@
-"""Ridge regression on targets with holes: each output is fitted on the rows that have it.
+"""Ridge regression from coordinates that are kept, on targets with holes or related outputs.
+
+Each output is fitted on the rows that have it.
 
 Output j has its own system, of the rows that have it and of their weights w_ij:
 
@@ -7,31 +9,39 @@ Output j has its own system, of the rows that have it and of their weights w_ij:
 One pass makes a matrix Z'Z for each set of outputs with equal rows, see `solvers.holed`. Where
 these would take too much memory, or operations, the coordinates Z of all rows are kept instead:
 some outputs are solved directly, one after another, and the others together by conjugate gradients,
-whose products Z'(W * (Z C)) serve all of them, each the way that takes fewer operations.
+whose products Z'(W * (Z C)) serve all of them, each the way that takes fewer operations. Outputs
+that a task matrix relates have one system together, see `solvers.coupled`.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import unique_columns
+from .._numerics.linalg import pivoted_cholesky, triangular_inverse
 from .._numerics.namespace import numpy_of
+from .._numerics.validation import check_rng
+from ..basis.features import KernelMatrix
 from ..basis.passes import Sample, WhitenedFeatures, Whitening
+from ..kernels import Kernel
 from ..rows import block_rows, limits
 from ..solvers.cg import refined
+from ..solvers.coupled import Solved, coupled, coupled_path
 from ..solvers.design import Design
 from ..solvers.holed import check_outputs_seen
 from ..solvers.masked import MaskedSystem, cheaper_by_steps
 from ..solvers.moments import PartlyWhitened
 from .base import coordinates_of
+from .exact import begin_exact
 from .iterative import warn_unless_converged
 from .path import Judge, chosen_by_paths
 from .splits import Splits
+from .tasks import checked_tasks
 
-__all__ = ["fit_by_coordinates", "keeps_rows", "mean_of_known"]
+__all__ = ["fit_by_coordinates", "fit_related", "keeps_rows", "mean_of_known"]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
@@ -97,50 +107,115 @@ def fit_by_coordinates(
     alphas: list[float],
     judge: Judge | None,
 ) -> Any:
-    """Choose alpha, if there are several, and give a `KernelRidge` its coefficients."""
-    targets = sample.targets.here()
-    origin = 0.0 if sample.origin is None else sample.origin
+    """Fit a `KernelRidge` on targets with holes."""
     design, partly = _partly_whitened(model, sample, min(alphas))
-    given = targets - origin, sample.weights, model.fit_intercept
-    system = MaskedSystem.of(design, *given, partly=partly)
+    on_features = model.basis_._on_features if partly is None else partly.on_features
+    settings = {"tol": _TOL, "max_iter": max(_MOST_STEPS, model.max_iter)}
+    if model.solver == "cg":
+        settings = {"tol": model.tol, "max_iter": model.max_iter}
+
+    def solve(system: MaskedSystem, alpha: float) -> Solved:
+        return _solved(system, alpha, **settings)
+
+    def path(system: MaskedSystem) -> list[Solved]:
+        return [solve(system, alpha) for alpha in alphas]
+
+    search = splits, alphas, judge
+    return _fit(model, sample, design, on_features, search, path, solve, partly=partly)
+
+
+def fit_related(
+    model: Any,
+    kernel: Kernel,
+    sample: Sample,
+    splits: Splits,
+    alphas: list[float],
+    judge: Judge | None,
+) -> Any:
+    """Fit a `KernelRidge` whose outputs a task matrix relates.
+
+    Without a sketch, or where moments take too much memory.
+    """
+    K = None
+    if model.sketch is None:
+        design, K, on_features = _exact_coordinates(model, kernel, sample, alphas)
+    else:
+        design, on_features = coordinates_of(model, sample.rows), model.basis_._on_features
+    tasks = checked_tasks(model.task_matrix, sample.targets.shape[1])
+
+    def solve(system: MaskedSystem, alpha: float) -> Solved:
+        return coupled(system.balanced().on_host(), alpha, tasks)
+
+    def path(system: MaskedSystem) -> list[Solved]:
+        return coupled_path(system.balanced().on_host(), alphas, tasks)
+
+    search = splits, alphas, judge
+    return _fit(model, sample, design, on_features, search, path, solve, K=K)
+
+
+def _exact_coordinates(
+    model: Any, kernel: Kernel, sample: Sample, alphas: list[float]
+) -> tuple[Design, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Return Z with K = Z Z' of all rows, K, and C -> what k(landmarks, x) is multiplied with."""
+    number, _, room = begin_exact(model, kernel, sample, alphas, check_rng(model.random_state))
+    if room.on_card or model.solver == "cg":
+        raise ValueError(
+            'task_matrix without a sketch is solved on the CPU by solver="direct": leave out '
+            "device and solver, or give a sketch."
+        )
+    K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
+    L, kept = pivoted_cholesky(K)
+    inverse = triangular_inverse(L)
+    Z = K[:, kept] @ inverse.T
+
+    def on_rows(coef: np.ndarray) -> np.ndarray:
+        out = np.zeros((len(K), coef.shape[1]))
+        out[kept] = inverse.T @ coef
+        return out
+
+    return Design(Z[number], n_jobs=model.n_jobs), K[np.ix_(number, number)], on_rows
+
+
+def _fit(
+    model: Any,
+    sample: Sample,
+    design: Design,
+    on_features: Callable[[np.ndarray], np.ndarray],
+    search: tuple[Splits, list[float], Judge | None],
+    path: Callable[[MaskedSystem], list[Solved]],
+    solve: Callable[[MaskedSystem, float], Solved],
+    **more: Any,
+) -> Any:
+    """Choose alpha, if there are several, by a path over all of them; solve for it on all rows."""
+    splits, alphas, judge = search
+    T = np.asarray(sample.targets.here(), dtype=np.float64)
+    origin = 0.0 if sample.origin is None else sample.origin
+    system = MaskedSystem.of(design, T - origin, sample.weights, model.fit_intercept, **more)
     check_outputs_seen(system.n)
+
+    def predicted(train: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
+        rows, fits = design.take(held), path(system.take(train))
+        F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
+        return np.stack(F) + origin
+
     model.alpha_ = alphas[0]
     if splits:
-        path = partial(_fold_path, model, system, alphas)
-        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
+        chosen = chosen_by_paths(alphas, splits, sample, judge, predicted, model.verbose)
         model.alpha_, model.cv_results_ = chosen
-    coef, intercept, report = solved(system, model.alpha_, **_settings(model))
-    warn_unless_converged(report, model.max_iter)
-    on_features = model.basis_._on_features if partly is None else partly.on_features
-    model._matrix, model.intercept_ = on_features(coef), intercept + origin
-    model.solver_report_ = report
+    fit = solve(system, model.alpha_)
+    warn_unless_converged(fit.report, model.max_iter)
+    model._matrix, model.intercept_ = on_features(fit.coef), fit.intercept + origin
+    if fit.task_matrix is not None:
+        model.task_matrix_ = fit.task_matrix
+    model.solver_report_ = fit.report
     model._base = None
     model._prepare()
     return model
 
 
-def _settings(model: Any) -> dict[str, Any]:
-    if model.solver == "cg":
-        return {"tol": model.tol, "max_iter": model.max_iter}
-    return {"tol": _TOL, "max_iter": max(_MOST_STEPS, model.max_iter)}
-
-
-def _fold_path(
-    model: Any, system: MaskedSystem, alphas: list[float], train: np.ndarray, held: np.ndarray
-) -> np.ndarray:
-    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
-    part, rows = system.take(train), system.design.take(held)
-    F = []
-    for alpha in alphas:
-        coef, intercept, _ = solved(part, alpha, **_settings(model))
-        F.append(numpy_of(rows.product(part.near(coef))) + intercept)
-    return np.stack(F) if model._origin is None else np.stack(F) + model._origin
-
-
-def solved(
-    system: MaskedSystem, alpha: float, *, tol: float, max_iter: int
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return coefficients of the coordinates, the intercept and a report.
+def _solved(system: MaskedSystem, alpha: float, *, tol: float, max_iter: int) -> Solved:
+    """Solve for each output on its own rows.
 
     An output that has no row gets NaN, in the part of a split for instance.
     """
@@ -162,4 +237,4 @@ def solved(
         coef[:, many] = numpy_of(run.x)
         report |= {"solver": "cg", "iterations": run.steps, "relative_residual": run.residual}
         report["converged"] = bool(run.residual <= tol or run.stuck)
-    return coef, system.intercept(coef), report
+    return Solved(coef, system.intercept(coef), report)

@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .._numerics.estimators import all_at_once
 from .._numerics.namespace import namespace, row_dots, sqrt
 from .._numerics.validation import check_task_matrix
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
-from .base import KernelMachineBase
+from .machine import KernelMachine
 
 __all__ = ["InducedMachine"]
 
@@ -27,7 +26,7 @@ __all__ = ["InducedMachine"]
 _HALVINGS, _DOUBLINGS = 60, 60
 
 
-class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
+class InducedMachine(KernelMachine):
     """Kernel regression into an output basis with a kernel-induced loss, robust to wrong outputs.
 
     Minimises mean_i h(||h(x_i) - psi(y_i)||) + alpha/2 ||f||^2 over the space of the kernel, or
@@ -37,41 +36,19 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
 
     Parameters
     ----------
-    kernel : kernel, str or callable, default "gaussian"
-    sketch : sketch, str or None, default None
-        None is exact, which is cubic in the number of rows.
-    alpha : float or sequence of floats, default 1e-3
-        Penalty, above 0. Of a sequence, the value with the least cross-validated loss is taken.
+    kernel, sketch, alpha, task_matrix, cv, fit_intercept
+        As in `KernelMachine`.
     loss : Loss or str, default "huber"
         Of the norm: "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", or
         such an object as `Huber(kappa=0.5)`. Distances between normalised outputs are at most 2,
         sqrt(2) if the kernel is not negative: choose kappa or epsilon well below.
-    task_matrix : array of shape (d, d), optional
-        M of a decomposable kernel k M, which relates the outputs (2.13), as in `KernelMachine`.
-    cv : int, splitter or iterable of splits, default 5
-        Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
-        `random_state`; for folds in the order of the rows, or of time, give a splitter.
-    fit_intercept : bool, default False
-        Add an unpenalised constant to each output.
-    tol : float, default 1e-4
-        Relative duality gap to reach.
-    max_iter : int, default 200
-        Most Newton steps.
-    random_state : None, int or Generator
-        Seed of the sketch and of the folds.
-    n_jobs : int, optional
-        Threads; None means as many as BLAS would use.
-    verbose : bool, default False
-        Show progress.
-    device : str, optional
-        "cuda" computes on a card, the solver and its certificate included; rows on the host are
-        streamed to it. Coordinates that do not fit it are made again in each pass. "auto" takes a
-        card if there is one. None is where the data are.
+    tol, max_iter, random_state, n_jobs, verbose, device
+        As in `KernelMachine`.
 
     Attributes
     ----------
     kernel_, basis_, coef_, intercept_, alpha_, objective_, duality_gap_, n_iter_, cv_results_
-        As those of `KernelMachine`.
+        As in `KernelMachine`.
 
     Examples
     --------
@@ -91,37 +68,6 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
     """
 
     uses_residual = True
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        sketch: Any = None,
-        *,
-        alpha: Any = 1e-3,
-        loss: Any = "huber",
-        task_matrix: Any = None,
-        cv: Any = 5,
-        fit_intercept: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        device: str | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.sketch = sketch
-        self.alpha = alpha
-        self.loss = loss
-        self.task_matrix = task_matrix
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.device = device
 
     @all_at_once
     def fit(
@@ -165,19 +111,6 @@ class InducedMachine(MultiOutputMixin, RegressorMixin, KernelMachineBase):
         self.coef_, self.intercept_ = self.coef_[:, :d], self.intercept_[:d]
         self.__dict__.pop("_matrix", None)  # which was that of one output more
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the coordinates of the outputs of new rows.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or objects, n of them
-
-        Returns
-        -------
-        y : ndarray of shape (n,) or (n, d)
-        """
-        return self._predicted(X)
 
 
 def _check_residual(residual: Any, n: int) -> np.ndarray | None:

@@ -41,16 +41,11 @@ def check_coverage(coverage: Any) -> float:
 
 @dataclass
 class Calibration:
-    """Held-out errors, and the models that made them.
+    """Absolute errors of rows that a model has not seen, and the models that made them.
 
-    Attributes
-    ----------
-    errors : list of ndarrays of shape (n_k, d)
-        Absolute errors of the rows that each model has not seen; NaN where y has a hole. In units
-        of the standard deviation of the prediction if `scaled`.
-    models : list of KernelRidge
-        Those of the folds; empty where the errors are of the model itself, on other rows.
-    scaled : bool
+    Errors have one array (n_k, d) a model, NaN where y has a hole. They are in units of the
+    standard deviation of the prediction if `scaled`. Models are those of the folds; there are none
+    where the errors are of the model itself, on other rows.
     """
 
     errors: list[np.ndarray]
@@ -65,15 +60,7 @@ class Calibration:
 class PredictsIntervals:
     """A regressor whose intervals are made by held-out errors."""
 
-    calibration_: Calibration
-    _is_vector: bool
-    sketch: Any
-    alpha_: float
-    kernel_: Any
-    landmarks_: Any
-    basis_: Any
-
-    def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
+    def calibrate(self: Any, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
         """Measure errors on rows that the model, or those of the folds, have not seen.
 
         Parameters
@@ -99,8 +86,6 @@ class PredictsIntervals:
         if T.ndim != 2 - self._is_vector:
             raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
         T = T.reshape(len(T), -1)
-        errors: Any
-        models: Any
         if cv is None:
             errors, models = [_errors(self, inputs.here(), T, scaled)], []
         else:
@@ -108,7 +93,8 @@ class PredictsIntervals:
         self.calibration_ = Calibration(errors, models, scaled)
         return self
 
-    def _by_folds(self, inputs: Any, T: np.ndarray, cv: Any, scaled: bool) -> tuple[Any, Any]:
+    def _by_folds(self: Any, inputs: Any, T: np.ndarray, cv: Any, scaled: bool) -> Any:
+        """Return the errors of each fold, and the models that made them."""
         errors: list[np.ndarray] = []
         models: list[Any] = []
         for train, test in splits_of(cv, len(T), None, None, getattr(self, "random_state", None)):
@@ -125,7 +111,7 @@ class PredictsIntervals:
         return errors, models
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, joint: bool = False
+        self: Any, X: Any, coverage: float = 0.9, *, joint: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
 

@@ -50,13 +50,7 @@ _SEED = 0
 class LandmarkSystem:
     """The system of a sample in the features of a basis, centred if there is an intercept.
 
-    Parameters
-    ----------
-    basis : KernelBasis
-        Fitted, perhaps lazily: its components are not used.
-    sample : Sample
-    fit_intercept : bool
-    n_jobs : int, optional
+    The basis may be fitted lazily: its components are not used.
     """
 
     def __init__(

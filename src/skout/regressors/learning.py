@@ -50,19 +50,9 @@ _HOLES = (
 def learnt_kernel(model: Any, sample: Sample) -> Kernel:
     """Return the kernel of a model, in the metric learnt from the sample if it is one that learns.
 
-    Parameters
-    ----------
-    model : estimator
-        Its parameters are those of the rounds: kernel, alpha, of which each round takes the best,
-        fit_intercept, random_state, n_jobs, verbose.
-    sample : Sample
-        Rows, targets and weights.
-
-    Returns
-    -------
-    kernel : Kernel
-        Words such as gamma="scale" are still to be resolved. What was held out says why: the model
-        gets `metric_results_`.
+    The parameters of the model are those of the rounds, each of which takes the best alpha. It gets
+    `metric_results_`, the losses of what was held out. Words such as gamma="scale" are still to be
+    resolved.
     """
     model.__dict__.pop("metric_results_", None)
     kernel: Any = as_kernel(model.kernel)
@@ -291,15 +281,8 @@ def _few_outputs(coef: np.ndarray, products: np.ndarray, seed: int) -> np.ndarra
 class GradientProducts(Reduction):
     """mean_i sum_q grad f_q(x_i) grad f_q(x_i)', where f_q(x) = sum_j coef_jq k(x, landmark_j).
 
-    For a `Mahalanobis` the gradients are with respect to W x.
-
-    Parameters
-    ----------
-    kernel : Kernel with `gradients`
-    landmarks : rows, m of them
-    coef : ndarray of shape (m, q)
-    diagonal : bool, default False
-        Only the diagonal of the matrix.
+    For a `Mahalanobis` the gradients are with respect to W x. `diagonal` makes only the diagonal of
+    the matrix.
     """
 
     def __init__(self, kernel: Any, landmarks: Any, coef: Any, *, diagonal: bool = False) -> None:

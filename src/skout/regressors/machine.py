@@ -10,8 +10,7 @@ from sklearn.base import MultiOutputMixin
 from .._numerics.estimators import all_at_once
 from .._numerics.validation import check_task_matrix
 from ..losses import MarginLoss, as_loss
-from .base import KernelMachineBase
-from .scores import ScoresHoles
+from .base import KernelMachineBase, ScoresHoles
 
 __all__ = ["KernelMachine"]
 

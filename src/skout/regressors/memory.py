@@ -23,18 +23,9 @@ _GB = 2.0**30
 
 
 class Room:
-    """Where an iterative solver works, and what it may hold there.
+    """Where an iterative solver works, a device or the host, None, and what it may hold there.
 
-    Parameters
-    ----------
-    device : torch.device, optional
-        None is the host.
-    free : float
-        Bytes that may be used there.
-    work : float
-        Bytes that a pass takes.
-    m : int
-        Rows of the factors.
+    Of the bytes that are free there, a pass takes `work`; factors have m rows.
     """
 
     def __init__(self, device: Any, free: float, work: float, m: int) -> None:

@@ -5,6 +5,7 @@ It is `KernelRidge` with one alpha: only landmarks go to the card, and only coef
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -94,27 +95,19 @@ def _largest_eigenvalue(D: Any) -> float:
 class _Grams(Reduction):
     """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a card, in double precision."""
 
+    features: Any
+    origin: Any
+
     def __init__(self, system: LandmarkSystem, first: Any, share: Any) -> None:
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def __call__(self, *block: Any) -> Any:
-        raise NotImplementedError("it runs on a card only")
-
     def on(self, place: Any) -> Reduction:
-        there = _CardGrams(self.first, self.share)
         sample: Sample = self.system.sample
-        there.width, there.features = self.width, self.system._there(np.float64)
+        there = copy.copy(self)
+        there.features = self.system._there(np.float64)
         there.origin = 0.0 if sample.origin is None else place.moved(sample.origin, np.float64)
         return there
-
-
-class _CardGrams(Reduction):
-    features: Any
-    origin: Any
-
-    def __init__(self, first: Any, share: Any) -> None:
-        self.first, self.share = first, share
 
     def __call__(self, rows: Any, targets: Any, weights: Any) -> Any:
         torch, s = namespace(self.first), len(self.first)

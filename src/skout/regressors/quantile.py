@@ -14,8 +14,8 @@ from .._numerics.linalg import pseudo_inverse
 from .._numerics.validation import check_number
 from ..losses import Pinball
 from ..metrics import pinball_loss
+from ..solvers.holed import check_outputs_seen
 from .base import KernelMachineBase
-from .parts import without_holes
 from .tasks import check_quantiles, quantile_task_matrix
 
 __all__ = ["JointQuantileRegressor"]
@@ -145,7 +145,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
                 "each target."
             )
-        y, weights = without_holes(column_or_1d(y, warn=True), weights)
+        y, weights = _without_holes(column_or_1d(y, warn=True), weights)
         self.quantiles_, self._shares = levels, shares
         self._is_vector = np.ndim(self.quantiles) == 0 and not self._takes_all()
         # s pinball(f, y) = pinball(s f, s y): shares of levels are scales of outputs
@@ -179,8 +179,13 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         """
         check_is_fitted(self)
         if quantiles is not None:
-            levels = check_quantiles(quantiles)
-            self._check_reach(levels)
+            levels, known = check_quantiles(quantiles), self.quantiles_
+            if not self._reaches(levels):
+                raise ValueError(
+                    f"quantiles must lie between those of the fit, {known.min():g} and "
+                    f"{known.max():g}. Got {levels.min():g} to {levels.max():g}: fit with "
+                    'quantiles that reach further, or with quantiles="all".'
+                )
             return self._at(X, levels, self.non_crossing, np.ndim(quantiles) == 0)
         order = np.argsort(self.quantiles_) if self.non_crossing else None
         finish = _Quantiles(order, self._is_vector)
@@ -192,17 +197,10 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         finish.sort, finish.is_vector = sort, is_vector
         return self._map(X, () if is_vector else (len(wanted),), finish=finish)
 
-    def _check_reach(self, wanted: np.ndarray) -> None:
-        known = self.quantiles_
-        if self._takes_all() or (
-            wanted.min() >= known.min() - _SAME and wanted.max() <= known.max() + _SAME
-        ):
-            return
-        raise ValueError(
-            f"quantiles must lie between those of the fit, {known.min():g} and {known.max():g}. "
-            f"Got {wanted.min():g} to {wanted.max():g}: fit with quantiles that reach further, "
-            'or with quantiles="all".'
-        )
+    def _reaches(self, wanted: np.ndarray) -> bool:
+        """Whether levels do not lie outside of those of the fit."""
+        low, high = self.quantiles_.min() - _SAME, self.quantiles_.max() + _SAME
+        return self._takes_all() or (wanted.min() >= low and wanted.max() <= high)
 
     def predict_interval(self, X: Any, coverage: float = 0.8) -> tuple[np.ndarray, np.ndarray]:
         """Predict intervals that hold the target with a given probability.
@@ -222,11 +220,11 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         if not 0.0 < check_number(coverage, "coverage") < 1.0:
             raise ValueError(f"coverage must lie between 0 and 1. Got {coverage!r} instead.")
         ends = np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)])
-        low, high = self.quantiles_.min(), self.quantiles_.max()
-        if not self._takes_all() and (ends[0] < low - _SAME or ends[1] > high + _SAME):
+        if not self._reaches(ends):
             raise ValueError(
                 f"coverage={coverage:g} needs the quantiles {ends[0]:g} and {ends[1]:g}, but the "
-                f"model has {low:g} to {high:g}. Fit with quantiles that reach further."
+                f"model has {self.quantiles_.min():g} to {self.quantiles_.max():g}. Fit with "
+                "quantiles that reach further."
             )
         F = self._at(X, ends, sort=True)
         return F[:, 0], F[:, 1]
@@ -298,6 +296,17 @@ class _Extended:
             found = np.clip(found, known[:, self.below], known[:, self.above])
             found[:, self.order] = np.sort(found, axis=1)
         return found[:, 0] if self.is_vector else found
+
+
+def _without_holes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
+    """Return a target without NaN, and weights that leave its rows out."""
+    missing = np.isnan(y)
+    if not missing.any():
+        return y, weights
+    there = (~missing).astype(np.float64)
+    weights = there if weights is None else weights * there
+    check_outputs_seen(weights.sum())
+    return np.where(missing, 0.0, y), weights
 
 
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,7 @@ from ..rows import (
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
 from .adding import AddsRows
-from .base import first_column
+from .base import ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
 from .choice import (
     Choice,
@@ -45,16 +45,14 @@ from .choice import (
     wanted_solver,
 )
 from .doubt import Doubts, WithStd, add_variance
-from .exact import fit_exact
-from .exact_holes import fit_exact_holes
+from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
-from .holes import fit_by_coordinates, keeps_rows, mean_of_known
+from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
 from .path import Judge
-from .related import RelatedFolds, checked_tasks, fit_related, solve_related
-from .scores import ScoresHoles
 from .splits import groups_of_splits
+from .tasks import RelatedFolds, checked_tasks, solve_related
 
 __all__ = ["KernelRidge"]
 

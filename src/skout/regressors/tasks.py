@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from .._numerics.linalg import pseudo_inverse
-from .._numerics.validation import check_number, numbers_in
+from .._numerics.threads import map_blocks
+from .._numerics.validation import check_choice, check_number, check_task_matrix, numbers_in
+from ..solvers.coupled import MomentSystem, Solved, coupled, coupled_path
+from ..solvers.moments import ridge_errors
+from .folds import Folds
+from .iterative import warn_unless_converged
 
-__all__ = ["check_quantiles", "graph_task_matrix", "quantile_task_matrix"]
+__all__ = [
+    "RelatedFolds",
+    "check_quantiles",
+    "checked_tasks",
+    "graph_task_matrix",
+    "quantile_task_matrix",
+    "solve_related",
+]
 
 
 def check_quantiles(quantiles: Any) -> np.ndarray:
@@ -83,3 +97,60 @@ def graph_task_matrix(adjacency: Any, mu: float) -> np.ndarray:
         raise ValueError(f"mu must lie between 0 and 1. Got {mu!r} instead.")
     laplacian = np.diag(W.sum(axis=1)) - W
     return pseudo_inverse(mu * laplacian + (1.0 - mu) * np.eye(len(W)))
+
+
+def checked_tasks(task_matrix: Any, d: int) -> Any:
+    """Return M, "learnt" or None."""
+    if isinstance(task_matrix, str):
+        check_choice(task_matrix, "task_matrix", ("learnt",))
+        return task_matrix
+    return None if task_matrix is None else check_task_matrix(task_matrix, d)
+
+
+@dataclass(frozen=True)
+class RelatedFolds(Folds):
+    """Moments of groups of rows, whose outputs a matrix relates."""
+
+    tasks: Any = None
+
+    def solved(self, moments: Any, alpha: float) -> Solved:
+        """Solve with the moments of some rows."""
+        return coupled(MomentSystem(moments, self.fit_intercept), alpha, self.tasks)
+
+    def path(self, role: np.ndarray, alphas: Sequence[float]) -> list[Solved]:
+        """Solve roughly for each alpha on the training rows of a split."""
+        return coupled_path(MomentSystem(self.train(role), self.fit_intercept), alphas, self.tasks)
+
+    def errors(self, alphas: Sequence[float], n_jobs: int | None = None) -> list[list[float]]:
+        """Return the mean squared error of each split and alpha; no split that lacks rows yet."""
+
+        def of_split(role: np.ndarray) -> list[float]:
+            test = self.test(role)
+            if np.max(self.train(role).weight) <= 0.0 or np.max(test.weight) <= 0.0:
+                return []
+            return [_mean_error(test, fit) for fit in self.path(role, alphas)]
+
+        found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
+        return [errors for errors in self._shown(found) if errors]
+
+    def best_predictions(self, role: np.ndarray, Z: np.ndarray, alphas: Sequence[float]) -> Any:
+        return np.stack([Z @ fit.coef + fit.intercept for fit in self.path(role, alphas)])
+
+
+def _mean_error(test: Any, fit: Solved) -> float:
+    """Return the mean over outputs of the squared error over the rows that have them."""
+    found = []
+    for columns in test.column_sets():
+        own = test.of_columns(columns)
+        if own.weight > 0.0:
+            found.append(ridge_errors(own, fit.coef[:, columns], fit.intercept[columns]))
+    return float(np.concatenate(found).mean())
+
+
+def solve_related(model: Any, folds: Any) -> None:
+    """Give a sketched model its coefficients from the moments of all rows."""
+    fit = folds.solved(folds.total, model.alpha_)
+    model._matrix, model.intercept_ = model.basis_._on_features(fit.coef), fit.intercept
+    model.task_matrix_ = fit.task_matrix
+    model.solver_report_ = getattr(model, "solver_report_", {}) | fit.report
+    warn_unless_converged(model.solver_report_, model.max_iter)

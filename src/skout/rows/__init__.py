@@ -17,7 +17,6 @@ from .encode import (
     is_lazy,
     reads_once,
     reread,
-    rows_in_memory,
     source,
     unpacked,
 )
@@ -63,7 +62,6 @@ __all__ = [
     "on_device",
     "reads_once",
     "reread",
-    "rows_in_memory",
     "source",
     "unpacked",
 ]

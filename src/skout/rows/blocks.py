@@ -18,9 +18,9 @@ from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row
 from .source import Source, limits
-from .stream import Reservoir, Stream, join
+from .stream import Column, Reservoir, Stream, join
 
-__all__ = ["Blocks", "StreamColumn"]
+__all__ = ["Blocks"]
 
 # Rows that landmarks and widths are taken from where the number of rows is not known.
 _POOL_ROWS = 20_000
@@ -134,15 +134,14 @@ class Blocks:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
         head = tuple(take(column, slice(0, 1)) for column in head)
         if self.n is not None and visit is None and len(head) == 2:
-            return _columns(blocks, self.n, head, None, ())
+            return *_columns(blocks, self.n, head), None
         size = max(_POOL_ROWS, size) if self.n is None else 1
         reservoir = Reservoir(size, check_rng(seed).spawn(1)[0])
         weights = blocks._survey(reservoir, visit)
-        if self.n is None:
-            return _columns(blocks, reservoir.n, head, weights, reservoir.columns())
-        if self.n != reservoir.n:
+        if self.n not in (None, reservoir.n):
             raise ValueError(f"The blocks have {reservoir.n} rows, and n={self.n} was given.")
-        return _columns(blocks, self.n, head, weights, ())
+        sample = reservoir.columns() if self.n is None else ()
+        return *_columns(blocks, reservoir.n, head, sample), weights
 
     def _survey(
         self, reservoir: Reservoir, visit: Callable[[Any], None] | None
@@ -203,38 +202,17 @@ def _loaded(column: Any) -> Any:
     return sparse.load_npz(column) if is_sparse else np.load(column, allow_pickle=False)
 
 
-class StreamColumn(Disk):
-    """A column of blocks, with a sample of its rows where their number was not known.
-
-    Parameters
-    ----------
-    column : Column
-    name : str
-    pool : rows, optional
-    pool_weights : ndarray, optional
-    """
-
-    def __init__(self, column: Any, name: str, pool: Any = None, pool_weights: Any = None) -> None:
-        super().__init__(column, name)
-        if pool is not None:
-            self.pool = Memory(pool, name), pool_weights
-
-
 def _columns(
-    blocks: Iterable[Any],
-    n: int,
-    head: tuple[Any, ...],
-    weights: np.ndarray | None,
-    pool: tuple[Any, ...],
-) -> tuple[Source, Source, np.ndarray | None]:
+    blocks: Iterable[Any], n: int, head: tuple[Any, ...], sample: tuple[Any, ...] = ()
+) -> tuple[Source, Source]:
+    """Return X and y of blocks, with a sample of their rows where there is one."""
     stream = Stream(lambda: iter(blocks), n)
-    pool_weights = pool[2] if len(pool) > 2 else None
-    samples = pool[:2] if pool else (None, None)
-    X, y = (
-        StreamColumn(stream.column(i, head[i]), name, sample, pool_weights)
-        for i, (name, sample) in enumerate(zip("Xy", samples, strict=True))
-    )
-    return X, y, weights
+    X, y = (Disk(Column(stream, i, head[i]), name) for i, name in enumerate("Xy"))
+    if sample:
+        weights = sample[2] if len(sample) > 2 else None
+        for column, rows in zip((X, y), sample, strict=False):
+            column.pool = Memory(rows, column.name), weights
+    return X, y
 
 
 def _checked(given: Any, number: int) -> tuple[Any, ...]:

@@ -36,29 +36,17 @@ def is_dask(objects: Any) -> bool:
 
 
 class Dask(Source):
-    """Rows in blocks, which dask computes where they lie.
-
-    Parameters
-    ----------
-    parts : list of dask.delayed objects
-    name : str
-    sizes : sequence of int, optional
-        Rows of each part. What is not given here is computed when somebody asks.
-    like : rows, optional
-        None of the rows, or one.
-    encode : callable, optional
-        Makes rows of the objects of a part, on a worker.
-    """
+    """Rows in blocks, which dask computes where they lie; what is not given, when it is needed."""
 
     is_remote = True
 
     def __init__(
         self,
-        parts: list[Any],
+        parts: list[Any],  # dask.delayed objects
         name: str = "X",
-        sizes: Sequence[int] | None = None,
-        like: Any = None,
-        encode: Callable[[Any], Any] | None = None,
+        sizes: Sequence[int] | None = None,  # rows of each part
+        like: Any = None,  # none of the rows, or one
+        encode: Callable[[Any], Any] | None = None,  # makes rows of the objects of a part
     ) -> None:
         self.parts, self.name, self.encode = parts, name, encode
         self._sizes = None if sizes is None else tuple(int(size) for size in sizes)
@@ -206,8 +194,7 @@ class Dask(Source):
         where = [(i, local) for i, local in self.locate(index[order]) if len(local)]
         where = where or [(0, np.empty(0, dtype=np.intp))]
         tasks = [task(_rows_at, self.parts[i], local, self._place(i)) for i, local in where]
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
+        back = np.argsort(order)
         return tasks, _Reordered(None if np.array_equal(back, np.arange(len(back))) else back)
 
     # Passes -------------------------------------------------------------------------------------
@@ -221,13 +208,14 @@ class Dask(Source):
         out: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> Any:
-        nothing = np.empty((0, *tail), dtype=dtype)
-        send = broadcast(function)
-        tasks = [
-            task(_mapped, part, self._place(i), send, nothing) for i, part in enumerate(self.parts)
-        ]
+        tasks = self._mapping(function, np.empty((0, *tail), dtype=dtype))
         sizes = [np.nan] * len(tasks) if self._known_sizes is None else self._known_sizes
         return from_blocks(tasks, sizes, tail, np.dtype(dtype))
+
+    def _mapping(self, function: RowMap, nothing: np.ndarray) -> list[Any]:
+        """Return the tasks function(rows), one a part; `nothing` is the result of no rows."""
+        send = broadcast(function)
+        return [task(_mapped, p, self._place(i), send, nothing) for i, p in enumerate(self.parts)]
 
     def collect(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
@@ -281,17 +269,15 @@ class Dask(Source):
         import dask
 
         nothing = np.empty((0, *tail), dtype=self.precision)
-        send = broadcast(function)
-        tasks = [task(_mapped, p, self._place(i), send, nothing) for i, p in enumerate(self.parts)]
+        tasks = self._mapping(function, nothing)
         with quiet():
             return Dask(list(dask.persist(*tasks)), self.name, self.sizes, nothing)
 
     def _place(self, i: int) -> _Place:
-        if self._known_sizes is None:
-            return _Place(f"block {i} of {self.name}", self.encode)
-        return _Place(
-            f"rows {self.starts[i]} to {self.starts[i + 1] - 1} of {self.name}", self.encode
-        )
+        said = f"block {i}"
+        if self._known_sizes is not None:
+            said = f"rows {self.starts[i]} to {self.starts[i + 1] - 1}"
+        return _Place(f"{said} of {self.name}", self.encode)
 
     def check_sketch(self, sketch: Any) -> None:
         if sketch is None:

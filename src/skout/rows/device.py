@@ -75,14 +75,7 @@ def resolved(name: str) -> Any:
 
 
 class Place:
-    """A device, and the precision of kernel values there.
-
-    Parameters
-    ----------
-    device : torch.device
-    dtype : numpy dtype
-        Of the rows: what comes back is of this precision.
-    """
+    """A torch device, and the precision of kernel values there, for rows of the given dtype."""
 
     def __init__(self, device: Any, dtype: np.dtype) -> None:
         self.device = device
@@ -96,11 +89,7 @@ class Place:
 class Device(Source):
     """Rows whose passes run on a card; `take` returns rows on the host, where landmarks are kept.
 
-    Parameters
-    ----------
-    base : Local, or a tensor of shape (n, d)
-    device : torch.device, optional
-        Default that of the tensor.
+    `base` is a tensor of shape (n, d), or a Local source for another device.
     """
 
     def __init__(self, base: Any, device: Any = None, name: str = "X") -> None:
@@ -230,8 +219,7 @@ class Device(Source):
             return self._on_host().reduce(reduction, *beside, progress=progress, n_jobs=n_jobs)
         total = None
         for _, block in self._blocks(reduction.width, *beside):
-            part = there(*block)
-            total = there.combine(total, part)
+            total = there.combine(total, there(*block))
         return there.finish(total)
 
     def _on_host(self) -> Local:

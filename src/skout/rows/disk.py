@@ -25,13 +25,9 @@ _SAMPLES, _SAMPLE_ROWS = 32, 128
 class Disk(Local):
     """An array-like that is read when it is asked for.
 
-    Parameters
-    ----------
-    array : array-like
-        With `shape`, and rows that slices and increasing positions give. It may have `head`, its
-        first row, where that is cheaper to have than `array[:1]`; and `is_sequential`, true if
-        it can only be read from its beginning on.
-    name : str, default "X"
+    It has `shape`, and rows that slices and increasing positions give. It may have `head`, its
+    first row, where that is cheaper to have than `array[:1]`; and `is_sequential`, true if it can
+    only be read from its beginning on.
     """
 
     reads_ahead = True
@@ -98,9 +94,7 @@ def pick(array: Any, index: Any) -> Any:
     found = _read_sorted(array, wanted[order])
     if np.all(order[1:] > order[:-1]):
         return found
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return found[place]
+    return found[np.argsort(order)]
 
 
 def _is_positions(index: Any) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,38 +149,42 @@ class Survey:
         number = len(self._questions) - 1
         return lambda: self._answers[number]
 
+    def then(self, function: Callable[[Any], Any]) -> Survey:
+        """Return a survey of what a function makes of the rows, which the same pass answers."""
+        return _SurveyOfMade(self, function)
+
     def part(self, name: str) -> Survey:
         """Return a survey of a part of the rows, `left` say, which the same pass answers.
 
         If the rows have no such part, it is a survey of the rows themselves.
         """
-        return _PartSurvey(self, name)
+        return self.then(partial(part_of, name=name))
 
     def run(self) -> None:
         """Pass over the rows."""
         self._answers = self.source._answered(self._questions)
 
 
-class _PartSurvey(Survey):
-    def __init__(self, whole: Survey, name: str) -> None:
-        self.source, self.whole, self.name = whole.source, whole, name
+class _SurveyOfMade(Survey):
+    def __init__(self, whole: Survey, function: Callable[[Any], Any]) -> None:
+        self.source, self.whole, self.function = whole.source, whole, function
 
     def take(self, index: np.ndarray) -> Callable[[], Any]:
         answer = self.whole.take(index)
-        return lambda: part_of(answer(), self.name)
+        return lambda: self.function(answer())
 
     def reduce(self, reduction: Reduction, *beside: Any) -> Callable[[], Any]:
-        return self.whole.reduce(_OfPart(reduction, self.name), *beside)
+        return self.whole.reduce(_SumOfMade(reduction, self.function), *beside)
 
 
-class _OfPart(Reduction):
-    """A sum over a part of the rows."""
+class _SumOfMade(Reduction):
+    """A sum over what a function makes of the rows; it must be picklable."""
 
-    def __init__(self, base: Reduction, name: str) -> None:
-        self.base, self.name, self.width = base, name, base.width
+    def __init__(self, base: Reduction, function: Callable[[Any], Any]) -> None:
+        self.base, self.function, self.width = base, function, base.width
 
     def __call__(self, rows: Any, *beside: Any) -> Any:
-        return self.base(part_of(rows, self.name), *beside)
+        return self.base(self.function(rows), *beside)
 
     def combine(self, total: Any, part: Any) -> Any:
         return self.base.combine(total, part)
@@ -189,7 +194,7 @@ class _OfPart(Reduction):
 
     def on(self, place: Any) -> Reduction | None:
         there = self.base.on(place)
-        return None if there is None else _OfPart(there, self.name)
+        return None if there is None else _SumOfMade(there, self.function)
 
 
 def part_of(rows: Any, name: str) -> Any:

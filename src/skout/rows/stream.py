@@ -10,7 +10,7 @@ import numpy as np
 
 from .._numerics.arrays import Rows, n_rows, stack, take
 
-__all__ = ["Reservoir", "Stream", "join"]
+__all__ = ["Column", "Reservoir", "Stream", "join"]
 
 
 def join(parts: Sequence[Any]) -> Any:
@@ -29,11 +29,6 @@ class Reservoir:
 
     Each row gets a random key, and those with the smallest keys stay: the sample does not depend
     on how the rows are cut into blocks. All of them stay if they are no more than `size`.
-
-    Parameters
-    ----------
-    size : int
-    rng : Generator
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
@@ -76,12 +71,7 @@ class Stream:
 
     Reading goes forward, and begins again where it must go back: a pass over the rows in their
     order reads each block once. What was read last is kept, so that each column of it is at hand.
-
-    Parameters
-    ----------
-    begin : callable
-        Returns an iterator of blocks, each a tuple of columns of equal length.
-    n : int
+    `begin` returns an iterator of blocks, each a tuple of columns of equal length.
     """
 
     def __init__(self, begin: Callable[[], Iterator[tuple[Any, ...]]], n: int) -> None:
@@ -91,10 +81,6 @@ class Stream:
         self._block: tuple[Any, ...] | None = None
         self._start = self._stop = 0  # rows of the block
         self._last: tuple[np.ndarray, tuple[Any, ...]] | None = None
-
-    def column(self, number: int, head: Any) -> Column:
-        """Return one of the columns, whose first row is `head`."""
-        return Column(self, number, head)
 
     def read(self, index: np.ndarray) -> tuple[Any, ...]:
         """Return the columns at increasing positions."""
@@ -140,7 +126,7 @@ class Stream:
 
 
 class Column:
-    """One column of a stream, as an array-like that is read in order."""
+    """One column of a stream, whose first row is `head`, as an array-like that is read in order."""
 
     is_sequential = True
     takes_positions = True

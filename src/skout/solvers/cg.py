@@ -31,21 +31,12 @@ _LEAST_GAIN = 0.5
 
 @dataclass
 class State:
-    """Where conjugate gradients are: A x = b - r for each column.
+    """Where conjugate gradients are: A x = b - r for each column."""
 
-    Attributes
-    ----------
-    x, r, p : arrays of shape (m, q)
-        Solution so far, residual and direction.
-    squared : array of shape (q,)
-        r'M^-1 r, the squared norm of the residual as the preconditioner M measures it.
-    steps : int
-    """
-
-    x: Any
-    r: Any
-    p: Any
-    squared: Any
+    x: Any  # solution so far, (m, q)
+    r: Any  # residual
+    p: Any  # direction
+    squared: Any  # r'M^-1 r, the residual as the preconditioner M measures it, (q,)
     steps: int = 0
 
 
@@ -72,49 +63,30 @@ def conjugate_gradients(apply: Product, precondition: Product, state: State) -> 
 
 @dataclass
 class Run:
-    """What a solve came to.
+    """What a solve came to."""
 
-    Attributes
-    ----------
-    x, r : arrays of shape (m, q)
-        Solution, and residual b - A x by the exact product.
-    residual : float
-        |r| / |b| of the worst column, in the norm of `refined`.
-    steps : int
-        Products in low precision.
-    checks : int
-        Exact products.
-    precision : int
-        Which of the products the next round uses: 0 is the cheapest.
-    stuck : bool
-        Whether rounding lets even the exact product gain no more.
-    drift : float
-        What rounding in low precision added to the residual in the last round, relative to that
-        before it.
-    """
-
-    x: Any
-    r: Any
-    residual: float
-    steps: int = 0
-    checks: int = 0
-    precision: int = 0
-    stuck: bool = False
-    drift: float = np.inf
+    x: Any  # solution, (m, q)
+    r: Any  # residual b - A x by the exact product
+    residual: float  # |r| / |b| of the worst column, in the norm of `refined`
+    steps: int = 0  # products in low precision
+    checks: int = 0  # exact products
+    precision: int = 0  # which of the products the next round uses: 0 is the cheapest
+    stuck: bool = False  # whether rounding lets even the exact product gain no more
+    drift: float = np.inf  # what rounding added to the residual in the last round, relative to it
 
 
 def refined(
-    products: list[Product],
-    b: Any,
-    precondition: Product,
+    products: list[Product],  # v -> A v, the cheapest first, the exact one last
+    b: Any,  # (m, q)
+    precondition: Product,  # r -> M^-1 r, symmetric and positive
     *,
-    tol: float,
+    tol: float,  # relative residual to reach, in every column
     max_iter: int,
-    start: Any = None,
-    told: Callable[[Run, State], None] | None = None,
-    resumed: tuple[Run, State] | None = None,
-    plain: bool = False,
-    gain: float = _GAIN,
+    start: Any = None,  # where to begin, such as the solution of a similar system
+    told: Callable[[Run, State], None] | None = None,  # stores them after each step
+    resumed: tuple[Run, State] | None = None,  # what `told` was given, to go on from there
+    plain: bool = False,  # measure residuals by their Euclidean norm, not by r'M^-1 r
+    gain: float = _GAIN,  # what a round in low precision makes of the residual
     believe: bool = False,
 ) -> Run:
     """Solve A x = b to a relative residual, with cheap products and a few exact ones.
@@ -123,30 +95,8 @@ def refined(
     residual is computed anew by the exact product, the last of `products`: what is reported is true
     of A itself. Where a round gains too little, the next product takes over.
 
-    Parameters
-    ----------
-    products : list of callables v -> A v
-        The cheapest first, the exact one last.
-    b : array of shape (m, q)
-    precondition : callable r -> M^-1 r
-        Symmetric and positive.
-    tol : float
-        Relative residual to reach, in every column.
-    max_iter : int
-        Most steps.
-    start : array of shape (m, q), optional
-        Where to begin, for instance the solution of a similar system; default zero.
-    told : callable, optional
-        Is given the run and the state after each step, to store them.
-    resumed : (Run, State), optional
-        What `told` was given, to go on from there.
-    plain : bool, default False
-        Measure residuals by their Euclidean norm, not by r'M^-1 r.
-    gain : float
-        What a round in low precision makes of the residual.
-    believe : bool, default False
-        Leave out the last exact product where rounding was small before: what is reported is then
-        the residual with what rounding may have added.
+    Whoever can `believe` leaves out the last exact product where rounding was small before: what is
+    reported is then the residual with what rounding may have added.
     """
     scale = _norms(b, b if plain else precondition(b))
 

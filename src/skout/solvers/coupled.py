@@ -26,9 +26,9 @@ import numpy as np
 
 from .._numerics.linalg import square_root, symmetric_eigen
 from .cg import Run, refined
-from .masked import balance
+from .masked import Systems, balance
 
-__all__ = ["Coupled", "MomentSystem", "coupled", "coupled_path", "learnt_task_matrix"]
+__all__ = ["MomentSystem", "Solved", "coupled", "coupled_path"]
 
 # Relative residual of a solution, and of those on the way to a learnt matrix; most steps of each.
 _TOL, _LOOSE, _STEPS = 1e-10, 1e-4, 1000
@@ -39,8 +39,8 @@ _IDENTITY = 1e-3
 
 
 @dataclass
-class MomentSystem:
-    """What `coupled` wants to know of rows, from `Moments` or `HoledMoments` of coordinates."""
+class MomentSystem(Systems):
+    """Balanced systems from `Moments` or `HoledMoments` of coordinates."""
 
     moments: Any
     fit_intercept: bool = False
@@ -54,11 +54,6 @@ class MomentSystem:
         return [(c, self.moments.of_columns(c)) for c in self.moments.column_sets()]
 
     @functools.cached_property
-    def n(self) -> np.ndarray:
-        """Weight of the rows of each output, balanced, shape (d,)."""
-        return self._factor * self._weight
-
-    @functools.cached_property
     def _weight(self) -> np.ndarray:
         return np.broadcast_to(self.moments.weight, self.shape[1:]).astype(np.float64)
 
@@ -67,77 +62,59 @@ class MomentSystem:
         return balance(self._weight)
 
     @functools.cached_property
-    def _safe(self) -> np.ndarray:
-        return np.where(self.n > 0.0, self.n, 1.0)
+    def n(self) -> np.ndarray:
+        """Weight of the rows of each output, shape (d,)."""
+        return self._factor * self._weight
 
     @functools.cached_property
-    def _z_sum(self) -> np.ndarray:
+    def z_sum(self) -> np.ndarray:
         out = np.empty(self.shape)
         for columns, own in self._parts:
             out[:, columns] = own.z_sum[:, None]
         return out * self._factor
 
     @functools.cached_property
-    def _t_sum(self) -> np.ndarray:
+    def t_sum(self) -> np.ndarray:
         return self.moments.t_sum * self._factor
 
     @functools.cached_property
     def right(self) -> np.ndarray:
         """Z'W T, of centred rows if there is an intercept; shape (p, d)."""
-        zt = self.moments.zt * self._factor
-        return zt - self._z_sum * (self._t_sum / self._safe) if self.fit_intercept else zt
+        return self._centred(self.moments.zt * self._factor)
 
     def gram_product(self, C: np.ndarray) -> np.ndarray:
         """Return Z'W_j Z c_j for each output, of centred rows if there is an intercept."""
         out = np.empty(self.shape)
         for columns, own in self._parts:
             out[:, columns] = own.zz @ C[:, columns]
-        out *= self._factor
-        if self.fit_intercept:
-            out -= self._z_sum * ((self._z_sum * C).sum(axis=0) / self._safe)
-        return out
+        return self._centred(out * self._factor, C)
 
     @functools.cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and vectors of the mean of z z' over all entries that are there."""
         p, total = self.shape[0], self.n.sum()
-        A, mean = np.zeros((p, p)), self._z_sum.sum(axis=1) / total
+        A, mean = np.zeros((p, p)), self.z_sum.sum(axis=1) / total
         for columns, own in self._parts:
             A += self._factor[columns].sum() * own.zz
         A /= total
         values, vectors = symmetric_eigen(A - np.outer(mean, mean) if self.fit_intercept else A)
         return np.maximum(values, 0.0), vectors
 
-    def intercept(self, coef: np.ndarray) -> np.ndarray:
-        """Return the mean over its rows of what is left of each output, zeros without intercept."""
-        if not self.fit_intercept:
-            return np.zeros(self.shape[1])
-        return (self._t_sum - (self._z_sum * coef).sum(axis=0)) / self._safe
-
 
 @dataclass
-class Coupled:
-    """A solution.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (p, d)
-    intercept : ndarray of shape (d,)
-    task_matrix : ndarray of shape (d, d)
-    report : dict
-        "iterations", "relative_residual", "converged", and of a learnt matrix "rounds".
-    """
+class Solved:
+    """Coefficients (p, d), the intercept (d,), how they were found, and M where there is one."""
 
     coef: np.ndarray
     intercept: np.ndarray
-    task_matrix: np.ndarray
     report: dict[str, Any]
+    task_matrix: Any = None
 
 
-def coupled_path(system: Any, alphas: Sequence[float], task_matrix: Any) -> list[Coupled]:
+def coupled_path(system: Any, alphas: Sequence[float], task_matrix: Any) -> list[Solved]:
     """Solve for each alpha, roughly: from the largest on, each begins where the last one ended."""
     found: list[Any] = [None] * len(alphas)
-    last: Coupled | None = None
+    last: Solved | None = None
     for k in np.argsort(alphas)[::-1]:
         last = found[k] = coupled(system, alphas[k], task_matrix, tol=_LOOSE, start=last)
     return found
@@ -149,20 +126,11 @@ def coupled(
     task_matrix: Any,
     *,
     tol: float = _TOL,
-    start: Coupled | None = None,
-) -> Coupled:
-    """Solve with a matrix M, or with one that is learnt, where it is "learnt".
+    start: Solved | None = None,
+) -> Solved:
+    """Solve balanced systems on the host with a matrix M, or with one that is "learnt".
 
-    Parameters
-    ----------
-    system : MomentSystem, or a balanced MaskedSystem
-        On the host.
-    alpha : float
-    task_matrix : ndarray of shape (d, d), or "learnt"
-    tol : float
-        Relative residual to reach.
-    start : Coupled, optional
-        The solution of a similar system.
+    `tol` is the relative residual to reach, and `start` the solution of similar systems.
     """
     if isinstance(task_matrix, str):
         return learnt_task_matrix(system, alpha, tol=tol, start=start)
@@ -172,12 +140,12 @@ def coupled(
         "relative_residual": run.residual, "converged": run.residual <= tol or run.stuck,
         "tolerance": tol,
     }  # fmt: skip
-    return Coupled(coef, system.intercept(coef), task_matrix, report)
+    return Solved(coef, system.intercept(coef), report, task_matrix)
 
 
 def learnt_task_matrix(
-    system: Any, alpha: float, *, tol: float = _TOL, start: Coupled | None = None
-) -> Coupled:
+    system: Any, alpha: float, *, tol: float = _TOL, start: Solved | None = None
+) -> Solved:
     """Solve for C and M together, tr(M) = d: convex, and each in turn in closed form (2.133).
 
     Given C, tr(C M^-1 C') is least at M = d (C'C)^(1/2) / tr (C'C)^(1/2), where it is the squared
@@ -192,7 +160,7 @@ def learnt_task_matrix(
         new = _best_matrix(C)
         rounds, change, M = rounds + 1, float(np.abs(new - M).max()), new
     assert C is not None  # there is a first round
-    found = coupled(system, alpha, M, tol=tol, start=Coupled(C, M[0], M, {}))
+    found = coupled(system, alpha, M, tol=tol, start=Solved(C, M[0], {}, M))
     found.report["rounds"] = rounds
     return found
 

@@ -25,9 +25,10 @@ from ..rows import Memory, Reduction, RowMap, Source, limits
 
 __all__ = ["Design"]
 
-# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache.
+# Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
+# one of many columns does not in any case, and is added up less often if it is longer.
 _BLOCK_ROWS = 8192
-_GRAM_ROWS = 2048
+_GRAM_ROWS, _WIDE_ROWS, _WIDE = 1024, 2048, 512
 # Bytes of a block of Z that is multiplied twice, and should stay in cache meanwhile.
 _CACHE_BYTES = 2**19
 # Columns of products in float32 are a multiple of this: those of others are slower.
@@ -40,16 +41,9 @@ class Design:
     """The matrix Z of shape (n, p), wherever its rows lie.
 
     What it is multiplied with, and the products, lie where passes over its rows compute: arrays
-    here, or tensors on a card.
-
-    Parameters
-    ----------
-    Z : Source of ndarrays of shape (n, p), or an ndarray
-    rows : Source, optional
-        What Z is made of again in each pass; None where Z is held.
-    through : callable, with `rows`
-        Returns for an array B the map of rows to Z B, which is cheaper than by Z itself.
-    n_jobs : int, optional
+    here, or tensors on a card. Where Z, an array or a source, is not held, it is made again of
+    `rows` in each pass; `through` then returns for an array B the map of rows to Z B, which is
+    cheaper than by Z itself.
     """
 
     def __init__(
@@ -126,18 +120,22 @@ class Design:
         return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
 
 
-class _Same(RowMap):
+class _Anywhere:
+    """It does the same with arrays, and with tensors on a card."""
+
+    def on(self, place: Any) -> Any:
+        return self
+
+
+class _Same(_Anywhere, RowMap):
     def __init__(self, p: int) -> None:
         self.width = p
 
     def __call__(self, Z: Any, out: Any = None) -> Any:
         return Z
 
-    def on(self, place: Any) -> RowMap:
-        return self
 
-
-class _Product(RowMap):
+class _Product(_Anywhere, RowMap):
     def __init__(self, B: Any) -> None:
         self.B, self.width = B, len(B)
 
@@ -149,11 +147,8 @@ class _Product(RowMap):
         # a card has a faster product for a vector
         return (Z @ B[:, 0])[:, None] if B.shape[1] == 1 and is_tensor(Z) else Z @ B
 
-    def on(self, place: Any) -> RowMap:
-        return self
 
-
-class _Adjoint(Reduction):
+class _Adjoint(_Anywhere, Reduction):
     def __init__(self, p: int, d: int) -> None:
         self.width, self.shape = p, (d, p)
 
@@ -167,9 +162,6 @@ class _Adjoint(Reduction):
         total = zeros(self.shape, part) if total is None else total
         total += part
         return total
-
-    def on(self, place: Any) -> Reduction:
-        return self
 
 
 class _Masked(Reduction):
@@ -195,12 +187,12 @@ class _Masked(Reduction):
         return total[: self.d]
 
 
-class _Gram(Reduction):
+class _Gram(_Anywhere, Reduction):
     def __init__(self, p: int, dtype: Any) -> None:
         self.width, self.p, self.dtype = p, p, dtype
 
     def most_rows(self, n: int) -> int:
-        return _GRAM_ROWS
+        return _GRAM_ROWS if self.p < _WIDE else _WIDE_ROWS
 
     def __call__(self, Z: Any, w: Any) -> Any:
         used = flatnonzero(w)
@@ -229,6 +221,3 @@ class _Gram(Reduction):
 
     def finish(self, total: Any) -> Any:
         return contiguous(total)
-
-    def on(self, place: Any) -> Reduction:
-        return self

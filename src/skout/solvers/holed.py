@@ -26,6 +26,9 @@ from .moments import Moments, PartlyWhitened
 
 __all__ = ["HoledMoments", "check_masks", "check_outputs_seen", "outputs_by_rows"]
 
+# The sums of each output.
+_SUMS = ("weight", "zt", "tt", "z_sum", "t_sum")
+
 
 def check_masks(parts: list[HoledMoments], p: int) -> None:
     """Raise where the matrices Z'Z of outputs with different rows take too much memory."""
@@ -63,28 +66,16 @@ class HoledMoments:
     """The moments of each output over the rows that have it; they add and subtract.
 
     Only Z'Z is kept once for all outputs that have the same rows: k of them take k p^2 numbers.
-
-    Attributes
-    ----------
-    weight : ndarray of shape (d,)
-        Sums of the weights of the rows that have an output.
-    zz : list of k ndarrays of shape (p, p)
-        Z'Z over the rows of a mask; None where there is no such row.
-    codes : ndarray of int, shape (d,)
-        Which of them is that of an output.
-    zt, z_sum : ndarrays of shape (p, d)
-    tt, t_sum : ndarrays of shape (d,)
-        As in `Moments`, one sum of the rows of Z for each output.
-    partly : PartlyWhitened, optional
+    The others are those of `Moments`, one of each for an output.
     """
 
-    weight: Any
-    zz: list[Any]
-    codes: np.ndarray
-    zt: Any
-    tt: Any
-    z_sum: Any
-    t_sum: Any
+    weight: Any  # (d,)
+    zz: list[Any]  # k matrices Z'Z over the rows of a mask, None where there is no such row; (p, p)
+    codes: np.ndarray  # which of them is that of an output, (d,)
+    zt: Any  # (p, d)
+    tt: Any  # (d,)
+    z_sum: Any  # (p, d)
+    t_sum: Any  # (d,)
     partly: PartlyWhitened | None = None
 
     @classmethod
@@ -158,7 +149,7 @@ class HoledMoments:
             else:
                 self.zz[own] += other.zz[more]
         self.codes = codes
-        for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
@@ -178,8 +169,7 @@ class HoledMoments:
         other = _as_holed(other)
         pairs, codes = self._pairs(other)
         zz = [_sum(self.zz[own], other.zz[more], sign) for own, more in pairs]
-        names = ("weight", "zt", "tt", "z_sum", "t_sum")
-        sums = {name: getattr(self, name) + sign * getattr(other, name) for name in names}
+        sums = {name: getattr(self, name) + sign * getattr(other, name) for name in _SUMS}
         return HoledMoments(zz=zz, codes=codes, **sums)
 
     def in_double(self) -> HoledMoments:
@@ -191,8 +181,7 @@ class HoledMoments:
         if not is_tensor(self.zt):
             return self
         zz = [None if A is None else numpy_of(A) for A in self.zz]
-        names = ("weight", "zt", "tt", "z_sum", "t_sum")
-        return replace(self, zz=zz, **{name: numpy_of(getattr(self, name)) for name in names})
+        return replace(self, zz=zz, **{name: numpy_of(getattr(self, name)) for name in _SUMS})
 
     def map(self, M: np.ndarray) -> HoledMoments:
         """Return the moments of Z M', for a lower triangular M."""

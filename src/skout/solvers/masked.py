@@ -23,7 +23,7 @@ from .._numerics.namespace import constant, gram, is_tensor, numpy_of, positions
 from .design import Design
 from .moments import PartlyWhitened
 
-__all__ = ["MaskedSystem", "balance", "cheaper_by_steps"]
+__all__ = ["MaskedSystem", "Systems", "balance", "cheaper_by_steps"]
 
 # Digits that conjugate gradients gain, and steps they take for each that they should take.
 _DIGITS, _MORE_STEPS = 9.0, 1.1
@@ -36,31 +36,57 @@ _MOST_NOISE, _MOST_ROUGH = 0.1, 512
 _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
 
 
-@dataclass
-class MaskedSystem:
-    """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
+class Systems:
+    """The systems of the outputs, each of the rows that it has; centred, if there is an intercept.
 
-    Arrays are NumPy's, or tensors on the card where Z is.
-
-    Attributes
-    ----------
-    design : Design, shape (n, p)
-    T : array of shape (n, d)
-        Targets, 0 where they are missing.
-    W : array of shape (n, d)
-    fit_intercept : bool
-    K : ndarray of shape (n, n), optional
-        Z Z', where it is at hand.
-    partly : PartlyWhitened, optional
-        Of what the design has in place of Z, features of which only some are whitened: then
-        coefficients c are of these, and their penalty is c'Pc.
+    n are the weights of these rows, z_sum and t_sum the weighted sums of z_i and y_ij over them.
     """
 
-    design: Design
-    T: Any
-    W: Any
+    fit_intercept: bool
+    n: Any  # (d,)
+    z_sum: Any  # (p, d)
+    t_sum: Any  # (d,)
+
+    @functools.cached_property
+    def _safe(self) -> Any:
+        return self.n + (self.n <= 0.0)
+
+    def _centred(self, products: Any, C: Any = None) -> Any:
+        """Return sum_i w_ij z_i x_ij of centred rows, given it of rows as they are.
+
+        x_ij are the targets y_ij, or z_i'c_j.
+        """
+        if not self.fit_intercept:
+            return products
+        sums = self.t_sum if C is None else (self.z_sum * C).sum(0)
+        return products - self.z_sum * (sums / self._safe)
+
+    def near(self, array: np.ndarray) -> Any:
+        """Return numbers where the products are computed."""
+        return array
+
+    def intercept(self, coef: np.ndarray) -> np.ndarray:
+        """Return the mean over its rows of what is left of each output, zeros without intercept."""
+        if not self.fit_intercept:
+            return np.zeros(len(self.n))
+        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
+        return numpy_of(left / self._safe)
+
+
+@dataclass
+class MaskedSystem(Systems):
+    """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
+
+    Arrays are NumPy's, or tensors on the card where Z is. The design may have features in place of
+    Z of which only some are whitened, see `partly`: then coefficients c are of these, and their
+    penalty is c'Pc.
+    """
+
+    design: Design  # (n, p)
+    T: Any  # targets, 0 where they are missing, (n, d)
+    W: Any  # (n, d)
     fit_intercept: bool = False
-    K: np.ndarray | None = None
+    K: np.ndarray | None = None  # Z Z', where it is at hand
     partly: PartlyWhitened | None = None
 
     @classmethod
@@ -106,10 +132,6 @@ class MaskedSystem:
         return self.W.sum(0)
 
     @functools.cached_property
-    def _safe(self) -> Any:
-        return self.n + (self.n <= 0.0)
-
-    @functools.cached_property
     def z_sum(self) -> Any:
         """Sums of the rows of Z that each output has, shape (p, d)."""
         return self.design.adjoint(self.W)
@@ -121,8 +143,7 @@ class MaskedSystem:
     @functools.cached_property
     def right(self) -> Any:
         """sum_i w_ij z_i y_ij, of centred rows if there is an intercept; shape (p, d)."""
-        b = self.design.adjoint(self.W * self.T)
-        return b - self.z_sum * (self.t_sum / self._safe) if self.fit_intercept else b
+        return self._centred(self.design.adjoint(self.W * self.T))
 
     @property
     def may_round(self) -> bool:
@@ -137,10 +158,7 @@ class MaskedSystem:
     def gram_product(self, C: Any, single: bool = False) -> Any:
         """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
         Z, W = self._rounded if single else (self.design, self.W)
-        out = Z.masked(W, C)
-        if self.fit_intercept:
-            out = out - self.z_sum * ((self.z_sum * C).sum(0) / self._safe)
-        return out
+        return self._centred(Z.masked(W, C), C)
 
     @functools.cached_property
     def _penalty(self) -> np.ndarray | None:
@@ -159,15 +177,15 @@ class MaskedSystem:
     @functools.cached_property
     def _mean_square(self) -> np.ndarray:
         """The mean of z z' over all entries of T that are there, of centred rows or not."""
-        return self._centred(self.design.gram(self.W.sum(1) / self.W.sum()))
+        return self._centred_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
 
     @functools.cached_property
     def _rough_square(self) -> tuple[np.ndarray, np.ndarray]:
         """The same from products in float32, and its diagonal before rows are centred."""
         G = self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
-        return self._centred(G), np.diagonal(G)[:-1]
+        return self._centred_gram(G), np.diagonal(G)[:-1]
 
-    def _centred(self, G: Any) -> np.ndarray:
+    def _centred_gram(self, G: Any) -> np.ndarray:
         """Return Z'WZ, of centred rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
         G = numpy_of(G)
         A, z_sum = G[:-1, :-1], G[-1, :-1]
@@ -223,7 +241,7 @@ class MaskedSystem:
     def _square(self, column: int, rows: np.ndarray) -> np.ndarray:
         """Return sum_i w_ij z_i z_i' over the rows that an output has, of centred rows or not."""
         if not self.design.is_near:
-            return self._centred(self.design.gram(self.W[:, column]))
+            return self._centred_gram(self.design.gram(self.W[:, column]))
         A: Any = None
         for some in row_slices(len(rows), _GATHERED):
             Z, w = self._taken(rows[some], column)
@@ -299,13 +317,6 @@ class MaskedSystem:
         ]
         return direct, np.flatnonzero(by_steps[codes])
 
-    def intercept(self, coef: np.ndarray) -> np.ndarray:
-        """Return the mean over its rows of what is left of each output, zeros without intercept."""
-        if not self.fit_intercept:
-            return np.zeros(self.T.shape[1])
-        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
-        return numpy_of(left / self._safe)
-
 
 def balance(n: np.ndarray) -> np.ndarray:
     """Return mean(n) / n_j, with which outputs of n_j rows count alike; 1 where there is none."""
@@ -319,20 +330,8 @@ def cheaper_by_steps(
     """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
 
     Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
-    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2.
-
-    Parameters
-    ----------
-    counts, sizes : ndarrays of shape (k,)
-        Rows that the outputs of a set have, and how many outputs there are.
-    n, p : int
-        Shape of Z.
-
-    Returns
-    -------
-    by_steps : ndarray of bool, shape (k,)
-    operations : float
-        Of all sets, each by the cheaper way.
+    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2. `counts`
+    are the rows that the outputs of each set have, and `sizes` how many outputs it has.
     """
     few = np.minimum(counts, p)
     directly = counts * float(p) * p + few**2 * (p / 3.0)

@@ -37,15 +37,7 @@ Pair = tuple[Any, Any]  # of the shapes of Theta and b
 
 
 def newton_direction(problem: Problem, bend: Curvature, grad: Any, grad_b: Any) -> Pair:
-    """Return the direction of Theta and of b.
-
-    Parameters
-    ----------
-    problem : Problem
-    bend : Curvature
-    grad : array of shape (p, r)
-    grad_b : array of shape (d,)
-    """
+    """Return the direction of Theta and of b, given the gradients (p, r) and (d,)."""
     if bend.weight is not None and not bend.weight.any():
         bend = Curvature(bend.diagonal)
     p, r = grad.shape

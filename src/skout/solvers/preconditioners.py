@@ -53,13 +53,8 @@ def _add_diagonal(A: Any, value: float) -> None:
 class TwoFactors:
     """Falkon's: A is about n L (L'L / m + alpha I) L' with K = L L', so M = n L G G' L'.
 
-    Parameters
-    ----------
-    make : callable
-        Returns K of shape (m, m), to be overwritten.
-    alpha, n : float
-    rows : int
-        How many rows K stands for: m, or n where a sketch mixes all rows.
+    `make` returns K, to be overwritten, and `rows` is how many rows it stands for: m, or n where a
+    sketch mixes all rows.
     """
 
     name = "two factors of the landmarks"
@@ -83,10 +78,7 @@ class TwoFactors:
 class SampledRows:
     """The system of some of the rows, (n / s) F_s'F_s + n alpha K: the direct solution on them.
 
-    Parameters
-    ----------
-    make : callable
-        Returns it, its lower triangle, to be overwritten.
+    `make` returns its lower triangle, to be overwritten.
     """
 
     name = "sampled rows"
@@ -119,15 +111,7 @@ class OneFactor:
 class Sketched:
     """K is about Z Z', so M = (Z Z' + delta I)^power / scale, by (Z'Z + delta I)^-1 (Woodbury).
 
-    Parameters
-    ----------
-    Z : array of shape (m, r)
-        Coordinates in a second sketch, in any precision.
-    gram : array of shape (r, r)
-        Z'Z in double precision.
-    delta : float
-    power : 1 or 2
-    scale : float
+    Z, of shape (m, r), are coordinates in a second sketch, and `gram` is Z'Z in double precision.
     """
 
     name = "second sketch"

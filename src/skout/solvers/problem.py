@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.namespace import is_tensor, namespace, numpy_of, positions
+from .._numerics.namespace import constant, is_tensor, namespace, numpy_of, positions
 from ..losses import Loss
+from ..rows import Source
 from .design import Design
+from .holed import check_outputs_seen, outputs_by_rows
 
-__all__ = ["Problem", "balanced", "check_runs"]
+__all__ = ["Part", "Problem", "balanced", "check_runs", "parts_of"]
 
 
 @dataclass
@@ -88,6 +90,46 @@ class Problem:
         index = positions(index, self.Y)
         weights = self.weights[index] / self.weights[index].sum()
         return replace(self, Z=self.Z.take(index), Y=self.Y[index], weights=weights)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The outputs of a problem, `columns`, that have the same rows; rows are None for all."""
+
+    whole: Problem
+    columns: Any
+    rows: np.ndarray | None = None
+
+    def problem(self, some: np.ndarray | None = None, *, rated: bool = True) -> Problem | None:
+        """Return the problem of these outputs on their rows, or on some of them.
+
+        None where no row of weight is left. Rows that are not `rated` need not have the outputs.
+        """
+        if self.rows is None:
+            return self.whole if some is None else self.whole.take(some)
+        own = self.rows if some is None else some
+        if some is not None and rated:
+            own = np.intersect1d(some, self.rows)
+        if not self.whole.weights[positions(own, self.whole.weights)].any():
+            return None
+        part = self.whole.take(own)
+        loss, levels = part.loss, np.asarray(getattr(part.loss, "tau", 0.0))
+        if levels.size > 1:  # one for each output
+            loss = type(loss)(levels[self.columns])
+        return replace(part, Y=part.Y[:, positions(self.columns, part.Y)], loss=loss)
+
+    def of(self, rows: Source) -> Source:
+        """Return the rows that have these outputs."""
+        return rows if self.rows is None else rows.subset(self.rows)
+
+
+def parts_of(problem: Problem, targets: np.ndarray) -> list[Part]:
+    """Return the parts of a problem whose targets, here with NaN, may have holes."""
+    if not np.isnan(targets).any():
+        return [Part(problem, slice(None))]
+    there = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
+    check_outputs_seen(there.sum(0))
+    return [Part(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 
 def check_runs(loss: Loss, Y: Any) -> None:

@@ -8,9 +8,7 @@ and `page` writes HTML.
 from pathlib import Path
 from typing import Any
 
-from .command import add_report
-
-__all__ = ["add_report", "model_report"]
+__all__ = ["model_report"]
 
 
 def model_report(

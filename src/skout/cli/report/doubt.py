@@ -1,7 +1,7 @@
 """Does the truth lie in intervals and sets as often as they promise?"""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from inspect import signature
 from statistics import NormalDist
 from typing import Any
@@ -35,10 +35,6 @@ class Calibration:
     what: str
     size: str
     levels: list[Level]
-
-    def record(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
 
 def calibration_of(subject: Subject) -> Calibration | None:

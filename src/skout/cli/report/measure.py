@@ -1,7 +1,7 @@
 """The numbers of a report: scores with their doubt, groups, examples, and what they come from."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from ..._numerics.arrays import n_rows, take
 from ...readers.cells import as_numbers
 from .doubt import Calibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
-from .subject import Facts, Subject, words_of
+from .subject import Facts, Subject
 
 __all__ = ["Example", "Group", "Report", "measured"]
 
@@ -70,9 +70,9 @@ class Report:
             if self.baseline is None
             else {"name": self.baseline[0], "metrics": self.baseline[1]},
             "groups": [vars(one) for one in self.groups],
-            "calibration": None if self.calibration is None else self.calibration.record(),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
             "learning_curve": [vars(one) for one in self.curve],
-            "importance": self.importance.record(),
+            "importance": asdict(self.importance),
         }
 
 
@@ -124,7 +124,7 @@ def _examples(
 
     def example(i: int) -> Example:
         row = int(some[i])
-        found = words_of(subject.saved.outputs, take(subject.found, [row]))[0]
+        found = subject.saved.outputs.lists(take(subject.found, [row]))[0]
         return Example(row + 1, subject.shown[row], found, float(each[i]))
 
     return [example(i) for i in worst], [example(i) for i in best]

@@ -13,17 +13,7 @@ Words = Sequence[str]
 
 
 def drawn(truth: Words, found: Words, kind: str, columns: Words) -> tuple[str, str]:
-    """Return a true output and a predicted one as HTML.
-
-    Parameters
-    ----------
-    truth, found : sequences of str
-        Labels, items best first, numbers, or one text.
-    kind : str
-        Of output.
-    columns : sequence of str
-        Names of the predicted numbers.
-    """
+    """Return a true output and a predicted one as HTML, from words as `Outputs.lists` has them."""
     if kind == "label_sets":
         return _chips(truth, found, "miss"), _chips(found, truth, "miss")
     if kind == "smiles":

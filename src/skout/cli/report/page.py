@@ -1,7 +1,7 @@
 """The page of a report: one HTML file that needs nothing else."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
@@ -64,17 +64,15 @@ def _name(metric: str) -> str:
     return escape(_NAMES.get(metric, metric))
 
 
-def _rows(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are HTML; bars, without a title, are not on a telephone."""
-    first, *rest = head
-    titles = f"<th scope=col>{first}</th>"
-    titles += "".join(f"<th scope=col{'' if cell else ' class=wide'}>{cell}</th>" for cell in rest)
-    body = "".join("<tr>" + "".join(row) + "</tr>" for row in rows)
+    wide = ["" if title or not j else ' class="wide"' for j, title in enumerate(head)]
+    titles = "".join(f"<th scope=col{w}>{title}</th>" for w, title in zip(wide, head, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{w}>{cell}</td>" for w, cell in zip(wide, row, strict=True)) + "</tr>"
+        for row in rows
+    )
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(text: str) -> str:
-    return f"<td>{text}</td>"
 
 
 def _scores(report: Report) -> str:
@@ -83,9 +81,9 @@ def _scores(report: Report) -> str:
     head = ["", "this model", *([] if baseline is None else [escape(baseline[0])])]
     rows = [
         [
-            f'<td data-metric="{escape(name)}">{_name(name)}</td>',
-            _cell(f"{number(value)} <small>{_error(report.errors.get(name))}</small>"),
-            *([] if baseline is None else [_cell(number(baseline[1][name]))]),
+            f'<span data-metric="{escape(name)}">{_name(name)}</span>',
+            f"{number(value)} <small>{_error(report.errors.get(name))}</small>",
+            *([] if baseline is None else [number(baseline[1][name])]),
         ]
         for name, value in metrics.items()
     ]
@@ -120,10 +118,10 @@ def _by_column(column: str, groups: list[Group], metric: str) -> str:
     most = max((abs(one.score) for one in groups if one.score is not None), default=0.0)
     rows = [
         [
-            _cell(escape(_short(one.value))),
-            _cell(f"{one.rows:,}"),
-            _cell(f"{number(one.score)} <small>{_error(one.error)}</small>"),
-            f'<td class="wide">{bar(_part(one.score, most))}</td>',
+            escape(_short(one.value)),
+            f"{one.rows:,}",
+            f"{number(one.score)} <small>{_error(one.error)}</small>",
+            bar(_part(one.score, most)),
         ]
         for one in groups
     ]
@@ -160,9 +158,9 @@ def _doubt(found: Calibration | None) -> str:
     sized = [found.size] if found.size else []
     rows = [
         [
-            _cell(f"{level.promised:.1%}"),
-            _cell(f"{level.found:.1%} <small>± {level.error:.1%}</small>"),
-            *([_cell(number(level.size))] if sized else []),
+            f"{level.promised:.1%}",
+            f"{level.found:.1%} <small>± {level.error:.1%}</small>",
+            *([number(level.size)] if sized else []),
         ]
         for level in found.levels
     ]
@@ -174,7 +172,7 @@ def _doubt(found: Calibration | None) -> str:
 def _curve(report: Report) -> str:
     if not report.curve:
         return ""
-    rows = [[_cell(f"{one.rows:,}"), _cell(number(one.score))] for one in report.curve]
+    rows = [[f"{one.rows:,}", number(one.score)] for one in report.curve]
     said = "Models of the same settings, fitted on parts of the training rows."
     table = _rows(["training rows", _name(report.main)], rows)
     return f"<p>{said}</p>\n{curve_svg(report.curve, report.main)}\n{table}"
@@ -187,9 +185,9 @@ def _importance(report: Report) -> str:
     most = max(abs(one.loss) for one in found.losses)
     rows = [
         [
-            _cell(escape(_short(one.column))),
-            _cell(f"{number(one.loss)} <small>± {one.deviation:.2g}</small>"),
-            f'<td class="wide">{bar(_part(max(one.loss, 0.0), most))}</td>',
+            escape(_short(one.column)),
+            f"{number(one.loss)} <small>± {one.deviation:.2g}</small>",
+            bar(_part(max(one.loss, 0.0), most)),
         ]
         for one in found.losses
     ]

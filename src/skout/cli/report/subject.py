@@ -17,11 +17,11 @@ from ..._numerics.validation import resolve
 from ...persistence import describe
 from ...predictors.tuning.kinds import guess_kind
 from ...rows.stream import join
-from ..about import size_text
 from ..baselines import baseline_of, baseline_output
 from ..columns import OUTPUTS, Classes, Inputs, LabelSets, Numbers, Outputs, Rankings, Texts
 from ..fitting import join_inputs, read_table
 from ..progress import opened
+from ..results import inside, size_text
 from ..tables import Table, listed, select
 from ..tuning import for_people
 from ..using import Judged, Saved, judged_parts, open_model
@@ -33,47 +33,23 @@ Facts = list[tuple[str, str]]
 
 @dataclass
 class Subject:
-    """A model, test rows, and what the model says of them.
-
-    Attributes
-    ----------
-    saved : Saved
-    title : str
-    facts : list of (str, str)
-        What the model is.
-    evaluation : dict
-        What `skout evaluate --json` says.
-    X, truth, found : n rows each
-    shown : list of lists of str
-        The true outputs as words.
-    seconds : float
-        Of all predictions.
-    candidates : Any
-    groups : dict of str to list of str
-        Values of the columns to group by.
-    baseline : (str, one output), optional
-    validation : str
-        The score at the time of the fit.
-    train : (X, Y), optional
-    sets : ConformalSets, optional
-    costs : list of (str, str)
-    """
+    """A model, n test rows, and what the model says of them."""
 
     saved: Saved
     title: str
-    facts: Facts
-    evaluation: dict[str, Any]
+    facts: Facts  # what the model is
+    evaluation: dict[str, Any]  # what `skout evaluate --json` says
     X: Any
     truth: Any
     found: Any
-    shown: list[list[str]]
-    seconds: float
+    shown: list[list[str]]  # the true outputs as words
+    seconds: float  # of all predictions
     candidates: Any = None
-    groups: dict[str, list[str]] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)  # by the columns to group by
     baseline: tuple[str, Any] | None = None
-    validation: str = ""
+    validation: str = ""  # the score at the time of the fit
     train: tuple[Any, Any] | None = None
-    sets: Any = None
+    sets: Any = None  # ConformalSets
     costs: Facts = field(default_factory=list)
 
 
@@ -114,7 +90,7 @@ def subject_of_files(
         candidates=pool,
         groups=groups,
         baseline=kept or (None if rows is None else _baseline_of(rows[1], outputs, table)),
-        validation=_text(record, "validation", "summary"),
+        validation=str(inside(record, "validation", "summary") or ""),
         train=rows,
         costs=_costs_of_file(model, record),
     )
@@ -123,23 +99,7 @@ def subject_of_files(
 def _true_words(outputs: Outputs, one: Judged) -> list[list[str]]:
     """Return true outputs as words, also labels that the model does not know."""
     sets: Callable[..., Any] | None = getattr(outputs, "sets", None)
-    return sets(one.part) if sets and outputs.is_text else words_of(outputs, one.truth)
-
-
-def words_of(outputs: Outputs, objects: Any) -> list[list[str]]:
-    """Return each output as words: labels, items best first, numbers, or one text."""
-    if outputs.kind == "label_sets":
-        rows, names = sparse.csr_matrix(objects), getattr(outputs, "labels", [])
-        rows.eliminate_zeros()
-        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-        return [[names[j] for j in sorted(rows.indices[a:b])] for a, b in ends]
-    if outputs.kind == "rankings":
-        names = getattr(outputs, "items", [])
-        return [[names[j] for j in np.argsort(row, kind="stable")] for row in np.asarray(objects)]
-    if outputs.kind == "numbers":
-        values = np.reshape(np.asarray(objects, dtype=float), (-1, len(outputs.columns)))
-        return [[f"{value:.4g}" for value in row] for row in values]
-    return [[str(word)] for word in objects]
+    return sets(one.part) if sets and outputs.is_text else outputs.lists(one.truth)
 
 
 def _join_truth(parts: list[Any]) -> Any:
@@ -154,13 +114,6 @@ def _join_truth(parts: list[Any]) -> Any:
 def _record(model: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     about = describe(model)["about"]
     return about["metadata"]["command_line"], about
-
-
-def _text(record: Any, *names: str) -> str:
-    """Return a text within dicts, "" if there is none."""
-    for name in names:
-        record = record.get(name) if isinstance(record, Mapping) else None
-    return record if isinstance(record, str) else ""
 
 
 def _facts_of_file(saved: Saved, record: dict[str, Any], about: dict[str, Any]) -> Facts:
@@ -238,7 +191,7 @@ def subject_of_rows(
         X=X,
         truth=truth,
         found=found,
-        shown=words_of(outputs, truth),
+        shown=outputs.lists(truth),
         seconds=seconds,
         candidates=candidates,
         groups={name: [str(value) for value in values] for name, values in by.items()},

@@ -4,7 +4,3 @@
 `limits` says how much a request may ask for, `guard` refuses and counts requests, `app` has the
 addresses, `server` runs all of it, and `page/` is what browsers get.
 """
-
-from .command import add_serve
-
-__all__ = ["add_serve"]

@@ -2,46 +2,32 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ..results import Columns, as_records
 from ..tables import Part, Table
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_molecules
 from .limits import Deadline, Limits, Refused
 from .tables import table_of_records, table_of_text
 
-__all__ = ["Columns", "TableModel"]
+__all__ = ["TableModel", "as_rankings"]
 
-#: Blocks of equally long lists by the names of their columns, as `skout predict` writes them.
-Columns = dict[str, list[Any]]
 # Rows between two looks at the clock.
 _AT_ONCE = 128
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """A model of `skout fit`, for rows of a table.
-
-    Parameters
-    ----------
-    saved : Saved
-    candidates : EmbeddedPool or None
-        What to choose from; None for the training outputs.
-    id : str
-        Stands for the file of the model.
-    summary : str
-        What is known of how well it predicts.
-    input_image, output_image : Picture, optional
-        How columns of numbers lie in an image.
-    """
+    """A model of `skout fit`, for rows of a table."""
 
     saved: Saved
-    candidates: Any = None
-    id: str = ""
-    summary: str = ""
-    input_image: Picture | None = None
+    candidates: Any = None  # an EmbeddedPool to choose from; None for the training outputs
+    id: str = ""  # stands for the file of the model
+    summary: str = ""  # what is known of how well it predicts
+    input_image: Picture | None = None  # how columns of numbers lie in an image
     output_image: Picture | None = None
 
     kind = "table"
@@ -70,7 +56,7 @@ class TableModel:
                 "columns": inputs.columns,
                 "text": inputs.is_text,
                 "gaps": bool(inputs.gaps),
-                "image": self.input_image and self.input_image.about(),
+                "image": self.input_image and asdict(self.input_image),
             },
             "outputs": {
                 "kind": outputs.kind,
@@ -78,7 +64,7 @@ class TableModel:
                 "text": bool(outputs.is_text),
                 "separator": getattr(outputs, "separators", ";")[0],
                 "first": getattr(outputs, "first", 0),
-                "image": self.output_image and self.output_image.about(),
+                "image": self.output_image and asdict(self.output_image),
             },
             "candidates": self.n_candidates,
         }
@@ -125,24 +111,14 @@ class TableModel:
 
 def _pieces(part: Part) -> Iterator[Part]:
     for a in range(0, len(part), _AT_ONCE):
-        b = a + _AT_ONCE
-        texts = {name: cells[a:b] for name, cells in part.texts.items()}
-        yield Part(part.start + a, part.numbers[a:b], texts)
-
-
-def as_rows(blocks: Iterable[Columns]) -> list[dict[str, Any]]:
-    """Return columns as one dict a row."""
-    return [
-        dict(zip(block, cells, strict=True))
-        for block in blocks
-        for cells in zip(*block.values(), strict=True)
-    ]
+        piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
+        yield replace(piece, start=part.start + a)
 
 
 def as_rankings(blocks: Iterable[Columns], deadline: Deadline, draws: bool) -> list[dict[str, Any]]:
     """Return the columns of `rank` as one dict a query, with drawn molecules if asked for."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for row in as_rows(blocks):
+    for row in as_records(blocks):
         if not math.isfinite(row["score"]):  # an index found too few
             row["score"] = None
         found.setdefault(row.pop("query"), []).append(row)

@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ... import __version__
-from ..results import as_csv
+from ..results import as_csv, as_records
 from ..spectra.output import hit_columns
-from .answers import as_rankings, as_rows
+from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
 from .limits import Deadline, Gate, Limits, Refused
 from .metrics import Metrics
@@ -55,14 +55,7 @@ def build_app(
 ) -> FastAPI:
     """Return the application that answers requests.
 
-    Parameters
-    ----------
-    models : Models
-    limits : Limits, optional
-    hosts : tuple of str
-        Names by which the server may be called; if empty, any.
-    reload_seconds : float
-        How often the files of the model are looked at.
+    It may be called by the names in `hosts`, or by any if there are none.
     """
     limits = limits or Limits()
     gate, metrics = Gate(limits), Metrics()
@@ -103,16 +96,12 @@ def _add_page(app: FastAPI) -> None:
     """Add the page; its files are read here, and never by a request."""
     for path, (name, kind) in _PAGE.items():
         content = (files(__package__) / "page" / name).read_bytes()
-
-        def page(content: bytes = content, kind: str = kind) -> Response:
-            return Response(content, headers={"Cache-Control": "no-cache"}, media_type=kind)
-
-        app.add_api_route(path, _constant(page), include_in_schema=False)
+        app.add_api_route(path, _constant(content, kind), include_in_schema=False)
 
 
-def _constant(answer: Callable[[], Response]) -> Callable[[], Any]:
+def _constant(content: bytes, kind: str) -> Callable[[], Any]:
     async def endpoint() -> Response:
-        return answer()
+        return Response(content, headers={"Cache-Control": "no-cache"}, media_type=kind)
 
     return endpoint
 
@@ -129,8 +118,8 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
         ("/api/rank", RankRequest, Rankings, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
-        endpoint = partial(_answer, models, limits, gate, work)
-        app.add_api_route(path, _endpoint(endpoint, work), **_described(schema, answer))
+        endpoint = _endpoint(models, limits, gate, work)
+        app.add_api_route(path, endpoint, **_described(schema, answer))
 
 
 def _described(schema: Any, answer: Any) -> dict[str, Any]:
@@ -146,38 +135,33 @@ def _described(schema: Any, answer: Any) -> dict[str, Any]:
     }
 
 
-def _endpoint(answer: Callable[[Request], Any], work: Work) -> Callable[..., Any]:
+def _endpoint(models: Models, limits: Limits, gate: Gate, work: Work) -> Callable[..., Any]:
+    """Return what answers requests by some work, or says why there is no answer."""
+
     async def endpoint(request: Request) -> Response:
-        found: Response = await answer(request)
-        return found
+        deadline, note = Deadline(limits.seconds), request.scope["skout"]
+        wants_csv = "text/csv" in request.headers.get("accept", "")
+        try:
+            body = await read_body(request, limits, deadline)
+            model = models.current
+            note["model"] = model.id
+            job = partial(work, model, body, limits, wants_csv)
+            content, kind, note["rows"] = await gate.run(job, deadline)
+        except Refused as refused:
+            return Failed(refused)
+        except ClientDisconnect:
+            return Failed(Refused(400, "The body ended too early."))
+        except ValueError as error:  # what is wrong with the rows
+            return Failed(Refused(422, " ".join(str(error).split())))
+        except Exception as error:
+            note["exception"] = error
+            reason = "Something went wrong here; the log of the server says what."
+            return Failed(Refused(500, reason))
+        headers = {"Cache-Control": "no-store", "X-Skout-Model": model.id}
+        return Response(content, headers=headers, media_type=kind)
 
     endpoint.__name__, endpoint.__doc__ = work.__name__.strip("_"), work.__doc__
     return endpoint
-
-
-async def _answer(
-    models: Models, limits: Limits, gate: Gate, work: Work, request: Request
-) -> Response:
-    """Return the answer to a request, or why there is none."""
-    deadline, note = Deadline(limits.seconds), request.scope["skout"]
-    wants_csv = "text/csv" in request.headers.get("accept", "")
-    try:
-        body = await read_body(request, limits, deadline)
-        model = models.current
-        note["model"] = model.id
-        job = partial(work, model, body, limits, wants_csv)
-        content, kind, note["rows"] = await gate.run(job, deadline)
-    except Refused as refused:
-        return Failed(refused)
-    except ClientDisconnect:
-        return Failed(Refused(400, "The body ended too early."))
-    except ValueError as error:  # what is wrong with the rows
-        return Failed(Refused(422, " ".join(str(error).split())))
-    except Exception as error:
-        note["exception"] = error
-        return Failed(Refused(500, "Something went wrong here; the log of the server says what."))
-    headers = {"Cache-Control": "no-store", "X-Skout-Model": model.id}
-    return Response(content, headers=headers, media_type=kind)
 
 
 def _predict(
@@ -187,7 +171,7 @@ def _predict(
     blocks = _able(model, "predict")(parse(RowsRequest, body), limits, deadline)
     if wants_csv:
         return _csv(blocks)
-    rows = as_rows(blocks)
+    rows = list(as_records(blocks))
     return _json(model, {"output": model.saved.outputs.kind, "rows": rows}), _JSON, len(rows)
 
 

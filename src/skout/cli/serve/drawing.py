@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from ..spectra.drawings import molecule_svg
 from .limits import Deadline
@@ -17,19 +16,12 @@ _LONGEST = 2000
 
 @dataclass(frozen=True)
 class Picture:
-    """Columns that are the pixels of an image, row by row.
-
-    Parameters
-    ----------
-    height, width : int
-    low, high : float
-        The values of black and white.
-    """
+    """Columns that are the pixels of an image, row by row."""
 
     height: int
     width: int
-    low: float = 0.0
-    high: float = 1.0
+    low: float = 0.0  # black
+    high: float = 1.0  # white
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise if there are not as many columns as pixels."""
@@ -38,10 +30,6 @@ class Picture:
                 f"An image of {self.height}x{self.width} has {self.height * self.width} pixels, "
                 f"and the model {len(columns)} columns of numbers."
             )
-
-    def about(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
 
 
 def picture_of(text: str, option: str) -> Picture:

@@ -43,16 +43,10 @@ _LINGER = 2.0
 
 
 class Guard:
-    """Middleware around all addresses.
+    """Middleware around all addresses: `routes` are counted by name.
 
-    Parameters
-    ----------
-    app : ASGI application
-    metrics : Metrics
-    routes : sequence of str
-        The addresses that are counted by name.
-    hosts : sequence of str
-        Values of the header Host, without a port, that are answered; if empty all.
+    Only requests whose header Host, without a port, is one of `hosts` are answered; if there are
+    none, all.
     """
 
     def __init__(

@@ -29,33 +29,15 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server allows.
+    """What a server allows."""
 
-    Parameters
-    ----------
-    megabytes : float
-        Of the body of a request.
-    rows : int
-        Rows, or spectra, of a request.
-    candidates : int
-        Candidates that are returned for a row.
-    seconds : float
-        From the first byte of a request to its answer.
-    workers : int or None
-        Requests that are computed at a time, each in one thread; None for the number of cores.
-    queue : int
-        Requests that wait for their turn; more are told to come again.
-    connections : int
-        Connections that are open at a time.
-    """
-
-    megabytes: float = 8.0
-    rows: int = 1000
-    candidates: int = 100
-    seconds: float = 30.0
-    workers: int | None = None
-    queue: int = 64
-    connections: int = 512
+    megabytes: float = 8.0  # of the body of a request
+    rows: int = 1000  # or spectra, of a request
+    candidates: int = 100  # that are returned for a row
+    seconds: float = 30.0  # from the first byte of a request to its answer
+    workers: int | None = None  # requests at a time, each in one thread; None: one for each core
+    queue: int = 64  # requests that wait for their turn; more are told to come again
+    connections: int = 512  # that are open at a time
 
     def __post_init__(self) -> None:
         check_number(self.megabytes, "--max-mb", strict=True)

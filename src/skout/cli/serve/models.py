@@ -16,15 +16,7 @@ Stamp = tuple[Any, ...]
 
 
 class Models:
-    """Holds the model of some files; who works on a request takes `current` once.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        The files that the model is made of.
-    open_all : callable
-        Returns the model.
-    """
+    """Holds the model of some files; who works on a request takes `current` once."""
 
     def __init__(self, paths: Sequence[Path], open_all: Callable[[], Any]) -> None:
         self._paths, self._open = list(paths), open_all

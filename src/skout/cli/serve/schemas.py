@@ -136,10 +136,7 @@ class Failure(BaseModel):
     error: Reason
 
 
-Request = Any
-
-
-def parse(schema: type[Request], body: bytes) -> Any:
+def parse(schema: type[BaseModel], body: bytes) -> Any:
     """Return the request of a body, or refuse it and say what is wrong."""
     try:
         return schema.model_validate_json(body)

@@ -14,8 +14,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..._numerics.threads import single_thread
+from ...molecules import MoleculePool
 from ...persistence import describe
-from ..spectra.files import open_identifier, open_pool
+from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel
 from .app import build_app
@@ -49,7 +50,7 @@ def open_served(
     if about["class"].endswith("SpectrumIdentifier"):
         if pool is None:
             raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
-        found = SpectraModel(open_identifier(model), open_pool(pool), digest(model))
+        found = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
     else:
         saved, notes = open_model(model), about["metadata"]["command_line"]
         candidates = saved.candidates(pool, skip_invalid)
@@ -71,15 +72,8 @@ def prepare(
 ) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that is not yet started, and the socket where it will answer.
 
-    Parameters
-    ----------
-    models : Models
-    limits : Limits
-    host, port : str, int
-    allowed : sequence of str
-        Names by which browsers may call the server; if there are none, and it answers other
-        computers, any.
-    reload_seconds : float
+    Browsers may call it by the `allowed` names; if there are none, and it answers other computers,
+    by any.
     """
     place = _bind(host, port)
     hosts = (*allowed, *LOCAL, host) if allowed or _is_local(host) else ()

@@ -29,19 +29,11 @@ _MANY, _WIDTHS = 1000, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_0
 
 @dataclass(frozen=True)
 class SpectraModel:
-    """A model of `skout fit-spectra`, with a pool of molecules.
-
-    Parameters
-    ----------
-    identifier : SpectrumIdentifier
-    pool : MoleculePool
-    id : str
-        Stands for the file of the model.
-    """
+    """A model of `skout fit-spectra`, with a pool of molecules."""
 
     identifier: Any
     pool: Any
-    id: str = ""
+    id: str = ""  # stands for the file of the model
 
     kind = "spectra"
 

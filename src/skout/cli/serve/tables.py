@@ -1,13 +1,11 @@
 """The tables of requests: text of a CSV file, or records. No file is read."""
 
 import io
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
-from ..tables import Delimited, Dialect, Part, Table, dialect_of
+from ..tables import Delimited, Dialect, Part, Records, Table, dialect_of
 
 __all__ = ["table_of_records", "table_of_text"]
 
@@ -31,11 +29,13 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     """
     if not records:
         raise ValueError("There are no rows.")
-    return _Records(records)
+    return _Rows(records)
 
 
 class _CsvText(Delimited):
     """The text of a CSV or TSV file, which the standard library reads."""
+
+    _is_file = False
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")
@@ -48,46 +48,19 @@ class _CsvText(Delimited):
     def _open(self) -> TextIO:
         return io.StringIO(self._text, newline="")
 
-    def _fast_parts(
-        self, numbers: list[str], texts: list[str]
-    ) -> Generator[Part, None, tuple[int, bool]]:
-        yield from ()
-        return 0, False
 
+class _Rows(Records):
+    """Rows of a request; the first has the names of the columns."""
 
-class _Records(Table):
-    def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
-        self.path = Path("rows")
-        self.names = list(records[0])
-        self._records = records
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.path, self.names, self._rows = Path("rows"), list(rows[0]), rows
 
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
-        for start in range(0, len(self._records), rows):
-            some = self._records[start : start + rows]
-            matrix = np.empty((len(some), len(numbers)))
-            for i, cells in enumerate(self._cells(some, numbers, start)):
-                matrix[i] = self._floats(cells, numbers, start + i + 1)
-            words = list(self._cells(some, texts, start))
-            columns = {name: [_text(row[j]) for row in words] for j, name in enumerate(texts)}
-            yield Part(start + 1, matrix, columns)
+        for number, row in enumerate(self._rows, 1):
+            for name in (*numbers, *texts):
+                if name not in row:
+                    raise ValueError(f"{self.path}: row {number} has no {name!r}.")
+        return super()._parts(numbers, texts, rows)
 
-    def _cells(
-        self, records: Sequence[Mapping[str, Any]], names: list[str], start: int
-    ) -> Iterator[list[Any]]:
-        """Yield the cells of some columns, row by row."""
-        for number, record in enumerate(records, start + 1):
-            try:
-                yield [record[name] for name in names]
-            except KeyError as error:
-                raise ValueError(f"{self.path}: row {number} has no {error.args[0]!r}.") from None
-
-    def _floats(self, cells: list[Any], names: list[str], row: int) -> np.ndarray:
-        """Return the numbers of a row; a text may hold one, and None is a missing one."""
-        try:
-            return np.array(cells, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            return self._parsed([[_text(cell) for cell in cells]], names, row)[0]
-
-
-def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell)
+    def _records(self) -> Iterator[list[Any]]:
+        return ([row.get(name) for name in self.names] for row in self._rows)

@@ -19,13 +19,7 @@ _NEAREST_NAMES = 52.0  # pixels between names
 
 
 def molecule_svg(smiles: str, width: int = 220, height: int = 150) -> str:
-    """Return the drawing of a molecule, "" where its SMILES is not valid.
-
-    Parameters
-    ----------
-    smiles : str
-    width, height : int
-    """
+    """Return the drawing of a molecule, "" where its SMILES is not valid."""
     Chem = chemistry()
     from rdkit import rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -54,14 +48,7 @@ def _short(drawn: str) -> str:
 
 
 def spectrum_svg(explanation: Explanation, precursor: float = np.nan) -> str:
-    """Return the drawing of a spectrum: explained peaks are coloured, the largest are named.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    precursor : float, optional
-        Its m/z, which is marked.
-    """
+    """Return the drawing of a spectrum: explained peaks are coloured, the largest are named."""
     mz, height = explanation.mz, explanation.intensity
     shown = np.sort(np.argsort(-height, kind="stable")[:_MOST_PEAKS])
     low, high = _ends(mz, precursor)

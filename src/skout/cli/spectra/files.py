@@ -8,11 +8,11 @@ import numpy as np
 
 from ... import SpectrumIdentifier, load
 from ..._numerics.arrays import stack
-from ...molecules import MoleculePool
 from ...persistence import FileError
 from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
+from ...readers.records import PACKED, ending
 
-__all__ = ["open_identifier", "open_pool", "read_spectra_files"]
+__all__ = ["open_identifier", "read_spectra_files"]
 
 _READERS: dict[str, Callable[..., SpectraTable]] = {
     ".mgf": read_mgf,
@@ -25,11 +25,7 @@ _READERS: dict[str, Callable[..., SpectraTable]] = {
 def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTable:
     """Return the spectra of files, one after the other; errors name the file and the remedy.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-    skip_invalid : bool
-        Whether damaged records are left out, with a warning.
+    With `skip_invalid`, damaged records are left out, with a warning.
     """
     tables = [_read(path, skip_invalid) for path in paths]
     problems = tuple(problem for table in tables for problem in table.problems)
@@ -42,13 +38,14 @@ def read_spectra_files(paths: Sequence[Path], skip_invalid: bool) -> SpectraTabl
 
 
 def _read(path: Path, skip_invalid: bool) -> SpectraTable:
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if ending not in _READERS:
+    read = _READERS.get(ending(path))
+    if read is None:
         raise ValueError(
-            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and .gz."
+            f"{path} must end in .mgf, .msp, .mzML or .txt (MassBank), or in one of these and "
+            f"{', '.join(PACKED)}."
         )
     try:
-        table = _READERS[ending](path, on_error="skip" if skip_invalid else "raise")
+        table = read(path, on_error="skip" if skip_invalid else "raise")
     except ValueError as error:
         raise for_the_shell(error) from error
     if len(table) == 0:
@@ -62,12 +59,7 @@ def for_the_shell(error: ValueError) -> ValueError:
 
 
 def open_identifier(path: Path) -> Any:
-    """Load a model of spectra.
-
-    Parameters
-    ----------
-    path : path
-    """
+    """Load a model of spectra."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no model {str(path)!r}.")
     try:
@@ -80,13 +72,3 @@ def open_identifier(path: Path) -> Any:
             f"{type(model).__name__}."
         )
     return model
-
-
-def open_pool(path: Path | None) -> Any:
-    """Open a pool of molecules; None stays None.
-
-    Parameters
-    ----------
-    path : path, optional
-    """
-    return None if path is None else MoleculePool.open(path)

@@ -23,13 +23,7 @@ _BLOCK = 1000
 def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
     """Return the format of a file by its ending, before any work.
 
-    Parameters
-    ----------
-    out : str
-    lists : bool
-        Whether a row is a spectrum.
-    read : sequence of paths
-        Files that are read, which `out` must not be.
+    With `lists` a row is a spectrum. The file must be none of those that are `read`.
     """
     ending = Path(out).suffix.lower().removeprefix(".") if out != "-" else "csv"
     if ending in _WHOLE:
@@ -46,16 +40,7 @@ def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
 
 
 def write(found: Found, out: str, form: str) -> None:
-    """Write what was found, and say so where that is not the terminal.
-
-    Parameters
-    ----------
-    found : Found
-    out : str
-        A path, or `-`.
-    form : str
-        Of `check_form`.
-    """
+    """Write what was found in a form of `check_form`, and say so where that is not the terminal."""
     if form == "html":
         write_page(found, Path(out))
     elif form == "json":
@@ -81,12 +66,7 @@ def _blocks(results: Sequence[Identification]) -> Iterator[Sequence[Identificati
 
 
 def hit_columns(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns with a row a hit; a spectrum without hits has one row, with its note.
-
-    Parameters
-    ----------
-    results : sequence of Identification
-    """
+    """Yield columns with a row a hit; a spectrum without hits has one row, with its note."""
     for some in _blocks(results):
         rows = [row for one in some for row in _rows(one)]
         yield {name: [row[name] for row in rows] for name in _COLUMNS}

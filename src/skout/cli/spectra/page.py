@@ -25,13 +25,7 @@ candidate; point at a peak for its formula.</p>"""
 
 
 def write_page(found: Found, path: Path) -> None:
-    """Write one HTML file, a section a spectrum, which appears when all is written.
-
-    Parameters
-    ----------
-    found : Found
-    path : path
-    """
+    """Write one HTML file, a section a spectrum, which appears when all is written."""
     about = found.about
     shown = (
         f"{about['pool']}: {about['molecules']:,} molecules, within {about['ppm']:g} ppm; "

@@ -3,63 +3,47 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
 from ... import SpectrumIdentifier, save
+from ...molecules import MoleculePool
 from ...predictors.spectra import Identification
 from ...predictors.spectra.inputs import with_adduct
 from ...readers import SpectraTable
 from ..progress import is_terminal, note
-from .files import for_the_shell, open_identifier, open_pool, read_spectra_files
+from .files import for_the_shell, open_identifier, read_spectra_files
 
-__all__ = ["Asked", "FitSettings", "Found", "fit_library", "for_people", "identify_files"]
+__all__ = ["Found", "fit_library", "for_people", "identify_files"]
 
 # Reasons that are told.
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """Options of `skout fit-spectra`."""
-
-    pool: Path | None = None
-    ppm: float = 10.0
-    adduct: str | None = None
-    folds: int = 5
-    coverage: float = 0.9
-    skip_invalid: bool = False
-    seed: int = 0
-
-
-def fit_library(library: Sequence[Path], out: Path, settings: FitSettings) -> dict[str, Any]:
-    """Fit a model on files of spectra and save it; return what was done.
-
-    Parameters
-    ----------
-    library : sequence of paths
-    out : path
-    settings : FitSettings
-    """
+def fit_library(
+    library: Sequence[Path],
+    out: Path,
+    *,
+    pool: Path | None = None,
+    ppm: float = 10.0,
+    adduct: str | None = None,
+    folds: int = 5,
+    coverage: float = 0.9,
+    skip_invalid: bool = False,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Fit a model on files of spectra and save it; return what was done."""
     start = time.perf_counter()
-    pool = open_pool(settings.pool)
-    table = with_adduct(read_spectra_files(library, settings.skip_invalid), settings.adduct)
+    molecules = None if pool is None else MoleculePool.open(pool)
+    table = with_adduct(read_spectra_files(library, skip_invalid), adduct)
     model = SpectrumIdentifier(
-        cv=settings.folds,
-        coverage=settings.coverage,
-        random_state=settings.seed,
-        verbose=is_terminal(),
+        cv=folds, coverage=coverage, random_state=seed, verbose=is_terminal()
     )
     try:
-        model.fit(
-            table,
-            pool=pool,
-            ppm=settings.ppm,
-            on_error="skip" if settings.skip_invalid else "raise",
-        )
+        on_error = "skip" if skip_invalid else "raise"
+        model.fit(table, pool=molecules, ppm=ppm, on_error=on_error)
     except ValueError as error:
         raise for_the_shell(error) from error
     record = {
@@ -73,13 +57,7 @@ def fit_library(library: Sequence[Path], out: Path, settings: FitSettings) -> di
 
 
 def for_people(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the lines to print: shares with their standard errors.
-
-    Parameters
-    ----------
-    found : dict
-        Of `fit_library`.
-    """
+    """Return the lines to print of what `fit_library` returned: shares with standard errors."""
     where = "the pool" if found["candidates_from"] == "pool" else "molecules of similar mass"
     lines = {
         "model": found["model"],
@@ -96,17 +74,6 @@ def for_people(found: dict[str, Any]) -> dict[str, Any]:
     return lines | ({"left out": found["left_out"]} if found["left_out"] else {})
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Options of `skout identify`."""
-
-    ppm: float = 10.0
-    top: int = 25
-    by: str = "mass"
-    adduct: str | None = None
-    skip_invalid: bool = False
-
-
 class Found(NamedTuple):
     """Spectra and what was found for each."""
 
@@ -116,27 +83,16 @@ class Found(NamedTuple):
     about: dict[str, Any]
 
 
-def identify_files(spectra: Sequence[Path], model: Path, pool: Path, asked: Asked) -> Found:
-    """Identify the spectra of files.
-
-    Parameters
-    ----------
-    spectra : sequence of paths
-    model, pool : paths
-    asked : Asked
-    """
+def identify_files(
+    spectra: Sequence[Path], model: Path, pool: Path, skip_invalid: bool, **asked: Any
+) -> Found:
+    """Identify the spectra of files; `asked` are arguments of `SpectrumIdentifier.identify`."""
     start = time.perf_counter()
-    fitted, molecules = open_identifier(model), open_pool(pool)
-    table = read_spectra_files(spectra, asked.skip_invalid)
+    fitted, molecules = open_identifier(model), MoleculePool.open(pool)
+    table = read_spectra_files(spectra, skip_invalid)
     with tqdm(total=len(table), desc="identifying", unit=" spectra", disable=None) as bar:
         results = fitted.identify(
-            table,
-            molecules,
-            ppm=asked.ppm,
-            top=asked.top,
-            by=asked.by,
-            adduct=asked.adduct,
-            progress=lambda done, total: bar.update(done - bar.n),
+            table, molecules, progress=lambda done, total: bar.update(done - bar.n), **asked
         )
     none = Counter(one.note for one in results if not one.hits)
     if none:
@@ -147,8 +103,8 @@ def identify_files(spectra: Sequence[Path], model: Path, pool: Path, asked: Aske
         "model": model.name,
         "pool": pool.name,
         "molecules": len(molecules),
-        "ppm": asked.ppm,
+        "ppm": asked["ppm"],
         "coverage": fitted.coverage,
         "seconds": round(time.perf_counter() - start, 3),
     }
-    return Found(fitted, with_adduct(table, asked.adduct), results, about)
+    return Found(fitted, with_adduct(table, asked["adduct"]), results, about)

@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
+from ...readers.records import PACKED, ending
 from .base import Part, Table, listed, select
 from .columnar import Feather, Npz, Parquet
 from .delimited import Delimited
 from .dialects import Dialect, dialect_of
-from .records import Json, JsonLines, Workbook
+from .records import Json, JsonLines, Records, Workbook
 
 __all__ = [
     "Delimited",
     "Dialect",
     "Part",
+    "Records",
     "Table",
     "dialect_of",
     "is_table",
@@ -20,23 +22,27 @@ __all__ = [
     "select",
 ]
 
-_READERS: dict[str, type[Table]] = {".parquet": Parquet, ".npz": Npz, ".xlsx": Workbook}
-_READERS |= dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Delimited)
-_READERS |= dict.fromkeys((".jsonl", ".ndjson"), JsonLines) | {".json": Json}
+# Tables that are text may be compressed, the others are so inside.
+_OF_TEXT: dict[str, type[Table]] = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), Delimited)
+_OF_TEXT |= dict.fromkeys((".jsonl", ".ndjson"), JsonLines) | {".json": Json}
+_READERS = _OF_TEXT | {".parquet": Parquet, ".npz": Npz, ".xlsx": Workbook}
 _READERS |= dict.fromkeys((".feather", ".arrow"), Feather)
 
 
 def is_table(path: Path) -> bool:
     """Whether the end of a name is that of a table."""
-    return path.suffix.lower() in _READERS
+    return ending(path) in _READERS
 
 
 def open_table(path: Path) -> Table:
     """Open a table, by the end of its name."""
-    reader = _READERS.get(path.suffix.lower())
+    is_packed = path.suffix.lower() in PACKED
+    reader = (_OF_TEXT if is_packed else _READERS).get(ending(path))
     if reader is None:
-        ends = ", ".join(sorted(_READERS))
-        raise ValueError(f"DATA must end in one of {ends}. Got {str(path)!r} instead.")
+        raise ValueError(
+            f"DATA must end in one of {', '.join(sorted(_READERS))}; those that are text may be "
+            f"compressed, by {', '.join(PACKED)}. Got {str(path)!r} instead."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     if path.stat().st_size == 0:

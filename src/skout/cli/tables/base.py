@@ -1,6 +1,5 @@
 """What a table is to the command line: named columns, read by the block."""
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,34 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from ...readers.cells import as_number, as_numbers
+from ...readers.cells import as_number, as_numbers, listed, no_column
 
 __all__ = ["Part", "Table", "cell_text", "check_names", "listed", "select"]
 
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
 _PART_ROWS, _PART_CELLS, _LEAST_ROWS = 8192, 2**19, 16
-# Names of columns that a message shows.
-_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table.
+    """Some rows of a table."""
 
-    Attributes
-    ----------
-    start : int
-        Number of the first row, from 1.
-    numbers : ndarray of shape (n, d)
-        The columns that were asked for as numbers.
-    texts : dict of str to list of str
-        Columns of text; empty where a cell is.
-    """
-
-    start: int
-    numbers: np.ndarray
-    texts: dict[str, list[str]]
+    start: int  # number of the first row, from 1
+    numbers: np.ndarray  # (n, d): the columns that were asked for as numbers
+    texts: dict[str, list[str]]  # columns of text; empty where a cell is
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -70,14 +57,9 @@ class Table(ABC):
     def parts(
         self, numbers: Sequence[str], texts: Sequence[str] = (), gaps: Sequence[str] = ()
     ) -> Iterator[Part]:
-        """Yield the rows of some columns.
+        """Yield the rows of some columns, read as numbers and as text.
 
-        Parameters
-        ----------
-        numbers, texts : sequences of str
-            Names of columns: those to be read as numbers, and as text.
-        gaps : sequence of str
-            Columns whose missing numbers are NaN; in all others they are an error.
+        Missing numbers are NaN in the columns `gaps`; in all others they are an error.
         """
         known, may_miss = set(self.names), set(gaps)
         missing = [name for name in (*numbers, *texts) if name not in known]
@@ -155,21 +137,9 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
     for word in (word.strip() for word in patterns.split(",")):
         matches = [word] if word in known else [n for n in names if fnmatchcase(n, word)]
         if not matches:
-            near = difflib.get_close_matches(word, names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{option}: there is no column {word!r}.{hint} {_have(names)}")
+            raise ValueError(f"{option}: {no_column(word, names)}")
         found.update(dict.fromkeys(matches))
     return list(found)
-
-
-def _have(names: Sequence[str]) -> str:
-    return f"There are: {listed(names)}."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def check_names(names: list[str], path: Path) -> None:

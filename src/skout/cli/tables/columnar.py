@@ -78,13 +78,11 @@ class Feather(_Arrow):
     """A feather file, which is one of Arrow."""
 
     def _schema(self) -> Any:
-        return self._read([]).schema
+        return self._read().schema
 
-    def _read(self, columns: list[str] | None) -> Any:
+    def _read(self, columns: list[str] | None = None) -> Any:
         from pyarrow import feather
 
-        if columns == []:
-            columns = None  # of none, it would not say which there are
         return feather.read_table(self.path, columns=columns, memory_map=True)
 
     def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:

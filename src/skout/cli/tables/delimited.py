@@ -6,7 +6,8 @@ the standard library goes on from there: it takes more, and its errors name the 
 
 import csv
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from io import BufferedReader
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...readers.cells import MISSING
 from .base import Part, Table, check_names
-from .dialects import Dialect, recognise
+from .dialects import Dialect, open_bytes, open_text, recognise
 
 __all__ = ["Delimited"]
 
@@ -34,6 +35,8 @@ _LONGEST = 2**27
 class Delimited(Table):
     """Cells with separators between them, the first record being the names of the columns."""
 
+    _is_file = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._dialect = self._recognised()
@@ -48,8 +51,8 @@ class Delimited(Table):
     def _recognised(self) -> Dialect:
         return recognise(self.path)
 
-    def _open(self) -> TextIO:
-        return open(self.path, encoding=self._dialect.encoding, newline="")
+    def _open(self) -> AbstractContextManager[TextIO]:
+        return open_text(self.path, self._dialect.encoding)
 
     @contextmanager
     def _read(self) -> Iterator[Any]:
@@ -109,6 +112,8 @@ class Delimited(Table):
             from pyarrow import csv as arrow_csv
         except ImportError:
             return 0, False
+        if not self._is_file:
+            return 0, False
         # it would skip empty cells that are lines, and take a header of two lines for a row
         if len(self.names) == 1 or any("\n" in name or "\r" in name for name in self.names):
             return 0, False
@@ -119,28 +124,28 @@ class Delimited(Table):
         types = dict.fromkeys(numbers, pyarrow.float64()) | dict.fromkeys(texts, pyarrow.string())
         start, how = 1, self._dialect
         encoding = "utf-8" if how.encoding == "utf-8-sig" else how.encoding
+        read = arrow_csv.ReadOptions(
+            column_names=self.names,
+            skip_rows=1 + how.skip,
+            block_size=n_bytes,
+            encoding=encoding,
+        )
+        parse = arrow_csv.ParseOptions(delimiter=how.delimiter, newlines_in_values=True)
+        convert = arrow_csv.ConvertOptions(
+            column_types=types,
+            include_columns=wanted,
+            null_values=_NULLS,
+            decimal_point=how.decimal,
+        )
         try:
-            reader = arrow_csv.open_csv(
-                self.path,
-                arrow_csv.ReadOptions(
-                    column_names=self.names,
-                    skip_rows=1 + how.skip,
-                    block_size=n_bytes,
-                    encoding=encoding,
-                ),
-                arrow_csv.ParseOptions(delimiter=how.delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types=types,
-                    include_columns=wanted,
-                    null_values=_NULLS,
-                    decimal_point=how.decimal,
-                ),
-            )
-            for batch in reader:
-                part = _of_batch(batch, numbers, texts, start)
-                start += len(part)
-                if len(part):
-                    yield part
+            with open_bytes(self.path) as file:
+                plain = isinstance(file, BufferedReader)  # which pyarrow reads faster by itself
+                source = pyarrow.OSFile(str(self.path)) if plain else file
+                for batch in arrow_csv.open_csv(source, read, parse, convert):
+                    part = _of_batch(batch, numbers, texts, start)
+                    start += len(part)
+                    if len(part):
+                        yield part
         except pyarrow.ArrowException:
             return start - 1, False
         return start - 1, True

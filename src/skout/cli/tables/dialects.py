@@ -2,14 +2,18 @@
 
 import codecs
 import csv
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, TextIO
 
 from ...readers.cells import is_missing
+from ...readers.records import DAMAGED, ending, opened
 
-__all__ = ["Dialect", "dialect_of", "encoding_of", "recognise"]
+__all__ = ["Dialect", "dialect_of", "encoding_of", "open_bytes", "open_text", "recognise"]
 
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -28,35 +32,40 @@ _DECLARED = re.compile(r"sep=([,;|\t])\r?\n?").fullmatch
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written.
-
-    Attributes
-    ----------
-    encoding, delimiter, decimal : str
-    skip : int
-        Lines before the header.
-    notes : tuple of str
-        What is not as usual.
-    """
+    """How a file is written."""
 
     encoding: str = "utf-8"
     delimiter: str = ","
     decimal: str = "."
-    skip: int = 0
-    notes: tuple[str, ...] = ()
+    skip: int = 0  # lines before the header
+    notes: tuple[str, ...] = ()  # what is not as usual
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of text, which may be compressed."""
+    with opened(path) as file:
+        try:
+            yield file
+        except DAMAGED as error:
+            raise ValueError(f"{path} cannot be read to its end: {error}.") from error
+
+
+@contextmanager
+def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a file of text, which may be compressed; ends of lines stay as they are."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+        yield text
 
 
 def recognise(path: Path) -> Dialect:
     """Return how a file is written, told from its bytes and first records.
 
-    Parameters
-    ----------
-    path : path
-        Its end says which separator is expected; the first records may say another.
+    The end of its name says which separator is expected; the first records may say another.
     """
     encoding, notes = encoding_of(path)
     try:
-        with open(path, encoding=encoding, newline="") as file:
+        with open_text(path, encoding) as file:
             text = file.read(_SAMPLE)
     except UnicodeError as error:
         raise ValueError(f"{path} is no text in {encoding}: {error}. Save it as UTF-8.") from error
@@ -65,7 +74,7 @@ def recognise(path: Path) -> Dialect:
             f"{path} has bytes that are 0 in line {1 + text[: text.index(chr(0))].count(chr(10))}: "
             "it is no text, or UTF-16 without a mark at its beginning. Save it as UTF-8."
         )
-    usual = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    usual = "\t" if ending(path) in (".tsv", ".tab") else ","
     return dialect_of(text, usual, path.name, encoding, notes)
 
 
@@ -74,13 +83,7 @@ def dialect_of(
 ) -> Dialect:
     """Return how a text is written, of which the beginning is enough.
 
-    Parameters
-    ----------
-    text : str
-    usual : str
-        The separator that is expected.
-    name, encoding, notes
-        Of the file, and what is known of it.
+    `usual` is the separator that is expected, `notes` what is known of the file already.
     """
     text, notes = text[:_SAMPLE], list(notes)
     first = text.partition("\n")[0] + "\n"
@@ -98,14 +101,12 @@ def dialect_of(
 
 def encoding_of(path: Path) -> tuple[str, list[str]]:
     """Return the encoding: by a mark, UTF-8 if all bytes are, or else Windows-1252."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-        for mark, name in _BOMS.items():
-            if start.startswith(mark):
-                return name, []
-        file.seek(0)
-        decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
-        while block := file.read(_BLOCK):
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with open_bytes(path) as file:
+        for number, block in enumerate(_blocks(file)):
+            for mark, name in _BOMS.items():
+                if number == 0 and block.startswith(mark):
+                    return name, []
             try:
                 decoder.decode(block, final=len(block) < _BLOCK)
             except UnicodeDecodeError as error:
@@ -123,11 +124,14 @@ def encoding_of(path: Path) -> tuple[str, list[str]]:
 def _single_bytes(path: Path) -> str:
     """Return Windows-1252, or Latin-1 for a file with bytes that it does not have."""
     missing = b"\x81\x8d\x8f\x90\x9d"
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            if any(byte in block for byte in missing):
-                return "latin-1"
-    return "cp1252"
+    with open_bytes(path) as file:
+        rare = any(byte in block for block in _blocks(file) for byte in missing)
+    return "latin-1" if rare else "cp1252"
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    while block := file.read(_BLOCK):
+        yield block
 
 
 def _records(text: str, delimiter: str) -> list[list[str]]:

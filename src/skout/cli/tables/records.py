@@ -3,19 +3,21 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .base import Part, Table, cell_text, check_names
-from .dialects import encoding_of
+from .dialects import encoding_of, open_text
 
-__all__ = ["Json", "JsonLines", "Workbook"]
+__all__ = ["Json", "JsonLines", "Records", "Workbook"]
 
 
-class _Records(Table):
+class Records(Table):
     """Rows of values: numbers, texts, or nothing."""
 
     @abstractmethod
@@ -27,11 +29,18 @@ class _Records(Table):
         at = [place[name] for name in numbers]
         records, start = self._records(), 1
         while block := list(islice(records, rows)):
-            cells = [[_cell(record[j]) for j in at] for record in block]
+            values = [[nan if record[j] is None else record[j] for j in at] for record in block]
             columns = {name: [_cell(r[place[name]]) for r in block] for name in texts}
-            matrix = self._parsed(cells, numbers, start) if at else np.empty((len(block), 0))
-            yield Part(start, matrix, columns)
+            yield Part(start, self._floats(values, numbers, start), columns)
             start += len(block)
+
+    def _floats(self, values: list[list[Any]], names: list[str], start: int) -> np.ndarray:
+        """Return numbers as they are, and the numbers of texts."""
+        with suppress(ValueError):  # of lists among them
+            found = np.array(values)
+            if found.dtype.kind in "biuf" and found.ndim == 2:
+                return found.astype(np.float64)
+        return self._parsed([[_cell(value) for value in row] for row in values], names, start)
 
 
 def _cell(value: Any) -> str:
@@ -39,13 +48,12 @@ def _cell(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else cell_text(value)
 
 
-class JsonLines(_Records):
+class JsonLines(Records):
     """One JSON object a line, with the names of columns; a name that is not there is a gap."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        encoding, self.notes = encoding_of(path)
-        self._encoding = encoding
+        self._encoding, self.notes = encoding_of(path)
         names: dict[str, None] = {}
         for _, record in self._objects():
             names.update(dict.fromkeys(record))
@@ -54,7 +62,7 @@ class JsonLines(_Records):
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the number of a line, and what it holds."""
-        with open(self.path, encoding=self._encoding) as file:
+        with open_text(self.path, self._encoding) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, self._checked(_parse(line, f"{self.path}: line {number}"), number)
@@ -82,7 +90,7 @@ class Json(JsonLines):
     """A list of such objects in one file."""
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        with open(self.path, encoding=self._encoding) as file:
+        with open_text(self.path, self._encoding) as file:
             found = _parse(file.read(), str(self.path))
         if not isinstance(found, list):
             raise ValueError(
@@ -99,7 +107,7 @@ def _parse(text: str, where: str) -> Any:
         raise ValueError(f"{where} is no JSON: {error}.") from error
 
 
-class Workbook(_Records):
+class Workbook(Records):
     """The first sheet of an Excel file; its first row has the names."""
 
     def __init__(self, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 `identifier` has the estimator; `inputs` reads what is given, `design` says which model it is,
 `validation` judges it on molecules that it has not seen, `calibration` makes probabilities and
-prediction sets of scores, `search` scores candidates by the block, `peaks` explains a spectrum.
+prediction sets of scores, `search` scores and ranks candidates, `peaks` explains a spectrum.
 """
 
 from .identifier import SpectrumIdentifier

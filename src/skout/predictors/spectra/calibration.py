@@ -31,49 +31,29 @@ class Confidence(NamedTuple):
 
     Scores are divided by a temperature and made probabilities; that of the best candidate is then
     corrected by a logistic curve, and the others share the rest.
-
-    Parameters
-    ----------
-    temperature : float
-        At which the truths of held-out molecules are most probable.
-    intercept, slope : float
-        Of the curve, fitted on whether the best candidate was the truth.
     """
 
-    temperature: float
-    intercept: float
+    temperature: float  # at which the truths of held-out molecules are most probable
+    intercept: float  # of the curve, fitted on whether the best candidate was the truth
     slope: float
 
     def of(self, scores: np.ndarray) -> np.ndarray:
-        """Return the probability of each candidate, which sum to 1.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (c,)
-        """
+        """Return the probability of each candidate of these scores; they sum to 1."""
         # softmax p of s / t; then p_1 <- 1 / (1 + exp(-(a + b logit p_1)))
         if len(scores) == 1:
             return np.ones(1)
         p, best = _softmax(scores / self.temperature), int(scores.argmax())
         first = float(expit(self.intercept + self.slope * _logit(p[best])))
         others = np.delete(p, best)  # where they are all 0, they share the rest equally
-        others = (
-            others / others.sum() if others.sum() > _TINY else np.full_like(others, 1 / len(others))
-        )
+        known = others.sum() > _TINY
+        others = others / others.sum() if known else np.full_like(others, 1 / len(others))
         second = float(others.max())
         first = max(first, second / (1.0 + second))  # the best is not less probable than another
         return np.insert((1.0 - first) * others, best, first)
 
     @classmethod
     def fitted(cls, scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Confidence:
-        """Fit on the candidates of held-out molecules.
-
-        Parameters
-        ----------
-        scores : sequence of arrays of shape (c_i,)
-        right : sequence of bool arrays of shape (c_i,)
-            Which candidates are the truth.
-        """
+        """Fit on the candidates of held-out molecules: their scores, and which are the truth."""
         several = [i for i, s in enumerate(scores) if len(s) > 1 and right[i].any()]
         scores, right = [scores[i] for i in several], [right[i] for i in several]
         t = _temperature(scores, right)
@@ -112,11 +92,7 @@ def _temperature(scores: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> f
 def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
     """Return the rank of the truth among the candidates; ties share the mean of their ranks.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (c,)
-    right : ndarray of bool, shape (c,)
-        Copies of the truth take one place.
+    Copies of the truth take one place.
     """
     if not right.any():
         return np.inf
@@ -127,51 +103,24 @@ def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
 
 
 def surprise(p: np.ndarray, right: np.ndarray) -> float:
-    """Return -log of the probability of the truth; infinite where it is no candidate.
-
-    Parameters
-    ----------
-    p : ndarray of shape (c,)
-    right : ndarray of bool, shape (c,)
-        Copies of the truth have one probability each.
-    """
+    """Return -log of the probability of the truth; infinite where it is no candidate."""
     return float(-np.log(max(float(p[right].max()), _TINY))) if right.any() else np.inf
 
 
 class Cuts(NamedTuple):
-    """The smallest probability of candidates in prediction sets, by how many candidates there are.
+    """The least probability of candidates in prediction sets, by how many candidates there are."""
 
-    Parameters
-    ----------
-    edges : ndarray
-        Numbers of candidates at which a stratum ends.
-    surprise : ndarray
-        -log of the probability in each stratum.
-    """
-
-    edges: np.ndarray
-    surprise: np.ndarray
+    edges: np.ndarray  # numbers of candidates at which a stratum ends
+    surprise: np.ndarray  # -log of the probability in each stratum
 
     def of(self, p: np.ndarray) -> np.ndarray:
-        """Return which candidates are in the set; the most probable always is.
-
-        Parameters
-        ----------
-        p : ndarray of shape (c,)
-        """
+        """Return which candidates of these probabilities are in the set; the best always is."""
         most = self.surprise[np.searchsorted(self.edges, len(p))] + _ROUNDING
         return (-np.log(np.maximum(p, _TINY)) <= most) | (p == p.max())
 
     @classmethod
     def fitted(cls, sizes: np.ndarray, surprises: np.ndarray, coverage: float) -> Cuts:
-        """Return what held-out molecules call for, in each quarter of them by their candidates.
-
-        Parameters
-        ----------
-        sizes, surprises : ndarrays of shape (n,)
-            Number of candidates, and -log of the probability of the truth.
-        coverage : float
-        """
+        """Return what held-out molecules call for, in each quarter of them by their candidates."""
         parts = int(np.clip(len(sizes) // _STRATUM, 1, _STRATA))
         edges = size_edges(sizes, np.arange(1, parts) / parts)
         stratum = np.searchsorted(edges, sizes)
@@ -180,13 +129,7 @@ class Cuts(NamedTuple):
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
-    """Return the mean difference of confidence and share of hits, over bins of equal size.
-
-    Parameters
-    ----------
-    confidence : ndarray of shape (n,)
-    right : ndarray of bool, shape (n,)
-    """
+    """Return the mean difference of confidence and share of hits, over bins of equal size."""
     parts = np.array_split(np.argsort(confidence, kind="stable"), min(_BINS, len(confidence)))
     gaps = [len(own) * abs(confidence[own].mean() - right[own].mean()) for own in parts]
     return float(np.sum(gaps) / len(confidence))

@@ -33,14 +33,7 @@ def spectrum_kernels() -> list[Any]:
 
 
 def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Return at most so many rows of each group, drawn at random, in increasing order.
-
-    Parameters
-    ----------
-    groups : ndarray of shape (n,)
-    most : int
-    rng : Generator
-    """
+    """Return at most so many rows of each group, drawn at random, in increasing order."""
     order = rng.permutation(len(groups))
     number = np.unique(groups[order], return_inverse=True)[1]
     by_group = np.argsort(number, kind="stable")
@@ -51,35 +44,16 @@ def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.n
 
 @dataclass(frozen=True)
 class Design:
-    """Both ways for a library, of any of its rows.
+    """Both ways for a library, of any of its rows."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        On spectra.
-    n_inputs, n_outputs : int or None
-        Landmarks among spectra and among molecules; None is all of them.
-    seed : int
-        Of the landmarks.
-    n_jobs : int or None
-    """
-
-    kernel: Any
-    n_inputs: int | None
-    n_outputs: int | None
-    seed: int
+    kernel: Any  # on spectra
+    n_inputs: int | None  # landmarks among spectra, None is all of them
+    n_outputs: int | None  # and among molecules
+    seed: int  # of the landmarks
     n_jobs: int | None = None
 
     def two_ways(self, molecule: np.ndarray, weight: float, normalisation: str) -> TwoWay:
-        """Return the model for rows of these molecules, each as likely to be a landmark.
-
-        Parameters
-        ----------
-        molecule : ndarray of int, shape (n,)
-        weight : float
-            Of the forward way.
-        normalisation : "distance" or "cosine"
-        """
+        """Return the model for rows of these molecules, each as likely to be a landmark."""
         inputs = _by_molecule(molecule, self.n_inputs)
         backward = iokr(
             self.kernel,
@@ -108,13 +82,7 @@ def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample | None:
 def combined_kernel(X: Any, Y: Any, molecule: np.ndarray, rng: np.random.Generator) -> Any:
     """Return the kernel on spectra whose weights follow the likeness of molecules (ALIGNF).
 
-    Parameters
-    ----------
-    X : Spectra
-    Y : fingerprints
-    molecule : ndarray of int
-        Of each row; one spectrum of each is compared.
-    rng : Generator
+    One spectrum of each molecule is compared.
     """
     one = few_a_group(molecule, 1, rng)
     return align(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,15 @@ from ...decoding import CandidateSets
 from ...decoding.sets import set_scores
 from ...molecules import fingerprints, parse_smiles
 from ...readers import spectra_table
+from ..thresholds import check_level
 from .calibration import Confidence, Cuts
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library
 from .last_word import features_of
 from .peaks import explain_peaks
 from .queries import batches, read_queries
-from .ranking import Ranked, described, ranked
 from .results import Explanation, Identification
-from .search import Pairs, pair_scores
+from .search import Pairs, described, pair_scores, ranked
 from .validation import Candidates, judge
 
 __all__ = ["SpectrumIdentifier"]
@@ -204,8 +203,7 @@ class SpectrumIdentifier(OnPages):
         for name in ("most_spectra", "n_validation"):
             check_number(getattr(self, name), name, low=1, integer=True)
         check_number(self.cv, "cv", low=2, integer=True)
-        if not isinstance(self.coverage, Real) or not 0.0 < self.coverage < 1.0:
-            raise ValueError(f"coverage must lie strictly between 0 and 1. Got {self.coverage!r}.")
+        check_level(self.coverage, "coverage")
         if not isinstance(self.n_landmarks, tuple | list) or len(self.n_landmarks) != 2:
             raise ValueError(
                 "n_landmarks must be two numbers, of spectra and of molecules. Got "
@@ -281,8 +279,8 @@ class SpectrumIdentifier(OnPages):
                 f"{self.fingerprint_}: fit it with pool=, or build the pool with these."
             )
 
-    def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[Ranked]:
-        """Return the best candidates of some spectra."""
+    def _hits(self, spectra: Any, pairs: Pairs, pool: Any, top: int) -> list[dict[str, Any]]:
+        """Return what is found for some spectra."""
         model, sure = self.predictor_, Confidence(*self.confidence_)
         cuts = Cuts.fitted(self.sizes_, self.surprises_, self.coverage)
         decoder, F = model.decoder_, model.predict_coordinates(spectra)

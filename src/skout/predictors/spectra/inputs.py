@@ -89,33 +89,15 @@ def with_precursors(table: SpectraTable, masses: np.ndarray) -> SpectraTable:
 
 @dataclass(frozen=True)
 class Library:
-    """Spectra of known molecules.
+    """Spectra of known molecules, n of them."""
 
-    Parameters
-    ----------
-    spectra : Spectra
-        n rows, each with its precursor.
-    masses : ndarray of shape (n,)
-        Of the molecules, as precursor and adduct say; else by the formula.
-    molecule : ndarray of int, shape (n,)
-        Which molecule each is of.
-    smiles : list of str
-        One for each molecule, in the form that pools have.
-    exact : ndarray
-        The mass of each molecule.
-    groups : ndarray of int, shape (n,)
-        Rows of one number stay together in validation.
-    polarities : tuple of str
-        Those that there are.
-    """
-
-    spectra: Spectra
-    masses: np.ndarray
-    molecule: np.ndarray
-    smiles: list[str]
-    exact: np.ndarray
-    groups: np.ndarray
-    polarities: tuple[str, ...]
+    spectra: Spectra  # each with its precursor
+    masses: np.ndarray  # (n,) of the molecules, by precursor and adduct, else by the formula
+    molecule: np.ndarray  # (n,) the number of the molecule
+    smiles: list[str]  # of each molecule, in the form that pools have
+    exact: np.ndarray  # the mass of each molecule
+    groups: np.ndarray  # (n,) rows of one number stay together in validation
+    polarities: tuple[str, ...]  # those that there are
 
 
 def read_library(
@@ -123,15 +105,7 @@ def read_library(
 ) -> Library:
     """Return the spectra of a library whose molecule and precursor are known.
 
-    Parameters
-    ----------
-    spectra : what `spectra_table` takes
-    smiles : sequence of str, optional
-        Default those of the table.
-    groups : sequence of labels, optional
-        Default the skeletons of the molecules, the first 14 letters of their InChIKeys.
-    on_error : "raise" or "skip", default "raise"
-        What to do about spectra without a valid SMILES or without a precursor.
+    See `SpectrumIdentifier.fit`.
     """
     check_choice(on_error, "on_error", ("raise", "skip"))
     table = spectra_table(spectra)
@@ -166,12 +140,7 @@ def read_library(
 
 
 def formula_of(molecule: Any) -> str:
-    """Return the formula of an RDKit molecule.
-
-    Parameters
-    ----------
-    molecule : rdkit.Chem.Mol
-    """
+    """Return the formula of an RDKit molecule."""
     from rdkit.Chem.rdMolDescriptors import CalcMolFormula
 
     return str(CalcMolFormula(molecule))

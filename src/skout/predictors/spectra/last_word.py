@@ -30,12 +30,7 @@ def ways_of(weight: float, normalisation: str) -> list[int]:
 def features_of(table: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     """Return the scores of candidates as they are and in units of their spread, shape (m, 2 r).
 
-    Parameters
-    ----------
-    table : ndarray of shape (r, m)
-        The score of the model, then those by each way.
-    indptr : ndarray of int, shape (n + 1,)
-        Where the candidates of each spectrum begin.
+    The table, of shape (r, m), has the score of the model, then those by each way.
     """
     return np.column_stack([*table, *(in_spreads(row, indptr) for row in table)])
 
@@ -45,18 +40,8 @@ def learnt(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return coefficients of features, and scores of each spectrum by those of the other folds.
 
-    Parameters
-    ----------
-    tables : list of ndarrays of shape (r, c_i)
-        Scores of the candidates of each spectrum, by models that have not seen its molecule.
-    right : list of bool arrays of shape (c_i,)
-        Which candidates are the truth.
-    folds : ndarray of int, shape (n,)
-
-    Returns
-    -------
-    coef : ndarray of shape (2 r,)
-    scores : list of ndarrays of shape (c_i,)
+    The tables, of shape (r, c_i), are by models that have not seen the molecule of a spectrum;
+    `right` says which of its candidates are the truth.
     """
     indptr = np.cumsum([0, *(table.shape[1] for table in tables)])
     features = features_of(np.concatenate(tables, axis=1), indptr)
@@ -85,7 +70,6 @@ def _lists(features: list[np.ndarray], right: list[np.ndarray], folds: np.ndarra
             parts.append(F[order])
             truth.append(hits[0])
             kept.append(i)
-    sizes = [len(part) for part in parts]
-    indptr = np.cumsum([0, *sizes])
+    indptr = np.cumsum([0, *map(len, parts)])
     one = np.ones(len(kept))
     return Lists(np.concatenate(parts), indptr, indptr[:-1] + truth, one, folds[kept])

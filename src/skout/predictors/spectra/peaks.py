@@ -25,15 +25,7 @@ _LEAST_ERROR = 0.001
 def element_counts(formula: str) -> dict[str, int]:
     """Return how many atoms of each element a formula such as C8H10N4O2 has.
 
-    Parameters
-    ----------
-    formula : str
-        A charge at its end is left out.
-
-    Raises
-    ------
-    ValueError
-        If it is no formula, or has an element whose mass is not known.
+    A charge at its end is left out.
     """
     text = re.sub(r"[+-]\d*$", "", formula.strip())
     found: dict[str, int] = {}
@@ -48,12 +40,7 @@ def element_counts(formula: str) -> dict[str, int]:
 
 
 def formula_mass(formula: str) -> float:
-    """Return the monoisotopic mass of a formula; NaN where it cannot be read.
-
-    Parameters
-    ----------
-    formula : str
-    """
+    """Return the monoisotopic mass of a formula; NaN where it cannot be read."""
     try:
         return sum(MASSES[name] * count for name, count in element_counts(formula).items())
     except ValueError:
@@ -71,16 +58,8 @@ def explain_peaks(
 ) -> Explanation:
     """Return for each peak the part of an ion that weighs nearest to it, within `ppm`.
 
-    Parameters
-    ----------
-    mz, intensity : ndarray of shape (n,)
-    formula : str
-        Of the molecule.
-    smiles : str
-    adduct : str, default "[M+H]+"
-        Its atoms may be in a part; the sign of its charge is that of all peaks.
-    ppm : float, default 10
-        And at least 0.001 Da.
+    That is at least 0.001 Da. Atoms of the adduct may be in a part; the sign of its charge is that
+    of all peaks.
     """
     # m/z = sum of masses of the atoms - charge * electron, with one charge
     check_number(ppm, "ppm", strict=True)

@@ -12,7 +12,6 @@ from ...kernels.spectrum_rows import Spectra
 from ...readers import spectra_table
 from .inputs import names_of, neutral_masses, with_adduct, with_precursors
 from .peaks import formula_mass
-from .ranking import Ranked
 from .results import Identification
 from .search import Pairs
 
@@ -24,40 +23,20 @@ _MOST_PAIRS, _MOST_SPECTRA = 2_000_000, 1000
 
 @dataclass(frozen=True)
 class Queries:
-    """Spectra to be identified.
-
-    Parameters
-    ----------
-    spectra : Spectra
-    masses : ndarray of shape (n,)
-        NaN where not known.
-    formulas : sequence of n str
-    order : ndarray of int
-        Those that can be searched, by increasing mass.
-    blank : list of Identification
-        One for each, without hits; those that cannot be searched have a note.
-    remarks : list of n str
-        What to say of a spectrum even if it has hits.
-    """
+    """Spectra to be identified, n of them."""
 
     spectra: Spectra
-    masses: np.ndarray
-    formulas: Any
-    order: np.ndarray
-    blank: list[Identification]
-    remarks: list[str]
+    masses: np.ndarray  # (n,) NaN where not known
+    formulas: Any  # (n,)
+    order: np.ndarray  # those that can be searched, by increasing mass
+    blank: list[Identification]  # without hits; those that cannot be searched have a note
+    remarks: list[str]  # what to say of a spectrum even if it has hits
 
-    def answered(self, i: int, found: Ranked, seconds: float) -> Identification:
+    def answered(self, i: int, found: dict[str, Any], seconds: float) -> Identification:
         """Return what was found for spectrum i."""
-        note = self.remarks[i] if found.hits else "the pool has no molecule of its mass or formula."
-        return replace(
-            self.blank[i],
-            hits=found.hits,
-            n_candidates=found.n_candidates,
-            n_in_set=found.n_in_set,
-            seconds=seconds,
-            note=note,
-        )
+        none = "the pool has no molecule of its mass or formula."
+        note = self.remarks[i] if found["hits"] else none
+        return replace(self.blank[i], **found, seconds=seconds, note=note)
 
 
 def read_queries(
@@ -65,14 +44,7 @@ def read_queries(
 ) -> Queries:
     """Return spectra with their masses, by precursor and adduct, or by their formulas.
 
-    Parameters
-    ----------
-    spectra : what `spectra_table` takes
-    adduct : str or None
-        Of spectra that do not say theirs.
-    by : "mass" or "formula"
-    polarities : tuple of str
-        Those that the model knows; spectra of others get a remark.
+    Spectra of polarities that the model does not know get a remark.
     """
     table = with_adduct(spectra_table(spectra), adduct)
     masses, notes = neutral_masses(table)
@@ -120,15 +92,7 @@ def _formula_note(text: str) -> str:
 
 
 def batches(queries: Queries, pool: Any, ppm: float, by: str) -> Iterator[tuple[np.ndarray, Pairs]]:
-    """Yield numbers of spectra of similar mass, and their candidates.
-
-    Parameters
-    ----------
-    queries : Queries
-    pool : MoleculePool
-    ppm : float
-    by : "mass" or "formula"
-    """
+    """Yield numbers of spectra of similar mass, and their candidates."""
     rows: list[int] = []
     found: list[np.ndarray] = []
     known: dict[Any, np.ndarray] = {}  # spectra of one molecule ask for the same

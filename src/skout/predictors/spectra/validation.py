@@ -14,7 +14,8 @@ import numpy as np
 
 from ..._numerics.arrays import stack
 from ...decoding import CandidateSets
-from ..weighing import NORMALISATIONS, Option, WayScores, folds_of, options_for
+from ..rehearsal import folds_of
+from ..weighing import NORMALISATIONS, Option, WayScores, options_for
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 from .design import Design, few_a_group
 from .inputs import Library
@@ -30,22 +31,12 @@ _TOP = 25
 
 @dataclass(frozen=True)
 class Candidates:
-    """What held-out spectra choose from: molecules of a pool, then those of the library.
+    """What held-out spectra choose from: molecules of a pool, then those of the library."""
 
-    Parameters
-    ----------
-    pool : MoleculePool or None
-    ppm : float
-    bits : PackedBits
-        Fingerprints of the molecules of the library.
-    masses : ndarray
-        Of these.
-    """
-
-    pool: Any
+    pool: Any  # MoleculePool or None
     ppm: float
-    bits: Any
-    masses: np.ndarray
+    bits: Any  # fingerprints of the molecules of the library
+    masses: np.ndarray  # of these
 
     @property
     def size(self) -> int:
@@ -84,29 +75,14 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Judged:
-    """What was measured on molecules that had no part in training.
+    """What was measured on molecules that had no part in training."""
 
-    Parameters
-    ----------
-    option : Option
-        Weight and normalisation of the forward way.
-    word : ndarray or None
-        Coefficients of the last word, where it pays.
-    confidence : Confidence
-        That makes probabilities of scores.
-    sizes, surprises : ndarrays of shape (n,)
-        Of each molecule with several candidates: how many, and -log of the probability of the
-        truth, infinite where it is no candidate.
-    report : dict
-        Numbers for people.
-    """
-
-    option: Option
-    word: np.ndarray | None
+    option: Option  # weight and normalisation of the forward way
+    word: np.ndarray | None  # coefficients of the last word, where it pays
     confidence: Confidence
-    sizes: np.ndarray
-    surprises: np.ndarray
-    report: dict[str, Any]
+    sizes: np.ndarray  # (n,) candidates of each molecule that has several
+    surprises: np.ndarray  # (n,) -log of the probability of its truth, infinite without any
+    report: dict[str, Any]  # numbers for people
 
 
 def judge(
@@ -120,22 +96,7 @@ def judge(
     rng: np.random.Generator,
     tell: Callable[[str], Any] = lambda text: None,
 ) -> Judged:
-    """Fit and judge both ways in `cv` folds of molecules.
-
-    Parameters
-    ----------
-    library : Library
-    design : Design
-    rows : ndarray of int
-        Those to train on.
-    candidates : Candidates
-    cv : int
-    n_validation : int
-        Molecules that are asked, at most.
-    rng : Generator
-    tell : callable (text)
-        Told of each fold.
-    """
+    """Fit both ways on some rows in `cv` folds of molecules, and judge them on the others."""
     reach = np.flatnonzero(candidates.reaches(library))
     asked = reach[few_a_group(library.groups[reach], 1, rng)]
     asked = np.sort(rng.permutation(asked)[:n_validation])

@@ -1,0 +1,86 @@
+"""The commands `skout fit-spectra` and `skout identify`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from ..options import AsJson, Debug, NewModel, Text
+
+__all__ = ["fit_spectra", "identify"]
+
+_LIBRARY = "Spectra with SMILES: .msp, .mgf, .mzML or MassBank .txt, also .gz; one file or several."
+_SPECTRA = "Spectra to identify: .mgf, .msp, .mzML or MassBank .txt, also .gz; one file or several."
+_POOL = "What `skout pool build` made."
+_JUDGE = "Judge the model with candidates of this pool, as it will be used; default the library."
+_ADDUCT = 'Of spectra that do not say theirs, such as "[M+H]+".'
+_SKIP = "Leave out damaged records, and say which; default is to stop at the first."
+_OUT = "hits.csv, .jsonl, .parquet (a row a hit), .json, .html (drawn structures), or - for CSV."
+_LISTS = "A row a spectrum instead: query, and its SMILES with spaces between them."
+
+Ppm = Annotated[float, Option(help="Largest error of a candidate's mass.")]
+Adduct = Annotated[Text, Option(help=_ADDUCT)]
+SkipInvalid = Annotated[bool, Option("--skip-invalid", help=_SKIP)]
+
+
+def fit_spectra(
+    library: Annotated[list[Path], Argument(help=_LIBRARY)],
+    out: NewModel,
+    pool: Annotated[Path | None, Option(help=_JUDGE)] = None,
+    ppm: Ppm = 10.0,
+    adduct: Adduct = None,
+    folds: Annotated[int, Option(help="Folds of molecules to judge the model in.")] = 5,
+    coverage: Annotated[float, Option(help="Share of prediction sets with the truth.")] = 0.9,
+    skip_invalid: SkipInvalid = False,
+    seed: Annotated[int, Option(help="Seed of all draws.")] = 0,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Learn to identify molecules from a library of spectra.
+
+    Spectra of one molecule stay together: the printed top-1, top-10 and MRR@25 are of molecules
+    that the model had not seen, with standard errors.
+
+    Example: skout fit-spectra library.msp --pool pool.skpool -o m.skout
+    """
+    from ..results import check_place, show
+    from .work import fit_library, for_people
+
+    check_place(out, "--out", library)
+    found = fit_library(
+        library,
+        out,
+        pool=pool,
+        ppm=ppm,
+        adduct=adduct,
+        folds=folds,
+        coverage=coverage,
+        skip_invalid=skip_invalid,
+        seed=seed,
+    )
+    show(found if as_json else for_people(found), as_json)
+
+
+def identify(
+    spectra: Annotated[list[Path], Argument(help=_SPECTRA)],
+    model: Annotated[Path, Option(help="What `skout fit-spectra` wrote.")],
+    pool: Annotated[Path, Option(help=_POOL)],
+    out: Annotated[str, Option("--out", "-o", help=_OUT)] = "-",
+    ppm: Ppm = 10.0,
+    top: Annotated[int, Option(help="Candidates of a spectrum, at most.")] = 25,
+    by: Annotated[str, Option(help="Candidates by mass, or by the formula in the file.")] = "mass",
+    adduct: Adduct = None,
+    lists: Annotated[bool, Option("--lists", help=_LISTS)] = False,
+    skip_invalid: SkipInvalid = False,
+    debug: Debug = False,
+) -> None:
+    """Name the molecules of spectra: candidates of a pool, best first.
+
+    Example: skout identify spectra.mgf --model m.skout --pool pool.skpool -o hits.csv
+    """
+    from .output import check_form, write
+    from .work import identify_files
+
+    form = check_form(out, lists, [*spectra, model])
+    asked = {"ppm": ppm, "top": top, "by": by, "adduct": adduct}
+    write(identify_files(spectra, model, pool, skip_invalid, **asked), out, form)
