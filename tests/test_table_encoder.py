@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 import skout
 from skout import TableEncoder, Tuned
 from skout.kernels import Gaussian, Laplacian, OnColumns, align, align_columns
-from skout.predictors.tuning.aligned import AlignedRidge
 from skout.predictors.tuning.inputs import column_groups
+from skout.predictors.tuning.learnt import LearntRidge
 from skout.readers.dates import parse_dates
 from skout.readers.encoders import NumberColumns
 from skout.readers.frames import columns_of
@@ -390,7 +390,7 @@ def test_aligned_ridge_is_built_as_it_was_tried():
     model.fit(table(), y)
     rows = model.encoder_.transform(table())
     groups = column_groups(model.encoder_)
-    ridge = AlignedRidge("gaussian", groups, alpha=1e-3, random_state=0).fit(rows, y[:, None])
+    ridge = LearntRidge("gaussian", groups=groups, random_state=0).fit(rows, y[:, None])
     assert ridge.score(rows, y) > 0.8
     tried = [row for row in model.results_ if row["map"] == "aligned ridge"]
     assert tried
@@ -399,7 +399,7 @@ def test_aligned_ridge_is_built_as_it_was_tried():
 
 def test_nothing_to_align_with():
     X = RNG.standard_normal((30, 2))
-    model = AlignedRidge("gaussian", [(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
+    model = LearntRidge("gaussian", groups=[(0, 1), (1, 2)], alpha=1e-9).fit(X, np.ones((30, 1)))
     assert_allclose(model.predict(X), 1.0, atol=1e-3)
 
 

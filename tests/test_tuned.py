@@ -392,6 +392,7 @@ def test_parameters_and_errors():
     model = Tuned("numbers", budget="2 fits")
     assert clone(model).get_params() == model.get_params()
     assert as_budget(5).seconds == 5.0
+    assert as_budget("40 fits").fits == 40.0
     X = inputs()
     for params, message in (
         ({"budget": "soon"}, 'such as "40 fits"'),

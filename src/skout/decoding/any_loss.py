@@ -98,8 +98,8 @@ class LossDecoder(CandidateDecoder):
         _check_losses(first, (1, n_rows(self._known)), 0)
         return super().fit(basis, Y, None, rows=rows)
 
-    def _hold(self, rows: Any, coordinates: Any, counts: np.ndarray) -> None:
-        self._counts = counts  # a loss may be slow: it waits until these are candidates
+    def _hold(self, rows: Any, coordinates: Any) -> None:
+        """Do nothing: a loss may be slow, and waits until these are candidates."""
 
     def _own_pool(self) -> EmbeddedPool:
         kept = getattr(self, "pool_", None)

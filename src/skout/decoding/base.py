@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from .._numerics.arrays import numpy_of, row_slices, take, unique
+from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
 from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
@@ -264,13 +264,12 @@ class KeepsOutputs(Decoder):
         rows = self.basis_.kernel_.encode(Y) if rows is None else rows
         self._kinds = None if rows.ndim == 2 else kinds(rows)
         first, number = unique(rows)
-        self.pool_ = take(Y, first)
-        known = None if coordinates is None else coordinates[first]
-        self._hold(take(rows, first), known, np.bincount(number))
+        self.pool_, self._counts = take(Y, first), np.bincount(number)
+        self._hold(take(rows, first), None if coordinates is None else coordinates[first])
 
-    def _hold(self, rows: Any, coordinates: np.ndarray | None, counts: np.ndarray) -> None:
+    def _hold(self, rows: Any, coordinates: np.ndarray | None) -> None:
         """Embed the distinct outputs, given as encoded rows."""
-        self._counts, own = counts, np.empty((len(counts), self.basis_.rank_ + 1))
+        own = np.empty((n_rows(rows), self.basis_.rank_ + 1))
         self.embedding_ = self._fill(own, Memory(rows), lambda: self.pool_, coordinates)
         if self.index is not None:
             self._own_pool()  # builds it now, not for the first query

@@ -20,9 +20,10 @@ from .._numerics.validation import check_choice, check_number
 from ..basis import KernelBasis
 from ..kernels import F1
 from ..rows import block_rows
+from ..rows.encode import numbers_in
 from .base import Decoder
 
-__all__ = ["LabelSetDecoder"]
+__all__ = ["LabelSetDecoder", "label_matrix", "take_better"]
 
 # Relative to the mean square of a coordinate: keeps the least squares of a read-out stable.
 _READ_OUT_PENALTY = 1e-9
@@ -89,7 +90,7 @@ class LabelSetDecoder(Decoder):
         check_number(self.threshold, "threshold", low=-np.inf)
         if self.max_size is not None:
             check_number(self.max_size, "max_size", low=1, integer=True)
-        labels = _label_matrix(Y)
+        labels = label_matrix(Y)
         largest = int(_sizes(labels).max())
         self.basis_ = basis
         self._is_sparse = sparse.issparse(Y)
@@ -99,7 +100,7 @@ class LabelSetDecoder(Decoder):
         self.label_map_ = read_out(labels)
         if self.utility == "f1":
             if isinstance(basis.kernel_, F1):
-                labels, read_out = _label_matrix(basis.landmarks_), basis.combine
+                labels, read_out = label_matrix(basis.landmarks_), basis.combine
             self._f1_maps(labels, read_out, largest)
         return self
 
@@ -148,24 +149,45 @@ class LabelSetDecoder(Decoder):
         chosen = np.zeros((len(F), self.label_map_.shape[1]), dtype=bool)
         parts = np.array([F @ some for some in self._maps]).reshape(len(self._maps), *chosen.shape)
         for size, w in enumerate(np.tensordot(self._mixing, parts, axes=1), start=1):  # (n, L)
-            top = np.argpartition(w, -size, axis=1)[:, -size:]
-            value = np.take_along_axis(w, top, axis=1).sum(axis=1)
-            better = np.flatnonzero(value > best)
-            best[better] = value[better]
-            chosen[better] = False
-            chosen[better[:, None], top[better]] = True
+            take_better(w, size, best, chosen)
         return chosen
 
 
-def _label_matrix(Y: Any) -> sparse.csr_matrix:
-    """Return label sets as a CSR matrix of 0 and 1."""
-    matrix = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-    labels = sparse.csr_matrix(matrix, dtype=np.float64, copy=True)  # Y keeps its zeros
+def take_better(
+    w: np.ndarray,
+    size: int,
+    best: np.ndarray,
+    chosen: np.ndarray,
+    labels: np.ndarray | None = None,
+) -> None:
+    """Choose the sets of this size of greatest w where their sum is greater than the best so far.
+
+    The columns of w are all labels, or for each row those of `labels`.
+    """
+    top = np.argpartition(w, -size, axis=1)[:, -size:]
+    value = np.take_along_axis(w, top, axis=1).sum(axis=1)
+    better = np.flatnonzero(value > best)
+    best[better] = value[better]
+    chosen[better] = False
+    top = top if labels is None else np.take_along_axis(labels, top, axis=1)
+    chosen[better[:, None], top[better]] = True
+
+
+def label_matrix(Y: Any) -> sparse.csr_matrix:
+    """Return label sets as a CSR matrix of 0 and 1, with sorted indices and no stored zeros."""
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
+        Y = list(Y)  # a column of lists
+    with numbers_in(Y, "Y"):
+        Y = Y if sparse.issparse(Y) else np.asarray(Y)
+        if Y.ndim != 2:
+            raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
+        labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)  # Y keeps its zeros
     labels.sum_duplicates()
     labels.eliminate_zeros()
-    if not np.all(labels.data == 1.0):
-        odd = labels.data[labels.data != 1.0][0]
-        raise ValueError(f"Label sets must be rows of 0 and 1. Got {odd:g} instead.")
+    odd = labels.data[labels.data != 1.0]
+    if len(odd):
+        raise ValueError(f"Label sets must be rows of 0 and 1. Got {odd[0]:g} instead.")
     return labels
 
 

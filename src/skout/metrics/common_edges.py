@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .._numerics.validation import check_number
 from ..kernels.graph_read import read_weighted
-from .graphs import as_pairs
+from .graphs import as_pairs, warn_of_bounds
 
 __all__ = ["mces_distance"]
 
@@ -66,15 +65,9 @@ def mces_distance(a: Any, b: Any, *, time_limit: float | None = 10.0) -> Any:
     graphs = read_weighted(first + second)
     n = len(first)
     found = [_distance(graphs[i], graphs[n + i], limit) for i in range(n)]
-    n_open = sum(not exact for _, exact in found)
-    if n_open:
-        warnings.warn(
-            f"{n_open} of {n} pairs reached time_limit={limit:g} seconds: their distances are "
-            "upper bounds. Raise time_limit.",
-            UserWarning,
-            stacklevel=2,
-        )
-    distances = np.array([distance for distance, _ in found], dtype=np.float64)
+    distances, exact = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    if not exact.all():
+        warn_of_bounds(exact, limit)
     return float(distances[0]) if single else distances
 
 

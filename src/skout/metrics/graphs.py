@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import joblib
@@ -88,15 +87,16 @@ def graph_edit_distance(
     found = _distances(graphs, edge_labels, limit, n_jobs, verbose)
     distances, exact = np.array(found, dtype=np.float64).reshape(-1, 2).T
     if not return_exact and not exact.all():
-        _warn_of_bounds(int((exact == 0).sum()), len(exact), limit)
+        warn_of_bounds(exact, limit, ", or see which they are with return_exact=True")
     results = (float(distances[0]), bool(exact[0])) if single else (distances, exact == 1)
     return results if return_exact else results[0]
 
 
-def _warn_of_bounds(n_open: int, n: int, limit: float) -> None:
+def warn_of_bounds(exact: np.ndarray, limit: float, more: str = "") -> None:
+    """Tell the caller of a metric how many pairs were not finished, and what to do."""
     warnings.warn(
-        f"{n_open} of {n} pairs reached time_limit={limit:g} seconds: their distances are upper "
-        "bounds. Raise time_limit, or see which they are with return_exact=True.",
+        f"{np.count_nonzero(exact == 0)} of {len(exact)} pairs reached time_limit={limit:g} "
+        f"seconds: their distances are upper bounds. Raise time_limit{more}.",
         UserWarning,
         stacklevel=3,
     )
@@ -167,20 +167,14 @@ def _distances(
         (graphs[np.r_[some, n + some.start : n + some.stop]], edge_labels, limit, compiled)
         for some in row_slices(n, size)
     )
+    prefer = "threads" if compiled else "processes"  # compiled code frees the interpreter
+    pool = joblib.Parallel(workers, prefer=prefer, return_as="generator")
     found: list[tuple[int, bool]] = []
     with tqdm(total=n, desc="graph edit distance", disable=not verbose) as bar:
-        for part in _mapped(tasks, workers, compiled):
+        for part in pool(joblib.delayed(_some_distances)(*task) for task in tasks):
             found += part
             bar.update(len(part))
     return found
-
-
-def _mapped(tasks: Iterator[Any], workers: int, compiled: bool) -> Iterator[list[tuple[int, bool]]]:
-    if workers == 1:
-        return (_some_distances(*task) for task in tasks)
-    prefer = "threads" if compiled else "processes"  # compiled code frees the interpreter
-    pool = joblib.Parallel(workers, prefer=prefer, return_as="generator")
-    return pool(joblib.delayed(_some_distances)(*task) for task in tasks)
 
 
 def _some_distances(

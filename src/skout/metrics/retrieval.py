@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -76,13 +76,13 @@ def truth_ranks(
     """
     check_choice(ties, "ties", tuple(_TIED_SHARE))
     pairs = check_scored(scores, truth)
-    copies = [None] * len(pairs) if groups is None else _copies(groups, [row for row, _ in pairs])
+    objects = [None] * len(pairs) if groups is None else _objects(groups, [row for row, _ in pairs])
     ranks = np.empty(len(pairs))
-    for i, ((row, right), copy) in enumerate(zip(pairs, copies, strict=True)):
-        if copy is not None and merge:
-            row, right = copy.best(row), copy.codes[right]
-        elif copy is not None:
-            right = np.flatnonzero(np.isin(copy.codes, copy.codes[right]))
+    for i, ((row, right), codes) in enumerate(zip(pairs, objects, strict=True)):
+        if codes is not None and merge:
+            row, right = _best_of_copies(row, codes), codes[right]
+        elif codes is not None:
+            right = np.flatnonzero(np.isin(codes, codes[right]))
         ranks[i] = _rank(row, np.unique(right), _TIED_SHARE[ties])
     return ranks
 
@@ -204,16 +204,11 @@ def _rank(scores: np.ndarray, right: np.ndarray, tied_share: float) -> float:
     return 1.0 + above + tied_share * tied
 
 
-class _Copies(NamedTuple):
-    """Which object each candidate is a copy of."""
-
-    codes: np.ndarray  # (c,), the number of its object
-    order: np.ndarray  # (c,), candidates sorted by object
-    starts: np.ndarray  # (n_objects,), where an object begins in `order`
-
-    def best(self, scores: np.ndarray) -> np.ndarray:
-        """Return the best score of each object."""
-        return np.maximum.reduceat(scores[self.order], self.starts)
+def _best_of_copies(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the best score of each object; `codes` is the number of that of each candidate."""
+    best = np.full(codes.max(initial=-1) + 1, scores.min(initial=0), dtype=scores.dtype)
+    np.maximum.at(best, codes, scores)
+    return best
 
 
 # Arguments ---------------------------------------------------------------------------------------
@@ -285,21 +280,21 @@ def _positions(truth: Any, c: int, query: int) -> np.ndarray:
     return right
 
 
-def _copies(groups: Any, rows: list[np.ndarray]) -> list[_Copies]:
-    """Return the copies among the candidates of each query."""
+def _objects(groups: Any, rows: list[np.ndarray]) -> list[Any]:
+    """Return for each query which object each candidate is a copy of, as numbers."""
     entries = _sequence(groups, "groups")
     if not entries or _is_label(entries[0]):
-        copies = [_group(entries)] * len(rows)
+        objects = [_codes(entries)] * len(rows)
     else:
         _check_length(len(entries), len(rows), "groups")
-        copies = [_group(_sequence(labels, "groups", "candidate")) for labels in entries]
-    for i, (row, copy) in enumerate(zip(rows, copies, strict=True)):
-        if len(copy.codes) != len(row):
+        objects = [_codes(_sequence(labels, "groups", "candidate")) for labels in entries]
+    for i, (row, codes) in enumerate(zip(rows, objects, strict=True)):
+        if len(codes) != len(row):
             raise ValueError(
-                f"groups must have one label for each candidate. Got {len(copy.codes)} labels and "
+                f"groups must have one label for each candidate. Got {len(codes)} labels and "
                 f"{len(row)} candidates of query {i} instead."
             )
-    return copies
+    return objects
 
 
 def _is_label(entry: Any) -> bool:
@@ -307,7 +302,7 @@ def _is_label(entry: Any) -> bool:
     return isinstance(entry, Hashable) and getattr(entry, "ndim", 0) == 0
 
 
-def _group(labels: list[Any]) -> _Copies:
+def _codes(labels: list[Any]) -> np.ndarray:
     """Number the distinct labels."""
     try:
         number = {label: code for code, label in enumerate(dict.fromkeys(labels))}
@@ -316,9 +311,7 @@ def _group(labels: list[Any]) -> _Copies:
         raise TypeError(f"groups must hold labels that can be hashed. {error}.") from error
     if missing:
         raise ValueError("groups must have a label for each candidate. Got None or nan instead.")
-    codes = np.array([number[label] for label in labels], dtype=np.intp)
-    order = np.argsort(codes, kind="stable")
-    return _Copies(codes, order, np.searchsorted(codes[order], np.arange(len(number))))
+    return np.array([number[label] for label in labels], dtype=np.intp)
 
 
 def _check_ranks(ranks: Any) -> np.ndarray:

@@ -45,13 +45,7 @@ METRIC_OF_KIND: dict[str, str] = {
 
 
 def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return the share of predictions that are the truth; 1 is perfect.
-
-    Parameters
-    ----------
-    kernel : kernel, str or callable
-        Which encodes the objects: those of equal rows are equal.
-    Y_true, Y_pred : objects, n of each
+    """Return the share of predictions that are the truth: of which a kernel makes equal rows.
 
     Examples
     --------
@@ -69,16 +63,8 @@ def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
 def r_squared(Y_true: Any, Y_pred: Any) -> float:
     """Return 1 - squared error / squared deviation from the mean, over all columns together.
 
-    Parameters
-    ----------
-    Y_true, Y_pred : matrices of shape (n, d), dense or sparse
-
-    Returns
-    -------
-    float
-        1 is perfect, 0 what the mean of `Y_true` reaches. If all rows of `Y_true` are equal, 1 for
-        these rows and 0 for any others. `sklearn.metrics.r2_score` with
-        multioutput="variance_weighted".
+    This is `sklearn.metrics.r2_score` with multioutput="variance_weighted", for sparse matrices
+    too. If all rows of `Y_true` are equal, it is 1 for these rows and 0 for any others.
 
     Examples
     --------
@@ -101,13 +87,7 @@ def r_squared(Y_true: Any, Y_pred: Any) -> float:
 
 
 def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return 1 - integrated squared error / that of the mean curve; 1 is perfect.
-
-    Parameters
-    ----------
-    kernel : Curves, or a kernel made of it
-        Which has the grid.
-    Y_true, Y_pred : curves, n of each
+    """Return 1 - integrated squared error / that of the mean curve, on the grid of a kernel.
 
     Examples
     --------
@@ -163,11 +143,7 @@ METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
 def metric_of(kernel: Any, rows: Any) -> str:
     """Return the name of the metric that belongs to what a kernel compares.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    rows : rows
-        Some training outputs, encoded. Vectors of 0 and 1 alone are label sets.
+    If `rows`, some training outputs, are vectors of 0 and 1 alone, they are label sets.
 
     Examples
     --------
@@ -189,17 +165,9 @@ def _is_binary(rows: Any) -> bool:
 
 
 def score_objects(scoring: Any, kernel: Any, rows: Any, Y_true: Any, Y_pred: Any) -> float:
-    """Return how good predicted objects are; the greater the better.
+    """Return how good predicted objects are, by the name of a metric or a function of both.
 
-    Parameters
-    ----------
-    scoring : None, str or callable (Y_true, Y_pred) -> float
-        None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
-    kernel : Kernel
-        Of the model, with numeric parameters.
-    rows : rows
-        Some training outputs, encoded.
-    Y_true, Y_pred : objects, n of each
+    None is the metric of `metric_of`, "kernel" the similarity by the model's own kernel.
 
     Examples
     --------

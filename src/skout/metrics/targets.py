@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import mean_pinball_loss, r2_score
+from sklearn.metrics import mean_pinball_loss, mean_squared_error, r2_score
 
 from .._numerics.validation import check_choice
 from ..kernels import Curves
@@ -70,11 +70,9 @@ def pinball_loss(y_true: Any, y_pred: Any, quantiles: Any, sample_weight: Any = 
         )
     F = F.reshape(len(F), -1)  # (n, q)
     tau = _levels(quantiles, F.shape[1])
-    weights = check_weights(sample_weight, len(y))
-    known = ~np.isnan(y)
-    weights = None if weights is None else weights[known]
+    y, F, weights = _known_rows(sample_weight, y, F)
     losses = [
-        mean_pinball_loss(y[known], f[known], sample_weight=weights, alpha=t)
+        mean_pinball_loss(y, f, sample_weight=weights, alpha=t)
         for f, t in zip(F.T, tau, strict=True)
     ]
     return float(sum(losses))
@@ -117,6 +115,12 @@ def crossing_loss(y_pred: Any, quantiles: Any = None, sample_weight: Any = None)
             raise ValueError(f"quantiles must all be different. Got {quantiles!r} instead.")
         F = F[:, np.argsort(levels)]
     return weighted_mean(np.maximum(F[:, :-1] - F[:, 1:], 0.0).sum(axis=1), sample_weight)
+
+
+def _known_rows(sample_weight: Any, y: np.ndarray, *others: np.ndarray) -> tuple[Any, ...]:
+    """Return y, the others and the weights, without the rows where y is NaN."""
+    weights, known = check_weights(sample_weight, len(y)), ~np.isnan(y)
+    return *(one[known] for one in (y, *others)), None if weights is None else weights[known]
 
 
 def _levels(quantiles: Any, q: int) -> np.ndarray:
@@ -231,8 +235,7 @@ def mse(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     >>> mse([[0.0, 1.0], [2.0, float("nan")]], [[0.0, 3.0], [4.0, 9.0]])
     3.0
     """
-    Y, F = _tables(Y_true, Y_pred)
-    return float(np.mean(_mean_known((Y - F) ** 2, check_weights(sample_weight, len(Y)))))
+    return _mean_over_targets(mean_squared_error, Y_true, Y_pred, sample_weight)
 
 
 def r2(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
@@ -252,19 +255,16 @@ def r2(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     >>> r2([[0.0, 1.0], [2.0, 5.0], [4.0, float("nan")]], [[0.0, 2.0], [2.0, 4.0], [4.0, 9.0]])
     0.875
     """
-    Y, F = _tables(Y_true, Y_pred)
-    weights = check_weights(sample_weight, len(Y))
+    return _mean_over_targets(r2_score, Y_true, Y_pred, sample_weight)
+
+
+def _mean_over_targets(metric: Any, Y_true: Any, Y_pred: Any, sample_weight: Any) -> float:
+    """Return the mean of scikit-learn's metric of each target, over the rows that have it."""
     found = []
-    for y, f, known in zip(Y.T, F.T, ~np.isnan(Y.T), strict=True):
-        own = None if weights is None else weights[known]
-        found.append(r2_score(y[known], f[known], sample_weight=own))
+    for y, f in zip(*(table.T for table in _tables(Y_true, Y_pred)), strict=True):
+        y, f, weights = _known_rows(sample_weight, y, f)
+        found.append(metric(y, f, sample_weight=weights))
     return float(np.mean(found))
-
-
-def _mean_known(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return the mean of each column over the rows where it is no NaN."""
-    W = (~np.isnan(values)) * (np.ones(len(values)) if weights is None else weights)[:, None]
-    return (W * np.nan_to_num(values)).sum(axis=0) / W.sum(axis=0)
 
 
 def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
@@ -297,8 +297,7 @@ def relative_mse(y_true: Any, y_pred: Any, *, power: int = 1) -> float:
     y = check_numbers(y_true, "y_true", "(n,)", holes=True)
     f = check_numbers(y_pred, "y_pred", "(n,)")
     check_same_shape(y, f, ("y_true", "y_pred"))
-    known = ~np.isnan(y)
-    y, f = y[known], f[known]
+    y, f, _ = _known_rows(None, y, f)
     spread = np.ptp(y)
     if spread == 0.0:
         raise ValueError(
@@ -331,9 +330,8 @@ def coverage(y_true: Any, lower: Any, upper: Any, sample_weight: Any = None) -> 
     y = check_numbers(y_true, "y_true", "(n,)", holes=True)
     low, high = check_vectors(lower, upper, ("lower", "upper"))
     check_same_shape(y, low, ("y_true", "lower"))
-    weights, known = check_weights(sample_weight, len(y)), ~np.isnan(y)
-    inside = (low <= y) & (y <= high)
-    return weighted_mean(inside[known], None if weights is None else weights[known])
+    y, low, high, weights = _known_rows(sample_weight, y, low, high)
+    return weighted_mean((low <= y) & (y <= high), weights)
 
 
 def interval_width(lower: Any, upper: Any) -> float:

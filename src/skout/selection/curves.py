@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,19 +127,18 @@ def perfect_h_curve(
     rng = check_rng(random_state)
     kernel, Y, Y_val, train, held = _outputs(kernel, Y, Y_val, rng)
     grid = sorted({check_size(m, n_rows(train), "sizes") for [m] in trials(sizes, ["sketch"])})
-    judge = None
-    if decode:
-        judge = _Judge(metric, kernel, train, Y_val, _pool(kernel, Y, Y_val, candidates))
-    seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
+    name = "similarity" if metric == "similarity" else "score"
     found: dict[str, list[float]] = {"mse": []}
-    if judge is not None:
-        found[judge.name] = []
+    if decode:
+        score = _judge(metric, kernel, train, Y_val, _pool(kernel, Y, Y_val, candidates))
+        found[name] = []
+    seeds = rng.integers(2**31, size=n_draws)  # of the draws, the same ones for each size
     for size, seed in tqdm([(m, s) for m in grid for s in seeds], disable=not verbose):
         sketch.set_params(size=size)
         basis = KernelBasis(kernel, sketch, random_state=int(seed)).fit(train)
         found["mse"].append(basis.residual(held).mean())
-        if judge is not None:
-            found[judge.name].append(judge(basis, basis.transform(held)))
+        if decode:
+            found[name].append(score(basis, basis.transform(held)))
     table = {"size": np.array(grid)}
     for name in found:
         draws = np.reshape(found[name], (len(grid), n_draws))
@@ -147,23 +146,21 @@ def perfect_h_curve(
     return PerfectHCurve(table, float(kernel.diag(held).mean()))
 
 
-class _Judge:
-    """Judges decoded outputs by a metric; `name` is that of its column."""
+def _judge(
+    metric: Any, kernel: Kernel, train: Any, truth: Any, pool: Any
+) -> Callable[[KernelBasis, np.ndarray], float]:
+    """Return the function from a basis and coordinates to the score of what they decode to."""
+    if metric != "mrr" and not callable(metric):
+        metric = "kernel" if metric == "similarity" else metric
+        resolve(metric, METRICS, "metric")
 
-    def __init__(self, metric: Any, kernel: Kernel, train: Any, truth: Any, pool: Any) -> None:
-        self.name = "similarity" if metric == "similarity" else "score"
-        if metric != "mrr" and not callable(metric):
-            metric = "kernel" if metric == "similarity" else metric
-            resolve(metric, METRICS, "metric")
-        self.metric, self.kernel, self.train = metric, kernel, train
-        self.truth, self.pool = truth, pool
+    def score(basis: KernelBasis, F: np.ndarray) -> float:
+        decoder = CandidateDecoder().fit(basis, pool)
+        if metric == "mrr":
+            return mean_reciprocal_rank(decoder.truth_ranks(F, truth))
+        return score_objects(metric, kernel, train, truth, decoder.decode(F))
 
-    def __call__(self, basis: KernelBasis, F: np.ndarray) -> float:
-        decoder = CandidateDecoder().fit(basis, self.pool)
-        if self.metric == "mrr":
-            return mean_reciprocal_rank(decoder.truth_ranks(F, self.truth))
-        found = decoder.decode(F)
-        return score_objects(self.metric, self.kernel, self.train, self.truth, found)
+    return score
 
 
 def _pool(kernel: Kernel, Y: Any, Y_val: Any, candidates: Any) -> Any:

@@ -145,12 +145,13 @@ def sketch_size_search(
 def _measured(result: dict[str, np.ndarray], budgets: dict[str, float]) -> dict[str, Any]:
     """Return scores and seconds of a trial, and whether they keep to the budgets."""
     fit, predict = result["fit_time"].mean(), result["score_time"].mean()
+    spent = {"budget_seconds": fit + predict, "fit_seconds": fit, "predict_seconds": predict}
     return {
         "mean_score": result["test_score"].mean(),
         "std_score": result["test_score"].std(),
         "fit_seconds": fit,
         "predict_seconds": predict,
-        "within_budget": _kept(budgets, fit, predict),
+        "within_budget": all(spent[name] <= limit for name, limit in budgets.items()),
     }
 
 
@@ -170,12 +171,6 @@ def _budgets(**given: float | None) -> dict[str, float]:
         name: np.inf if value is None else float(check_number(value, name))
         for name, value in given.items()
     }
-
-
-def _kept(budgets: dict[str, float], fit: float, predict: float) -> bool:
-    """Whether the seconds to fit, to predict and of both are within their budgets."""
-    spent = {"budget_seconds": fit + predict, "fit_seconds": fit, "predict_seconds": predict}
-    return all(spent[name] <= limit for name, limit in budgets.items())
 
 
 def _sketches(model: Any) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
 from ..boosting import BoostedTrees
-from .aligned import AlignedRidge
-from .borda import BordaDecoder
 from .estimator import Tuned
 from .inputs import ColumnScaler
-from .learnt import LearntRidge
+from .learnt import AlignedRidge, LearntRidge
 from .logistic import LogisticOutputs
 from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
 from .outputs import (
+    BordaDecoder,
     ClassCodes,
     CodeDecoder,
     LabelFeatures,

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.arrays import row_keys
 from ..._numerics.files import replacing
 
 __all__ = ["Checkpoint", "digest_of"]
@@ -22,35 +21,20 @@ def digest_of(*items: Any) -> str:
     made = blake2b(digest_size=16)
     for item in items:
         if sparse.issparse(item):
-            parts: Any = (item.indptr, item.indices, item.data, np.array(item.shape))
-            for part in parts:
-                made.update(np.ascontiguousarray(part).tobytes())
+            for part in (item.indptr, item.indices, item.data, np.array(item.shape)):
+                made.update(part.tobytes())
         elif isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
             made.update(str((item.shape, item.dtype)).encode())
-            made.update(np.ascontiguousarray(item).tobytes())
+            made.update(item.tobytes())
         elif isinstance(item, str | int | float | dict | type(None)):
             made.update(json.dumps(item, sort_keys=True, default=repr).encode())
         else:
-            made.update(repr(_keys(item)).encode())
+            made.update(repr([repr(one) for one in item]).encode())
     return made.hexdigest()
 
 
-def _keys(objects: Any) -> list[Any]:
-    try:
-        return row_keys(objects)
-    except (TypeError, ValueError, AttributeError):
-        return [repr(one) for one in objects]
-
-
 class Checkpoint:
-    """A folder with one file for each finished trial.
-
-    Parameters
-    ----------
-    path : path
-    facts : str
-        The digest of data and parameters; other searches are refused.
-    """
+    """A folder with one file for each finished trial of the data and parameters of a digest."""
 
     def __init__(self, path: Any, facts: str) -> None:
         self.folder = Path(path)
@@ -69,17 +53,13 @@ class Checkpoint:
     def _file(self, settings: dict[str, Any]) -> Path:
         return self.folder / f"trial-{digest_of(settings)}.npz"
 
-    def find(self, settings: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what a finished trial found, None if it is not finished."""
+    def find(self, settings: dict[str, Any]) -> tuple[Any, np.ndarray, np.ndarray] | None:
+        """Return what `add` was given of a finished trial, None if it is not finished."""
         file = self._file(settings)
         if not file.exists():
             return None
         with np.load(file, allow_pickle=False) as found:
-            return {
-                "record": json.loads(str(found["record"])),
-                "table": found["table"],
-                "F": found["F"],
-            }
+            return json.loads(str(found["record"])), found["table"], found["F"]
 
     def add(self, settings: dict[str, Any], record: Any, table: np.ndarray, F: np.ndarray) -> None:
         """Keep a finished trial."""

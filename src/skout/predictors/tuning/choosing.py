@@ -9,8 +9,7 @@ import numpy as np
 from ..._numerics.arrays import n_rows
 from .costs import fit_seconds, scoring_seconds
 from .kinds import column_scores
-from .search import Budget, Search, Trial
-from .space import Profile
+from .search import Search, Trial
 from .stacking import Judge, Votes, choose, cross_fitted
 
 __all__ = ["column_choices", "last_seconds", "steps", "within"]
@@ -25,18 +24,18 @@ def steps(search: Search) -> int:
 
 
 def last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:
-    profile: Profile = search.profile
+    """Return the seconds of fits on all rows."""
     n = n_rows(search.sample.X)
-    return sum(fit_seconds(one, profile, n) for one in settings)
+    return sum(fit_seconds(one, search.profile, n) for one in settings)
 
 
-def within(weights: np.ndarray, members: list[Trial], search: Search, budget: Budget) -> np.ndarray:
+def within(weights: np.ndarray, members: list[Trial], search: Search) -> np.ndarray:
     """Return weights (members, p) without the least members, until the rest is fitted in time."""
     weights = weights.copy()
     while np.count_nonzero(weights.any(axis=1)) > 1:
         total = weights.mean(axis=1)
         used = [members[i].settings for i in np.flatnonzero(total)]
-        if last_seconds(search, used) <= budget.for_last_fits:
+        if last_seconds(search, used) <= search.budget.for_last_fits:
             break
         least = np.argmin(np.where(total > 0.0, total, np.inf))
         weights[least] = 0.0

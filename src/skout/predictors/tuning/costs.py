@@ -14,9 +14,9 @@ import numpy as np
 from .folds import Folds
 from .learnt import MAX_ROWS
 from .space import RIDGES, Profile
-from .trials import ALPHAS, LEARNT_ALPHAS
+from .trials import alphas_of
 
-__all__ = ["fit_seconds", "scoring_seconds", "trial_seconds"]
+__all__ = ["SCORED", "SLOW", "fit_seconds", "scoring_seconds", "trial_seconds"]
 
 Settings = dict[str, Any]
 
@@ -30,17 +30,12 @@ _STAGE = 6e-4  # for each of its trees
 _DECODE = 3e-9  # for a number that a decoder looks at
 _ROUNDS = 6  # of learning a metric, which ends where they do not help
 _CALL = 0.02
+#: Seconds of one scoring from which on at most so many cells of a path are scored.
+SLOW, SCORED = 0.03, 8
 
 
 def fit_seconds(settings: Settings, profile: Profile, n: int) -> float:
-    """Return the seconds of one fit on n rows.
-
-    Parameters
-    ----------
-    settings : dict
-    profile : Profile
-    n : int
-    """
+    """Return the seconds of one fit on n rows."""
     return _CALL + _FITS[settings["map"]](settings, profile, n)
 
 
@@ -79,11 +74,11 @@ def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
 
 def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
     levels = np.log2(settings["max_leaf_nodes"] + 1)
+    work = n * profile.columns * settings["max_features"] * levels
     if settings["subsample"] is not None:
-        tree = _SMALL_TREE + n * profile.columns * settings["max_features"] * levels * _SPLIT / 2
-        return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
-    tree = n * profile.columns * settings["max_features"] * levels * _HISTOGRAM / 2
-    tree += _STAGE * settings["max_leaf_nodes"] / 15
+        tree = _SMALL_TREE + work * _SPLIT / 2
+    else:
+        tree = work * _HISTOGRAM / 2 + _STAGE * settings["max_leaf_nodes"] / 15
     return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
 
 
@@ -94,10 +89,6 @@ def _logistic_fit(settings: Settings, profile: Profile, n: int) -> float:
     return steps * n * q * (4.0 * profile.d * slow / _FLOPS + 2.5e-8)
 
 
-def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
-    return 0.0
-
-
 _FITS = {
     "kernel ridge": _ridge_fit,
     "learnt ridge": _learnt_fit,
@@ -105,36 +96,24 @@ _FITS = {
     "extra trees": _forest_fit,
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
-    "neighbours": _neighbour_fit,
+    "neighbours": lambda settings, profile, n: 0.0,
     "logistic": _logistic_fit,
 }
 
 
 def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders: int) -> float:
-    """Return the seconds of a trial: the folds of its path, decoded and scored.
-
-    Parameters
-    ----------
-    settings : dict
-    profile : Profile
-    folds : Folds
-    n_decoders : int
-    """
+    """Return the seconds of a trial: the folds of its path, decoded and scored."""
     n = min(folds.n_train, settings.get("rows") or folds.n_train)
-    rounds = len(folds.splits) if settings["map"] == "kernel ridge" else folds.n_first
-    k, held, p = rounds, folds.n_held, profile.p
-    cells = 1
-    if settings["map"] == "kernel ridge":
-        cells = 2 * len(ALPHAS)
-        m = min(n, settings.get("sketch") or n)
-        used = min(n + held, 1.25 * n * k)
-        seconds = _ridge_fit(settings, profile, int(used))
-        seconds += len(ALPHAS) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
-    elif settings["map"] in RIDGES:
-        alphas = LEARNT_ALPHAS if settings["map"] == "learnt ridge" else ALPHAS
-        cells, m = 2 * len(alphas), min(n, settings.get("sketch") or n)
-        seconds = k * _FITS[settings["map"]](settings, profile, n)
-        seconds += len(alphas) * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
+    is_ridge = settings["map"] == "kernel ridge"
+    k, held, p = len(folds.splits) if is_ridge else folds.n_first, folds.n_held, profile.p
+    if settings["map"] in RIDGES:
+        n_alphas, m = len(alphas_of(settings)), min(n, settings.get("sketch") or n)
+        cells = 2 * n_alphas
+        if is_ridge:  # the folds share kernel and landmarks
+            seconds = _ridge_fit(settings, profile, int(min(n + held, 1.25 * n * k)))
+        else:
+            seconds = k * _FITS[settings["map"]](settings, profile, n)
+        seconds += n_alphas * (k * (m**3 / 3 + 2.0 * m * m * p) + 2.0 * held * m * p) / _FLOPS
     elif settings["map"] == "neighbours":
         cells = 20
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2
@@ -142,16 +121,9 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         cells = 5 if settings["map"] in ("boosting", "logistic") else 1
         seconds = k * fit_seconds(settings, profile, n)
     one = scoring_seconds(held, p, n_decoders)
-    return _CALL + seconds + (cells if one <= 0.03 else min(cells, 8)) * one
+    return _CALL + seconds + (cells if one <= SLOW else min(cells, SCORED)) * one
 
 
 def scoring_seconds(held: int, p: int, n_decoders: int) -> float:
-    """Return the seconds to decode and score predictions of the held-out rows.
-
-    Parameters
-    ----------
-    held, p : int
-        Rows and coordinates.
-    n_decoders : int
-    """
+    """Return the seconds to decode and score p coordinates of the held-out rows."""
     return 1e-4 + held * p * (3 + n_decoders) * _DECODE

@@ -23,7 +23,7 @@ from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
 from .report import drawn, line, rows_of
 from .search import Budget, Search, Trial
-from .space import family, kernels_of_objects, profile_of
+from .space import family, profile_of
 from .stacking import Judge, Votes, choose, cross_fitted, unit
 from .trials import Sample
 
@@ -170,10 +170,15 @@ class Tuned(FramesOut, OnPages):
         kind, rows, Y = self._checked(X, Y)
         self.kind_ = kind.name
         self._kind = kind.metric_name
-        search, votes, basis = self._searched(kind, rows, Y, groups, budget, seed)
-        self._choose(kind, search, votes, budget)
-        self._fit_winner(kind, rows, Y, search, basis, seed)
-        self._describe(kind, search, basis, Y)
+        search, basis = self._searched(kind, rows, Y, groups, budget, seed)
+        weights, decoder = self._choose(kind, search)
+        model = self._winner(search, weights, clone(basis), kind.decoder(decoder), seed)
+        self.best_estimator_ = model.fit(rows, Y)
+        if kind.has_candidates:
+            distinct = unique(model.output_basis_.kernel_.encode(Y))[0]
+            self.candidates_ = take(Y, distinct[:_MOST_CANDIDATES])
+        self.searcher_ = self._searcher()
+        self._describe(kind, search)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
@@ -206,33 +211,26 @@ class Tuned(FramesOut, OnPages):
 
     def _searched(
         self, kind: Kind, X: Any, Y: Any, groups: Any, budget: Budget, seed: int
-    ) -> tuple[Search, Votes, Any]:
-        """Run all trials, and return them with the best ones to average."""
-        n = n_rows(X)
+    ) -> tuple[Search, Any]:
+        """Run all trials, and return them with the output basis."""
         basis = kind.basis(Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
-        folds = make_folds(n, seed, cv=self.cv, groups=groups, width=T.shape[1], y=Y)
+        folds = make_folds(n_rows(X), seed, cv=self.cv, groups=groups, width=T.shape[1], y=Y)
         sample = Sample(X, T, folds, seed, self.n_jobs)
-        kernels = kernels_of_objects(X)
-        groups = column_groups(self.encoder_)
-        profile = profile_of(X, folds.n_train, T.shape[1], kernels, kind.is_binary, groups)
+        columns = column_groups(self.encoder_)
+        profile = profile_of(X, folds.n_train, T.shape[1], kind.is_binary, columns)
         judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
-        decoders = kind.decoders()
         checkpoint = None
         if self.checkpoint is not None:
             facts = digest_of(X, T, seed, self.kind_, str(self.budget), repr(self.scoring))
             checkpoint = Checkpoint(self.checkpoint, facts)
-        search = Search(sample, profile, judge, decoders, budget, checkpoint, self.verbose)
+        search = Search(sample, profile, judge, kind.decoders(), budget, checkpoint, self.verbose)
         search.run()
         if not search.trials:
             why = search.failed[0]["error"] if search.failed else "the budget has no room for any"
             raise ValueError(f"No trial succeeded: {why}.")
-        members = self._candidates(search)
-        votes = Votes([one.F for one in members], judge)
-        votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
-        self._members = members
-        return search, votes, basis
+        return search, basis
 
     def _candidates(self, search: Search) -> list[Trial]:
         """Return the trials to choose from, best first."""
@@ -246,9 +244,14 @@ class Tuned(FramesOut, OnPages):
         kept = [*first, *rest][: steps(search)]
         return sorted(kept, key=lambda one: -one.merit)
 
-    def _choose(self, kind: Kind, search: Search, votes: Votes, budget: Budget) -> None:
-        """Choose one trial, or an average where that does better on rows that did not choose it."""
-        folds = votes.judge.folds
+    def _choose(self, kind: Kind, search: Search) -> tuple[np.ndarray, dict[str, Any]]:
+        """Choose one trial, or an average where that does better on rows that did not choose it.
+
+        Return the weights of `best_settings_`, of all outputs or of each, and what decodes them.
+        """
+        members, folds = self._candidates(search), search.sample.folds
+        votes = Votes([one.F for one in members], search.judge)
+        votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
         honest, most = cross_fitted(votes, 1), 1
         if self.ensemble and len(votes.F) > 1:
             averaged = cross_fitted(votes, steps(search))
@@ -262,41 +265,34 @@ class Tuned(FramesOut, OnPages):
             if own @ folds.weights > honest @ folds.weights:
                 honest, weights = own, each
         self.score_, self.score_error_ = float(honest @ folds.weights), folds.error(honest)
-        weights = within(weights, self._members, search, budget)
-        self._decoder = search.decoders[choice.decoder]
+        weights = within(weights, members, search)
+        decoder = search.decoders[choice.decoder]
         used = np.flatnonzero(weights.any(axis=1))
-        self._weights = weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0]
         self.best_settings_ = [
-            {**self._members[i].settings, **self._decoder, "weight": float(weights[i].mean())}
-            for i in used
+            {**members[i].settings, **decoder, "weight": float(weights[i].mean())} for i in used
         ]
+        return weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0], decoder
 
-    def _fit_winner(
-        self, kind: Kind, X: Any, Y: Any, search: Search, basis: Any, seed: int
-    ) -> None:
-        """Fit the chosen members on all rows, and the decoder on all outputs."""
-        left = search.budget.for_last_fits
+    def _winner(
+        self, search: Search, weights: np.ndarray, basis: Any, decoder: Any, seed: int
+    ) -> StructuredPredictor:
+        """Return the chosen members as a model to fit on all rows, larger where there is time."""
+        share = search.budget.for_last_fits / len(self.best_settings_)
+
+        def larger(settings: dict[str, Any], **more: int) -> dict[str, Any]:
+            grown = settings | more
+            return grown if last_seconds(search, [grown]) < share else settings
+
         members = []
         for settings in self.best_settings_:
             if settings.get("rows") is not None and settings.get("sketch") is not None:
-                more = {**settings, "sketch": 2 * settings["sketch"]}  # for more rows
-                share = left / len(self.best_settings_)
-                settings = more if last_seconds(search, [more]) < share else settings
-            grown = {**settings, "n_estimators": _TREES}
-            is_forest = "n_estimators" in settings
-            if is_forest and last_seconds(search, [grown]) < left / len(self.best_settings_):
-                settings = grown
+                settings = larger(settings, sketch=2 * settings["sketch"])  # for more rows
+            if "n_estimators" in settings:
+                settings = larger(settings, n_estimators=_TREES)
             members.append(build(settings, seed, self.n_jobs, self.device))
-        regressor = Averaged(members, self._weights)
-        model = StructuredPredictor(regressor, clone(basis), kind.decoder(self._decoder))
-        self.best_estimator_ = model.fit(X, Y)
-        if kind.has_candidates:
-            rows = model.output_basis_.kernel_.encode(Y)
-            self.candidates_ = take(Y, unique(rows)[0][:_MOST_CANDIDATES])
-        self.searcher_ = self._searcher()
-        del self._members, self._weights
+        return StructuredPredictor(Averaged(members, weights), basis, decoder)
 
-    def _describe(self, kind: Kind, search: Search, basis: Any, Y: Any) -> None:
+    def _describe(self, kind: Kind, search: Search) -> None:
         """Note the results of all trials and the baselines."""
         folds = search.sample.folds
         T = search.sample.T
@@ -305,8 +301,8 @@ class Tuned(FramesOut, OnPages):
         constant = float((table @ folds.weights).max())
         forests = [one for one in search.trials if family(one.settings) == "forest"]
         plain = [one for one in forests if one.stage == "baseline"]
-        if plain and plain[0].settings.get("rows") is not None:  # of few rows: not a fair one
-            plain = [one for one in forests if one.settings.get("rows") is None] or plain
+        if plain and not plain[0].is_full:  # not a fair one
+            plain = [one for one in forests if one.is_full] or plain
         self.baselines_ = {"constant": constant}
         if plain:
             self.baselines_["forest"] = plain[0].score
@@ -445,14 +441,7 @@ def _check_lengths(rows: Any, Y: Any) -> None:
 
 
 def as_budget(budget: Any) -> Budget:
-    """Return a budget from seconds, or from a text such as "40 fits".
-
-    Examples
-    --------
-    >>> from skout.predictors.tuning.estimator import as_budget
-    >>> as_budget("40 fits").fits
-    40.0
-    """
+    """Return a budget from seconds, or from a text such as "40 fits"."""
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*(\d+)\s*fits?\s*", budget)
         if found is None or int(found[1]) == 0:

@@ -25,32 +25,20 @@ _LEAST_PARTS = 5
 
 @dataclass(frozen=True)
 class Folds:
-    """Splits into rows to train on and rows to predict, all numbered as in X.
+    """Splits into rows to train on and rows to predict, all numbered as in X."""
 
-    Attributes
-    ----------
-    splits : list of (train, held) arrays of row numbers
-    parts : list of (slice, split)
-        Consecutive held-out rows, as they follow each other in `held`, and the split they are of.
-    blocks : ndarray of int, shape (n_parts,)
-        Parts of one number have rows that parts of other numbers have not, also where rows are held
-        out more than once.
-    """
-
-    splits: list[tuple[np.ndarray, np.ndarray]]
+    splits: list[tuple[np.ndarray, np.ndarray]]  # (train, held) each
+    # consecutive held-out rows, as they follow each other in `held`, and the split they are of
     parts: list[tuple[slice, int]]
+    # (n_parts,): parts of one number have rows that parts of other numbers have not, also where
+    # rows are held out more than once
     blocks: np.ndarray
 
     @property
     def n_first(self) -> int:
         """Splits of which the held-out rows are all rows that any split holds out."""
-        everything = np.unique(self.held)
-        seen = np.zeros(0, dtype=int)
-        for k, (_, held) in enumerate(self.splits, start=1):
-            seen = np.union1d(seen, held)
-            if len(seen) == len(everything):
-                return k
-        return len(self.splits)
+        last = np.unique(self.held, return_index=True)[1].max()  # where the last new row is
+        return next(k for k, rows in enumerate(self.spans, start=1) if last < rows.stop)
 
     def first_round(self) -> Folds:
         """Return the first splits alone, see `n_first`."""
@@ -62,10 +50,8 @@ class Folds:
 
         A row that is held out again has the prediction that it had when it was held out first.
         """
-        first = np.concatenate([held for _, held in self.splits[: self.n_first]])
-        place = np.full(int(first.max()) + 1, -1)
-        place[first[::-1]] = np.arange(len(first))[::-1]
-        return F[place[self.held]]
+        _, first, inverse = np.unique(self.held, return_index=True, return_inverse=True)
+        return F[first[inverse]]
 
     @property
     def held(self) -> np.ndarray:
@@ -117,21 +103,10 @@ class Folds:
 def make_folds(
     n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
 ) -> Folds:
-    """Deal rows into folds: repeated for few rows, one split for many.
+    """Deal n rows into folds, see `cv` of `Tuned`: repeated for few rows, one split for many.
 
-    Parameters
-    ----------
-    n : int
-    seed : int
-    cv : int, splitter, iterable of splits or None
-        None is 5 folds, dealt several times where there are few rows; from 6,000 rows on, one
-        split.
-    groups : array of n labels, optional
-        Rows of one group are in one fold.
-    width : int
-        Output coordinates: where there are many, one split with fewer held-out rows does.
-    y : array of n outputs, optional
-        For splitters that look at them.
+    Where there are many output coordinates, their `width`, one split with fewer held-out rows does.
+    Some splitters look at the outputs `y`.
     """
     if cv is None and groups is not None:
         cv = _folds_of_groups(groups, n)

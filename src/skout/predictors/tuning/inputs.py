@@ -65,17 +65,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
         self.method = method
 
     def fit(self, X: Any, y: Any = None) -> ColumnScaler:
-        """Learn means, scales or quantiles.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d), dense or CSR
-        y : ignored
-
-        Returns
-        -------
-        self : ColumnScaler
-        """
+        """Learn means, scales or quantiles of a matrix of shape (n, d), dense or CSR."""
         check_choice(self.method, "method", SCALINGS)
         rows = check_matrix(X)
         n, self.n_features_in_ = rows.shape
@@ -91,16 +81,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the scaled rows, sparse where X is, but for quantiles.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d), dense or CSR
-
-        Returns
-        -------
-        rows : matrix of shape (n, d)
-        """
+        """Return the scaled rows, sparse where X is, but for quantiles."""
         rows = check_matrix(X)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -133,12 +114,16 @@ class ColumnScaler(TransformerMixin, PartsByName):
         return ndtri(np.clip(out, edge, 1.0 - edge))
 
     def _unit(self, rows: Any) -> Any:
-        return _unit_rows(rows)
+        if sparse.issparse(rows):
+            norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+            return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0.0, norms, 1.0)) @ rows)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(norms > 0.0, norms, 1.0)
 
     def _tfidf(self, rows: Any) -> Any:
         if sparse.issparse(rows):
-            return _unit_rows(sparse.csr_matrix(rows @ sparse.diags(self.weights_)))
-        return _unit_rows(rows * self.weights_)
+            return self._unit(sparse.csr_matrix(rows @ sparse.diags(self.weights_)))
+        return self._unit(rows * self.weights_)
 
 
 def _spread(rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -151,14 +136,6 @@ def _spread(rows: Any) -> tuple[np.ndarray, np.ndarray]:
         spread = rows.std(axis=0, dtype=np.float64)
     tiny = 1e-7 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
     return mean, np.where(spread > tiny, spread, 1.0)
-
-
-def _unit_rows(rows: Any) -> Any:
-    if sparse.issparse(rows):
-        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-        return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0.0, norms, 1.0)) @ rows)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0.0, norms, 1.0)
 
 
 def are_vectors(X: Any) -> bool:
@@ -221,12 +198,7 @@ def width_of(rows: Any) -> int | None:
 
 
 def check_spread(rows: Any) -> None:
-    """Raise where all numbers of a column are so small that their squares vanish.
-
-    Parameters
-    ----------
-    rows : what `checked_inputs` returns
-    """
+    """Raise where all numbers of a column are so small that their squares vanish."""
     if width_of(rows) is None:
         return
     ends = rows.max(axis=0), -rows.min(axis=0)
@@ -257,12 +229,7 @@ def _checked_objects(X: Any) -> Any:
 
 
 def encoder_of(X: Any) -> TableEncoder | None:
-    """Return what makes numbers of a table, fitted; None where X is no table, or has numbers only.
-
-    Parameters
-    ----------
-    X : what `Tuned` takes
-    """
+    """Return what makes numbers of a table, fitted; None for numbers, or what is no table."""
     return None if not is_frame(X) or has_only_numbers(X) else TableEncoder().fit(X)
 
 
@@ -272,15 +239,7 @@ def names_of(X: Any) -> np.ndarray | None:
 
 
 def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:
-    """Return X as the models take it: what the encoder makes of it, or its columns in order.
-
-    Parameters
-    ----------
-    X : what `Tuned` takes
-    encoder : TableEncoder, optional
-    names : array of str, optional
-        The columns of the table in fit.
-    """
+    """Return X as models take it: what the encoder makes of it, or the columns of these names."""
     if encoder is not None:
         return encoder.transform(X)
     if names is None or not is_frame(X):

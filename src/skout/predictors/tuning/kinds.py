@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,15 @@ from ..._numerics.arrays import n_rows, take
 from ..._numerics.validation import Registry, check_squares, resolve
 from ...basis import KernelBasis
 from ...decoding import CandidateDecoder, RankingDecoder
+from ...decoding.labels import label_matrix
 from ...kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
-from ...metrics import kendall_tau
 from ...metrics.scoring import METRIC_OF_KIND, METRICS
 from ...molecules import fingerprints
 from ...readers.frames import coded_columns, is_gap
 from ...sketches import SubSample
-from .borda import BordaDecoder
 from .folds import Folds
 from .outputs import (
+    BordaDecoder,
     ClassCodes,
     CodeDecoder,
     LabelFeatures,
@@ -29,7 +30,6 @@ from .outputs import (
     SetDecoder,
     StandardTargets,
     at_least_one,
-    label_matrix,
 )
 
 __all__ = ["KINDS", "Kind", "guess_kind"]
@@ -46,15 +46,11 @@ _MOST_NUMBERS = 1e8
 
 
 class Kind:
-    """A kind of outputs. The base is any objects: chosen among those of training.
+    """A kind of outputs, judged by `scoring` of `Tuned`. By default they are chosen among those of
+    training."""
 
-    Parameters
-    ----------
-    scoring : None, str or callable (Y, predictions) -> float
-    """
-
-    name = "objects"
-    metric = "exact_matches"
+    name: str
+    metric: str
     #: whether outputs can be chosen among candidates
     has_candidates = True
     #: whether each column of coordinates has a score of its own
@@ -81,15 +77,9 @@ class Kind:
         """Return the outputs as the rest takes them, or say what is wrong with them."""
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
-    def kernel(self, Y: Any) -> Any:
-        """Return the kernel of the outputs."""
-        raise NotImplementedError
-
     def basis(self, Y: Any, seed: int) -> Any:
         """Return the coordinates to fit."""
-        n = n_rows(Y)
-        sketch = SubSample(_OUTPUT_LANDMARKS) if n > _OUTPUT_LANDMARKS else None
-        return KernelBasis(self.kernel(Y), sketch, random_state=seed)
+        raise NotImplementedError
 
     def decoders(self) -> list[Settings]:
         """Return the settings of the decoders that are compared."""
@@ -112,16 +102,13 @@ class Kind:
         return lambda true, pred: metric(basis.kernel_, true, pred)
 
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function from coordinates of the held-out rows to scores.
-
-        The scores are of shape (n_decoders, n_parts).
-        """
+        """Return a function from coordinates of held-out rows to scores, (n_decoders, n_parts)."""
         metric = self.measured(basis)
         truth = take(Y, folds.held)
-        decoders = []
-        for settings in self.decoders():
-            own = [self.decoder(settings).fit(basis, take(Y, train)) for train, _ in folds.splits]
-            decoders.append(own)
+        decoders = [
+            [self.decoder(settings).fit(basis, take(Y, train)) for train, _ in folds.splits]
+            for settings in self.decoders()
+        ]
 
         def scores(F: np.ndarray) -> np.ndarray:
             table = np.empty((len(decoders), folds.n_parts))
@@ -132,6 +119,11 @@ class Kind:
             return table
 
         return scores
+
+
+def _kernel_basis(kernel: Any, Y: Any, seed: int) -> KernelBasis:
+    sketch = SubSample(_OUTPUT_LANDMARKS) if n_rows(Y) > _OUTPUT_LANDMARKS else None
+    return KernelBasis(kernel, sketch, random_state=seed)
 
 
 def _quietly(decode: Callable[[np.ndarray], Any], F: np.ndarray) -> Any:
@@ -205,16 +197,13 @@ class Rankings(Kind):
 
     def checked(self, Y: Any) -> Any:
         Y = np.asarray(super().checked(Y))
-        self.kernel(Y).encode(Y)  # raises
+        Kendall(ties=not _are_permutations(Y)).encode(Y)  # raises
         self.n_items = Y.shape[1]
         return Y
 
-    def kernel(self, Y: Any) -> Any:
-        return Kendall() if _are_permutations(Y) else Kendall(ties=True)
-
     def basis(self, Y: Any, seed: int) -> Any:
         self.is_binary = _are_permutations(Y)
-        return PairOrders() if self.is_binary else super().basis(Y, seed)
+        return PairOrders() if self.is_binary else _kernel_basis(Kendall(ties=True), Y, seed)
 
     def decoders(self) -> list[Settings]:
         sums = {"decoder": "borda"}
@@ -226,9 +215,6 @@ class Rankings(Kind):
 
     def constant(self, T: np.ndarray) -> np.ndarray:
         return T.mean(axis=0)  # decoded: the consensus
-
-    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
-        return kendall_tau if self.scoring in (None, self.metric) else super().measured(basis)
 
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
         if self.scoring not in (None, self.metric):
@@ -250,12 +236,26 @@ class Rankings(Kind):
         return signs / np.where(norms > 0.0, norms, 1.0)
 
 
-class Numbers(Kind):
+class Codes(Kind):
+    """Outputs that their basis decodes by itself."""
+
+    has_candidates = False
+
+    def decoders(self) -> list[Settings]:
+        return [{"decoder": "none"}]
+
+    def decoder(self, settings: Settings) -> Any:
+        return CodeDecoder()
+
+    def constant(self, T: np.ndarray) -> np.ndarray:
+        return T.mean(axis=0)
+
+
+class Numbers(Codes):
     """One column of numbers or several, each of which counts the same."""
 
     name = "numbers"
     metric = "r2"
-    has_candidates = False
 
     @property
     def by_column(self) -> bool:  # type: ignore[override]
@@ -278,15 +278,6 @@ class Numbers(Kind):
 
     def basis(self, Y: Any, seed: int) -> Any:
         return StandardTargets()
-
-    def decoders(self) -> list[Settings]:
-        return [{"decoder": "none"}]
-
-    def decoder(self, settings: Settings) -> Any:
-        return CodeDecoder()
-
-    def constant(self, T: np.ndarray) -> np.ndarray:
-        return T.mean(axis=0)
 
     def measured(self, basis: Any) -> Callable[[Any, Any], float]:
         return _mean_r2 if self.scoring in (None, self.metric) else super().measured(basis)
@@ -319,16 +310,15 @@ def _mean_r2(true: Any, pred: Any) -> float:
     return float(1.0 - (((true - pred) ** 2).mean(axis=0) / spread).mean())
 
 
-class Classes(Numbers):
+class Classes(Codes):
     """One class for each row."""
 
     name = "classes"
     metric = "accuracy"
     is_binary = True
-    by_column = False
 
     def checked(self, Y: Any) -> Any:
-        Y = np.asarray(Kind.checked(self, Y))
+        Y = np.asarray(super().checked(Y))
         if Y.ndim != 1:
             raise ValueError(
                 f"Y must be one class for each row, in one axis. Got shape {Y.shape} instead: give "
@@ -351,69 +341,35 @@ class Classes(Numbers):
     def measured(self, basis: Any) -> Callable[[Any, Any], float]:
         if self.scoring in (None, self.metric, "exact_matches"):
             return lambda true, pred: float(np.mean(np.asarray(true) == np.asarray(pred)))
-        return Kind.measured(self, basis)
-
-    def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
-        return Kind.judge(self, basis, Y, folds)
+        return super().measured(basis)
 
 
-class Strings(Kind):
-    """Texts, chosen among those of training."""
+class Objects(Kind):
+    """Objects that a kernel compares, chosen among those of training."""
 
-    name = "strings"
-    metric = METRIC_OF_KIND["strings"]
+    def __init__(self, scoring: Any = None, *, name: str, kernel: Any) -> None:
+        super().__init__(scoring)
+        self.name, self.kernel = name, kernel
+        self.metric = METRIC_OF_KIND.get(name, "kernel")
 
-    def kernel(self, Y: Any) -> Any:
-        return NGram((1, 2, 3), short="keep")
-
-
-class Smiles(Kind):
-    """Molecules as SMILES, compared by their fingerprints."""
-
-    name = "smiles"
-    metric = "kernel"
-
-    def kernel(self, Y: Any) -> Any:
-        return Mapped(fingerprints, Tanimoto())
+    def basis(self, Y: Any, seed: int) -> Any:
+        return _kernel_basis(self.kernel, Y, seed)
 
 
-class Graphs(Kind):
-    """Graphs, as `skout.kernels.read_graphs` takes them."""
-
-    name = "graphs"
-    metric = METRIC_OF_KIND["graphs"]
-
-    def kernel(self, Y: Any) -> Any:
-        return WeisfeilerLehman()
-
-
-class Spectra(Kind):
-    """Mass spectra."""
-
-    name = "spectra"
-    metric = METRIC_OF_KIND["spectra"]
-
-    def kernel(self, Y: Any) -> Any:
-        return PeakCosine()
-
-
-#: Kinds of outputs by name.
-KINDS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
-KINDS |= {
-    one.name: one
-    for one in (LabelSets, Rankings, Numbers, Classes, Strings, Smiles, Graphs, Spectra)
+_KERNELS = {
+    "strings": NGram((1, 2, 3), short="keep"),
+    "smiles": Mapped(fingerprints, Tanimoto()),
+    "graphs": WeisfeilerLehman(),
+    "spectra": PeakCosine(),
 }
+#: Kinds of outputs by name: functions of `scoring`.
+KINDS: Registry = Registry(label_set="label_sets", ranking="rankings", string="strings")
+KINDS |= {one.name: one for one in (LabelSets, Rankings, Numbers, Classes)}
+KINDS |= {name: partial(Objects, name=name, kernel=one) for name, one in _KERNELS.items()}
 
 
 def guess_kind(Y: Any) -> str:
-    """Return the name of the kind of outputs, or raise where it is unclear.
-
-    Examples
-    --------
-    >>> from skout.predictors.tuning.kinds import guess_kind
-    >>> guess_kind([[0, 1, 1], [1, 0, 0]]), guess_kind([[0, 2, 1], [1, 0, 2]]), guess_kind([0.5, 2])
-    ('label_sets', 'rankings', 'numbers')
-    """
+    """Return the name of the kind of outputs, or raise where it is unclear."""
     if coded_columns({"Y": Y}):  # to its library
         return "classes"
     Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y

@@ -1,17 +1,18 @@
-"""Kernel ridge regression in a metric that is learnt from the outputs first."""
+"""Kernel ridge regression whose kernel rows and targets teach first: a metric, or weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ..._numerics.arrays import n_rows
-from ...kernels import Gaussian, Laplacian, Learnt, Linear, Matern
+from ...kernels import Gaussian, Laplacian, Learnt, Linear, Matern, align_columns
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 
-__all__ = ["KERNELS_OF_VECTORS", "MAX_ROWS", "FoundRidge", "LearntRidge", "metric_learnt"]
+__all__ = ["KERNELS_OF_VECTORS", "MAX_ROWS", "AlignedRidge", "LearntRidge", "learnt_kernel"]
 
 #: Kernels of vectors, by the names that settings have.
 KERNELS_OF_VECTORS = {
@@ -25,24 +26,28 @@ KERNELS_OF_VECTORS = {
 _ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 #: Rows that the rounds learn from.
 MAX_ROWS = 4000
+# Rows that kernels and outputs are compared on to find weights.
+_ALIGNED_ROWS = 600
 
 
-def metric_learnt(
-    kernel: str, landmarks: int, X: Any, y: Any, seed: Any, n_jobs: int | None = None
+def learnt_kernel(
+    settings: dict[str, Any], X: Any, y: Any, seed: Any, n_jobs: int | None = None
 ) -> Any:
-    """Return a kernel in the metric that rows and targets teach, its width a number.
+    """Return the kernel in a learnt metric, or the weighted sum over groups, of a `LearntRidge`.
 
-    Parameters
-    ----------
-    kernel : "gaussian", "matern" or "laplacian"
-    landmarks : int
-        Of the rounds of learning.
-    X, y : rows and targets
-    seed : None, int or Generator
-    n_jobs : int, optional
+    Where no group of columns says anything of the targets, it is the kernel of all columns.
     """
+    of_width = KERNELS_OF_VECTORS[settings["kernel"]]
+    groups = settings.get("groups")
+    if groups is not None:
+        base = of_width("median")
+        try:
+            return align_columns(base, groups, X, y, n_samples=_ALIGNED_ROWS, random_state=seed)
+        except ValueError:  # targets are constant, or no kernel is aligned with them
+            return base
+    landmarks = settings["landmarks"]
     teacher = KernelRidge(
-        Learnt(KERNELS_OF_VECTORS[kernel]("scale"), landmarks=landmarks, max_rows=MAX_ROWS),
+        Learnt(of_width("scale"), landmarks=landmarks, max_rows=MAX_ROWS),
         SubSample(min(landmarks, n_rows(X))),
         alpha=_ALPHAS,
         random_state=seed,
@@ -51,42 +56,8 @@ def metric_learnt(
     return teacher.fit(X, y).kernel_
 
 
-class FoundRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Find a kernel by `_found(X, y)`, then fit kernel ridge regression with it."""
-
-    sketch: int | None
-    alpha: float
-    random_state: Any
-    n_jobs: int | None
-
-    def _found(self, X: Any, y: Any) -> Any:
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Find the kernel, then fit.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : FoundRidge
-        """
-        settings = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        kernel = self._found(X, y)
-        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
-        self.ridge_ = KernelRidge(kernel, sketch, alpha=self.alpha, **settings).fit(X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Return the predictions of the ridge, shape (n, p)."""
-        return self.ridge_.predict(X)
-
-
-class LearntRidge(FoundRidge):
-    """Learn a metric with few landmarks, then fit kernel ridge regression in it.
+class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Learn a metric, or weights of groups of columns, then fit kernel ridge regression with it.
 
     Parameters
     ----------
@@ -95,7 +66,10 @@ class LearntRidge(FoundRidge):
         Landmarks of the last fit; None is exact.
     alpha : float, default 1e-3
     landmarks : int, default 300
-        Of the rounds of learning.
+        Of the rounds that learn a metric.
+    groups : sequence of (int, int), optional
+        The first column of each, and the one after the last: instead of a metric each has a kernel,
+        weighted by ALIGNF.
     random_state : None, int or Generator
     n_jobs : int, optional
 
@@ -108,6 +82,9 @@ class LearntRidge(FoundRidge):
     >>> model = LearntRidge(alpha=1e-5, random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.8)
     True
+    >>> model = LearntRidge(groups=[(0, 1), (1, 8)], random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.9)
+    True
     """
 
     def __init__(
@@ -116,6 +93,7 @@ class LearntRidge(FoundRidge):
         sketch: int | None = None,
         alpha: float = 1e-3,
         landmarks: int = 300,
+        groups: Sequence[tuple[int, int]] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -123,8 +101,22 @@ class LearntRidge(FoundRidge):
         self.sketch = sketch
         self.alpha = alpha
         self.landmarks = landmarks
+        self.groups = groups
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _found(self, X: Any, y: Any) -> Any:
-        return metric_learnt(self.kernel, self.landmarks, X, y, self.random_state, self.n_jobs)
+    def fit(self, X: Any, y: Any) -> LearntRidge:
+        """Find the kernel, then fit with it."""
+        kernel = learnt_kernel(self.get_params(), X, y, self.random_state, self.n_jobs)
+        sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
+        settings = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+        self.ridge_ = KernelRidge(kernel, sketch, alpha=self.alpha, **settings).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions of the ridge, shape (n, p)."""
+        return self.ridge_.predict(X)
+
+
+class AlignedRidge(LearntRidge):
+    """What files of old call a `LearntRidge` with groups."""

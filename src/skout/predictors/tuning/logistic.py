@@ -19,23 +19,8 @@ _STEPS = 100
 
 
 def yes_or_no(T: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return what columns of coordinates say yes or no to.
-
-    A column is `base` where the answer is no, and another value where it is yes.
-
-    Parameters
-    ----------
-    T : ndarray of shape (n, p)
-
-    Returns
-    -------
-    answers : ndarray of bool, shape (n, q)
-        The different ones.
-    which : ndarray of int, shape (p,)
-        The answer that each column has.
-    base, gain : ndarrays of shape (p,)
-        The value of no, and what the mean of yes is above it.
-    """
+    """Return the different answers (n, q) of columns (n, p), the number of that of each column
+    (p,), the value of no (p,), and what the mean of yes is above it (p,)."""
     base = np.where((T == 0.0).any(axis=0), 0.0, T.min(axis=0))
     said = base != T
     packed = np.packbits(said, axis=0).T.copy()
@@ -81,36 +66,14 @@ def logistic_path(
 class LogisticOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Logistic regression of columns that have one value for no and others for yes.
 
-    Parameters
-    ----------
-    C : float, default 1.0
-        One over the penalty, as in scikit-learn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skout.predictors.tuning.logistic import LogisticOutputs
-    >>> X = np.linspace(-1, 1, 40)[:, None]
-    >>> LogisticOutputs(100.0).fit(X, 2.0 * (X > 0)).predict([[-0.9], [0.9]]).round(1) + 0.0
-    array([[0.],
-           [2.]])
+    C is one over the penalty, as in scikit-learn.
     """
 
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
     def fit(self, X: Any, y: Any) -> LogisticOutputs:
-        """Fit all columns.
-
-        Parameters
-        ----------
-        X : matrix of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : LogisticOutputs
-        """
+        """Fit all columns."""
         targets = np.reshape(y, (len(y), -1))
         answers, self.which_, self.base_, self.gain_ = yes_or_no(targets)
         weaker = [C for C in (0.1, 1.0, 10.0) if C < self.C]  # a path is faster, and the same

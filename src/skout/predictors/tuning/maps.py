@@ -16,7 +16,6 @@ from ...kernels import as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 from ..boosting import BoostedTrees
-from .aligned import AlignedRidge
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
@@ -34,19 +33,8 @@ _SPARSE = 0.1
 class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """The weighted mean of regressors that predict the same coordinates.
 
-    Parameters
-    ----------
-    members : list of regressors
-    weights : array of shape (n_members,) or (n_members, p), optional
-        Of sum 1, the same for all outputs or for each its own; None is equal weights.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyRegressor
-    >>> from skout.predictors.tuning.maps import Averaged
-    >>> low, high = (DummyRegressor(strategy="quantile", quantile=q) for q in (0.0, 1.0))
-    >>> Averaged([low, high], [0.75, 0.25]).fit([[0.0], [1.0]], [0.0, 4.0]).predict([[9.0]])
-    array([[1.]])
+    Weights of sum 1 are of shape (n_members,), or (n_members, p) where each output has its own;
+    None is equal ones.
     """
 
     def __init__(self, members: Any, weights: Any = None) -> None:
@@ -54,17 +42,7 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.weights = weights
 
     def fit(self, X: Any, y: Any) -> Averaged:
-        """Fit each member on the same rows.
-
-        Parameters
-        ----------
-        X : what the members take, n rows
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : Averaged
-        """
+        """Fit each member on the same rows."""
         targets = np.reshape(y, (len(y), -1))
         self.members_ = [clone(one).fit(X, targets) for one in self.members]
         self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
@@ -87,28 +65,13 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 class Centred(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor of what targets differ by from their mean, to which it then shrinks.
-
-    Parameters
-    ----------
-    regressor : regressor
-    """
+    """A regressor of what targets differ by from their mean, to which it then shrinks."""
 
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor
 
     def fit(self, X: Any, y: Any) -> Centred:
-        """Fit the regressor on centred targets.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : Centred
-        """
+        """Fit the regressor on centred targets."""
         self.mean_ = np.asarray(y).mean(axis=0)
         self.regressor_ = clone(self.regressor).fit(X, y - self.mean_)
         return self
@@ -121,12 +84,7 @@ class Centred(MultiOutputMixin, RegressorMixin, BaseEstimator):
 class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A forest of many outputs: trees split by random combinations, leaves have the means of all.
 
-    Parameters
-    ----------
-    forest : RandomForestRegressor or ExtraTreesRegressor
-    n_projections : int, default 24
-        Combinations of outputs to split by. Where there are no more outputs it is the forest.
-    random_state : None, int or Generator
+    Where there are no more outputs than `n_projections`, it is the forest of scikit-learn itself.
     """
 
     def __init__(
@@ -137,17 +95,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> LeafForest:
-        """Grow the trees, and note which leaves the rows lie in.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : LeafForest
-        """
+        """Grow the trees, and note which leaves the rows lie in."""
         targets = np.reshape(y, (len(y), -1))
         p = targets.shape[1]
         self._is_plain = p <= self.n_projections
@@ -157,7 +105,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rng = check_rng(self.random_state)
         mixed = targets @ rng.standard_normal((p, self.n_projections))
         self.forest_ = clone(self.forest).fit(X, mixed)
-        self._leaves, self._offsets = _leaf_matrix(self.forest_, X, None)
+        self._leaves = _leaf_matrix(self.forest_, X)
         is_sparse = np.count_nonzero(targets) < _SPARSE * targets.size
         self._targets = sparse.csr_matrix(targets) if is_sparse else targets.astype(np.float32)
         return self
@@ -167,38 +115,30 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._is_plain:
             F = self.forest_.predict(X)
             return F[:, None] if F.ndim == 1 else F
-        inside, _ = _leaf_matrix(self.forest_, X, self._offsets)
         sizes = np.maximum(np.asarray(self._leaves.sum(axis=0)).ravel(), 1.0)
-        n_trees = len(self._offsets) - 1
+        n_trees = len(self.forest_.estimators_)
+        inside = _leaf_matrix(self.forest_, X)
         shares = sparse.csr_matrix(inside @ sparse.diags(1.0 / (sizes * n_trees)))
         weights = shares @ self._leaves.T  # (n, n_train): a kernel
         F = weights @ self._targets
         return F.toarray() if sparse.issparse(F) else np.asarray(F)
 
 
-def _leaf_matrix(
-    forest: Any, X: Any, offsets: np.ndarray | None
-) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Return which leaves rows lie in, shape (n, leaves of all trees), and where trees begin."""
+def _leaf_matrix(forest: Any, X: Any) -> sparse.csr_matrix:
+    """Return which leaves rows lie in, shape (n, nodes of all trees)."""
     leaves = forest.apply(X)  # (n, trees)
-    if offsets is None:
-        counts = [tree.tree_.node_count for tree in forest.estimators_]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
+    offsets = np.cumsum([0, *(tree.tree_.node_count for tree in forest.estimators_)])
     n, n_trees = leaves.shape
     columns = (leaves + offsets[:-1]).ravel()
     indptr = np.arange(0, n * n_trees + 1, n_trees)
     ones = np.ones(len(columns), dtype=np.float32)
-    return sparse.csr_matrix((ones, columns, indptr), shape=(n, int(offsets[-1]))), offsets
+    return sparse.csr_matrix((ones, columns, indptr), shape=(n, int(offsets[-1])))
 
 
 class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """One regressor for each of the first principal components of the targets.
 
-    Parameters
-    ----------
-    regressor : regressor of one output
-    n_components : int, default 8
-        At most; where there are no more targets, each has a regressor of its own.
+    Where there are no more targets than `n_components`, each has a regressor of its own.
     """
 
     def __init__(self, regressor: Any, n_components: int = 8) -> None:
@@ -206,17 +146,7 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any) -> PrincipalOutputs:
-        """Fit a regressor for each component.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        y : array of shape (n, p)
-
-        Returns
-        -------
-        self : PrincipalOutputs
-        """
+        """Fit a regressor for each component."""
         targets = np.reshape(y, (len(y), -1))
         self.mean_, self.components_ = principal_axes(targets, self.n_components)
         scores = (targets - self.mean_) @ self.components_  # (n, q)
@@ -247,15 +177,7 @@ def kernel_of(settings: Settings) -> Any:
 
 
 def build(settings: Settings, seed: int, n_jobs: int | None = None, device: Any = None) -> Any:
-    """Return the regressor that settings describe, not fitted.
-
-    Parameters
-    ----------
-    settings : dict
-    seed : int
-    n_jobs : int, optional
-    device : str, optional
-    """
+    """Return the regressor that settings describe, not fitted."""
     regressor = _BUILDERS[settings["map"]](settings, seed, n_jobs, device)
     if "scaling" not in settings:
         return regressor
@@ -275,42 +197,33 @@ def _kernel_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any
     return Centred(model) if settings["centre"] else model
 
 
-def _found_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    kind, own = (LearntRidge, "landmarks") if "landmarks" in settings else (AlignedRidge, "groups")
-    used: dict[str, Any] = {name: settings.get(name) for name in ("kernel", "sketch", "alpha", own)}
-    model = kind(**used, random_state=seed, n_jobs=n_jobs)
+def _learnt_ridge(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
+    names = ("kernel", "sketch", "alpha", "landmarks", "groups")
+    used: dict[str, Any] = {name: settings[name] for name in names if name in settings}
+    model = LearntRidge(**used, random_state=seed, n_jobs=n_jobs)
     return Centred(model) if settings["centre"] else model
 
 
-def forest_of(settings: Settings, seed: int, n_jobs: int | None) -> Any:
-    """Return the forest of settings."""
+def _forest(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor  # slow to import
 
     kind = ExtraTreesRegressor if settings["map"] == "extra trees" else RandomForestRegressor
-    return kind(
+    forest = kind(
         settings["n_estimators"],
         max_features=settings["max_features"],
         min_samples_leaf=settings["min_samples_leaf"],
         random_state=seed,
         n_jobs=n_threads(n_jobs),
     )
-
-
-def _forest(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    return LeafForest(forest_of(settings, seed, n_jobs), random_state=seed)
+    return LeafForest(forest, random_state=seed)
 
 
 def boosting_of(settings: Settings, seed: int) -> Any:
     """Return boosted trees of one output, on histograms where there are many rows."""
     from sklearn import ensemble  # slow to import
 
-    shared = {
-        "learning_rate": settings["learning_rate"],
-        "max_leaf_nodes": settings["max_leaf_nodes"],
-        "min_samples_leaf": settings["min_samples_leaf"],
-        "max_features": settings["max_features"],
-        "random_state": seed,
-    }
+    names = ("learning_rate", "max_leaf_nodes", "min_samples_leaf", "max_features")
+    shared = {name: settings[name] for name in names} | {"random_state": seed}
     if settings["subsample"] is not None:
         return ensemble.GradientBoostingRegressor(
             n_estimators=settings["max_iter"], subsample=settings["subsample"], **shared
@@ -341,8 +254,8 @@ def _neighbours(settings: Settings, seed: int, n_jobs: int | None, device: Any) 
 
 _BUILDERS = {
     "kernel ridge": _kernel_ridge,
-    "learnt ridge": _found_ridge,
-    "aligned ridge": _found_ridge,
+    "learnt ridge": _learnt_ridge,
+    "aligned ridge": _learnt_ridge,
     "extra trees": _forest,
     "random forest": _forest,
     "boosting": _boosting,

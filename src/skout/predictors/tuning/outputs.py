@@ -12,15 +12,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin
 
-from ..._numerics.arrays import row_slices
+from ..._numerics.arrays import row_slices, unique
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.validation import PartsByName, check_choice, check_number
+from ...decoding import RankingDecoder
 from ...decoding.base import Decoder
+from ...decoding.labels import label_matrix, take_better
 from ...kernels import F1, Kendall, Linear
 from ...rows import Source
-from ...rows.encode import check_matrix, numbers_in
+from ...rows.encode import check_matrix
 
 __all__ = [
+    "BordaDecoder",
     "ClassCodes",
     "CodeDecoder",
     "LabelFeatures",
@@ -46,10 +49,6 @@ class _Coordinates(TransformerMixin, PartsByName):
     landmarks_: Any
     device = None
 
-    def fit_transform(self, Y: Any, y: Any = None) -> np.ndarray:
-        """Fit, and return the coordinates of Y."""
-        return self.fit(Y).transform(Y)
-
     def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         found = self.transform(rows.here())
         if out is None:
@@ -64,17 +63,8 @@ class LabelFeatures(_Coordinates):
     F1(a, b) = sum_j a_j b_j 2 / (|a| + |b|), and 2 / (s + t) = sum_r phi_r(s) phi_r(t) with few r:
     the coordinates of a set y are y_j phi_r(|y|), and 1 for the empty set.
 
-    Parameters
-    ----------
-    max_columns : int, default 2500
-        Most coordinates; where there are many labels, r runs over fewer functions of the size.
-
-    Attributes
-    ----------
-    sizes_ : ndarray of shape (largest + 1, r)
-        phi of each size, 0 for the empty set.
-    levels_ : ndarray of shape (r,)
-        y_j is about the sum over r of levels_ and the coordinates (r, j).
+    There are at most `max_columns` coordinates: of many labels, r runs over fewer functions of the
+    size. y_j is about the sum over r of `levels_` and the coordinates (r, j).
 
     Examples
     --------
@@ -92,17 +82,7 @@ class LabelFeatures(_Coordinates):
         self.max_columns = max_columns
 
     def fit(self, Y: Any, y: Any = None) -> LabelFeatures:
-        """Find functions of the size of the sets.
-
-        Parameters
-        ----------
-        Y : array or CSR matrix of 0 and 1, shape (n, L)
-        y : ignored
-
-        Returns
-        -------
-        self : LabelFeatures
-        """
+        """Find functions of the size of the sets, rows of 0 and 1 of shape (n, L)."""
         labels = label_matrix(Y)
         sizes = np.diff(labels.indptr)
         largest = max(int(sizes.max(initial=0)), 1)
@@ -113,7 +93,7 @@ class LabelFeatures(_Coordinates):
         enough = int(np.argmax(missed <= _MISSED)) + 1
         most = max(1, self.max_columns // labels.shape[1])
         kept = slice(0, min(enough, most))
-        self.sizes_ = np.zeros((largest + 1, kept.stop))
+        self.sizes_ = np.zeros((largest + 1, kept.stop))  # phi of each size, 0 of the empty set
         self.sizes_[1:] = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))
         # the diagonal stays 1: F1 of a set with itself
         norm = np.sqrt((self.sizes_[1:] ** 2).sum(axis=1) * t)
@@ -131,16 +111,7 @@ class LabelFeatures(_Coordinates):
         return self
 
     def transform(self, Y: Any) -> np.ndarray:
-        """Return y_j phi_r(|y|), shape (n, r L), with a column for the empty set if there is one.
-
-        Parameters
-        ----------
-        Y : array or CSR matrix of 0 and 1, shape (n, L)
-
-        Returns
-        -------
-        Z : ndarray of shape (n, rank_)
-        """
+        """Return y_j phi_r(|y|), shape (n, r L), and a column for the empty set if there is one."""
         labels = label_matrix(Y)
         if labels.shape[1] != self.n_labels_:
             raise ValueError(
@@ -182,18 +153,7 @@ class SetDecoder(Decoder):
         self.threshold = threshold
 
     def fit(self, basis: Any, Y: Any, coordinates: np.ndarray | None = None) -> SetDecoder:
-        """Keep the basis and, to choose among them, the distinct training outputs.
-
-        Parameters
-        ----------
-        basis : LabelFeatures
-        Y : array or CSR matrix of 0 and 1, shape (n, L)
-        coordinates : ignored
-
-        Returns
-        -------
-        self : SetDecoder
-        """
+        """Keep the basis and, to choose among them, the distinct training outputs."""
         check_choice(self.rule, "rule", ("f1", "threshold", "candidates"))
         check_number(self.threshold, "threshold", low=-np.inf)
         labels = label_matrix(Y)
@@ -201,23 +161,12 @@ class SetDecoder(Decoder):
         self._is_sparse, self._dtype = sparse.issparse(Y), getattr(Y, "dtype", np.dtype(np.int64))
         self.pool_: Any = None
         if self.rule == "candidates":
-            keys = {labels.indices[a:b].tobytes(): i for i, (a, b) in _spans(labels)}
-            self.pool_ = labels[np.sort(list(keys.values()))]
+            self.pool_ = labels[unique(labels)[0]]
             self.embedding_ = basis.transform(self.pool_).astype(np.float32)
         return self
 
     def decode(self, F: np.ndarray, candidates: Any = None) -> Any:
-        """Return a label set for each row.
-
-        Parameters
-        ----------
-        F : ndarray of shape (n, p)
-        candidates : None
-
-        Returns
-        -------
-        labels : array of 0 and 1, shape (n, L), or a CSR matrix where the training outputs were
-        """
+        """Return a label set for each row, an array or CSR matrix as the training outputs are."""
         self._refuse(candidates)
         chosen = self.sets(F)
         if self._is_sparse:
@@ -244,20 +193,11 @@ class SetDecoder(Decoder):
         likely = self._likely(F)
         if likely is not None:
             cube = np.take_along_axis(cube, likely[:, None], axis=2)
-        K = cube.shape[2]
         best = F[:, -1].copy() if basis.has_empty_ else np.full(len(F), -np.inf, dtype=F.dtype)
         chosen = np.zeros((len(F), L), dtype=bool)
-        for size in _some_sizes(min(len(basis.sizes_) - 1, K)):
+        for size in _some_sizes(min(len(basis.sizes_) - 1, cube.shape[2])):
             w = np.einsum("nrl,r->nl", cube, basis.sizes_[size].astype(F.dtype))
-            top = np.argpartition(w, K - size, axis=1)[:, K - size :]
-            value = np.take_along_axis(w, top, axis=1).sum(axis=1)
-            better = np.flatnonzero(value > best)
-            best[better] = value[better]
-            chosen[better] = False
-            labels = top[better]
-            if likely is not None:
-                labels = np.take_along_axis(likely[better], labels, axis=1)
-            chosen[better[:, None], labels] = True
+            take_better(w, size, best, chosen, likely)
         return chosen
 
     def _likely(self, F: np.ndarray) -> np.ndarray | None:
@@ -298,52 +238,11 @@ def at_least_one(chosen: np.ndarray, expected: np.ndarray, may_be_empty: bool) -
     return chosen
 
 
-def label_matrix(Y: Any) -> sparse.csr_matrix:
-    """Return label sets as a CSR matrix of 0 and 1, with sorted indices and no stored zeros."""
-    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
-    if isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1:
-        Y = list(Y)  # a column of lists
-    with numbers_in(Y, "Y"):
-        Y = np.asarray(Y) if not sparse.issparse(Y) else Y
-        if Y.ndim != 2:
-            raise ValueError(f"Y must be label sets, rows of 0 and 1. Got shape {Y.shape} instead.")
-        labels = sparse.csr_matrix(Y, dtype=np.float64, copy=True)
-    labels.sum_duplicates()
-    labels.eliminate_zeros()
-    odd = labels.data[labels.data != 1.0]
-    if len(odd):
-        raise ValueError(f"Label sets must be rows of 0 and 1. Got {odd[0]:g} instead.")
-    return labels
-
-
-def _spans(labels: sparse.csr_matrix) -> list[tuple[int, tuple[int, int]]]:
-    """Return the row numbers, last first, each with where its labels begin and end."""
-    ends = labels.indptr.tolist()
-    return [(i, (ends[i], ends[i + 1])) for i in range(labels.shape[0] - 1, -1, -1)]
-
-
 class PairOrders(_Coordinates):
-    """The order of each pair of items, +1 or -1 over the root of their number: Kendall's features.
-
-    Examples
-    --------
-    >>> from skout.predictors.tuning.outputs import PairOrders
-    >>> (PairOrders().fit_transform([[0, 1, 2], [2, 1, 0]]) ** 2).sum(axis=1).round(9)
-    array([1., 1.])
-    """
+    """The order of each pair of items, 1 or -1 over the root of their number, as Kendall has it."""
 
     def fit(self, Y: Any, y: Any = None) -> PairOrders:
-        """Note the number of items.
-
-        Parameters
-        ----------
-        Y : array of ranks, shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self : PairOrders
-        """
+        """Note the number of items, the columns of ranks of shape (n, d)."""
         self.kernel_ = Kendall()
         self.landmarks_ = self.kernel_.encode(Y[:2])
         self.rank_ = self.kernel_.features(self.landmarks_).shape[1]
@@ -358,6 +257,25 @@ class PairOrders(_Coordinates):
         return np.eye(self.rank_)
 
 
+class BordaDecoder(RankingDecoder):
+    """Sort items by what all their pairs say together (Borda), in coordinates of Kendall's kernel.
+
+    The order that agrees with most pairs, which `RankingDecoder` finds, follows each pair however
+    close; sums over pairs average their errors. No search: any number of items.
+    """
+
+    def decode(self, F: np.ndarray, candidates: Any = None) -> np.ndarray:
+        """Return the ranking of each predicted row; equal sums go by the number of the item."""
+        self._refuse(candidates)
+        first, second = np.triu_indices(self.n_items_, k=1)
+        votes = np.zeros((len(F), self.n_items_))
+        for pair, i, j in zip((F @ self.directions_).T, first, second, strict=True):
+            votes[:, i] += pair
+            votes[:, j] -= pair
+        order = np.argsort(-votes.round(12), axis=1, kind="stable")
+        return np.argsort(order, axis=1, kind="stable") + self._best_rank
+
+
 class StandardTargets(_Coordinates):
     """Columns of numbers with mean 0 and variance 1, so that each counts the same.
 
@@ -370,17 +288,7 @@ class StandardTargets(_Coordinates):
     """
 
     def fit(self, Y: Any, y: Any = None) -> StandardTargets:
-        """Find means and scales; a constant column has scale 1.
-
-        Parameters
-        ----------
-        Y : array of shape (n,) or (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self : StandardTargets
-        """
+        """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
         self.is_vector_ = np.ndim(Y) == 1
         _, power = np.frexp(np.abs(values).max(axis=0, initial=0.0))
@@ -421,17 +329,7 @@ class ClassCodes(_Coordinates):
     """
 
     def fit(self, Y: Any, y: Any = None) -> ClassCodes:
-        """Find the classes.
-
-        Parameters
-        ----------
-        Y : sequence of n labels
-        y : ignored
-
-        Returns
-        -------
-        self : ClassCodes
-        """
+        """Find the classes of n labels."""
         self.classes_ = np.unique(np.asarray(Y))
         self.rank_ = len(self.classes_)
         self.kernel_, self.landmarks_ = Linear(), np.eye(self.rank_)[:2]

@@ -20,7 +20,7 @@ from ..._numerics.arrays import n_rows, take
 from ..._numerics.threads import n_threads
 from ..._numerics.validation import check_rng
 from .checkpoint import Checkpoint
-from .costs import fit_seconds, scoring_seconds, trial_seconds
+from .costs import SCORED, SLOW, fit_seconds, scoring_seconds, trial_seconds
 from .maps import kernel_of
 from .space import RIDGES, Profile, baseline_forest, family, neighbours, portfolio
 from .stacking import Judge
@@ -29,6 +29,7 @@ from .trials import Sample, predictions
 __all__ = ["Budget", "Search", "Trial"]
 
 Settings = dict[str, Any]
+Cell = tuple[Settings, np.ndarray]
 
 # Shares of the budget: of all that is planned, and of it for the last fits and for averages.
 _PLANNED, _LAST, _AVERAGES = 0.85, 0.2, 0.08
@@ -45,51 +46,31 @@ _MOST_OF_ONE = 0.05
 # Rows up to which kernel ridge is exact.
 _EXACT = 1200
 _WIDTH_ROWS = 1000
-# Seconds of one scoring from which on so many cells of a path are scored.
-_SLOW, _SCORED = 0.03, 8
 
 
 @dataclass
 class Trial:
-    """What a trial found.
+    """What a trial found."""
 
-    Attributes
-    ----------
-    settings : dict
-        All of them, also those of the best cell of its path.
-    decoder : dict
-    table : two ndarrays of shape (n_decoders, n_parts)
-        Scores and merits of the best cell.
-    score, merit : float
-        Of the best decoder, the mean over the held-out rows.
-    error : float
-        Its standard error.
-    seconds : float
-    stage : str
-    F : ndarray of float32, shape (n_held, p)
-        Predicted coordinates.
-    """
-
-    settings: Settings
+    settings: Settings  # all of them, also those of the best cell of its path
     decoder: Settings
-    table: tuple[np.ndarray, np.ndarray]
-    score: float
+    table: tuple[np.ndarray, np.ndarray]  # scores and merits of that cell, (n_decoders, n_parts)
+    score: float  # of the best decoder, the mean over the held-out rows
     merit: float
-    error: float
+    error: float  # the standard error of the score
     seconds: float
     stage: str
-    F: np.ndarray = field(repr=False)
+    F: np.ndarray = field(repr=False)  # (n_held, p) predicted coordinates, float32
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it was on all rows."""
+        return self.settings.get("rows") is None
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds or fits.
-
-    Attributes
-    ----------
-    seconds, fits : float
-        One of them is infinite.
-    """
+    """Seconds or fits, of which one is infinite."""
 
     seconds: float = np.inf
     fits: float = np.inf
@@ -111,18 +92,7 @@ class Budget:
 
 
 class Search:
-    """Trials, one after another.
-
-    Parameters
-    ----------
-    sample : Sample
-    profile : Profile
-    judge : Judge
-    decoders : list of dict
-    budget : Budget
-    checkpoint : Checkpoint, optional
-    verbose : bool
-    """
+    """Trials, one after another."""
 
     def __init__(
         self,
@@ -202,21 +172,15 @@ class Search:
 
     def _trees(self, settings: Settings) -> int:
         """Return the trees of a trial: fewer where they would take much of the budget."""
-        for n_trees in (100, 50):
-            if (
-                self.cost({**settings, "n_estimators": n_trees})
-                <= _MOST_OF_ONE * self.budget.for_trials
-            ):
-                return n_trees
-        return 30
+        most = _MOST_OF_ONE * self.budget.for_trials
+        fit = (n for n in (100, 50) if self.cost({**settings, "n_estimators": n}) <= most)
+        return next(fit, 30)
 
     def _promoted(self, todo: list[Settings]) -> list[Settings]:
         """Return the best settings on few rows, and the best of each map, in that order."""
-        known = {self._key(self._bare(one.settings)): one.merit for one in self.trials}
-        ranked = sorted(
-            (one for one in todo if self._key(one) in known),
-            key=lambda one: -known[self._key(one)],
-        )
+        known = {self._origin(one): one.merit for one in self.trials}
+        tried = [one for one in todo if self._key(one) in known]
+        ranked = sorted(tried, key=lambda one: -known[self._key(one)])
         met: set[str] = set()
         chosen = []
         for place, one in enumerate(ranked):
@@ -239,30 +203,19 @@ class Search:
     def _refinements(self) -> Iterator[tuple[str, Settings]]:
         """Yield neighbours of the best trial of each map, the best maps more often."""
         while True:
-            best, found = self._leaders(), None
-            for leader in best:
-                found = self._untried(leader)
-                if found is not None:
-                    yield "refinement", found
-                    break
+            untried = (self._untried(leader) for leader in self._leaders())
+            found = next((one for one in untried if one is not None), None)
             if found is None:
                 return
+            yield "refinement", found
 
     def finalists(self) -> list[Trial]:
         """Return the trials to choose from: those that can be fitted on all rows in time.
 
         A trial on few rows counts where there is none of the same settings on all rows.
         """
-        full = {
-            self._key(self._bare(one.settings))
-            for one in self.trials
-            if one.settings.get("rows") is None
-        }
-        found = [
-            one
-            for one in self.trials
-            if one.settings.get("rows") is None or self._key(self._bare(one.settings)) not in full
-        ]
+        full = {self._origin(one) for one in self.trials if one.is_full}
+        found = [one for one in self.trials if one.is_full or self._origin(one) not in full]
         return [one for one in found if self._has_time(one.settings)] or found[:1]
 
     def _leaders(self) -> list[Trial]:
@@ -270,7 +223,7 @@ class Search:
         found: dict[str, Trial] = {}
         for one in self.trials:
             known = found.get(family(one.settings))
-            if one.settings.get("rows") is None and (known is None or one.merit > known.merit):
+            if one.is_full and (known is None or one.merit > known.merit):
                 found[family(one.settings)] = one
         leaders = sorted(found.values(), key=lambda one: -one.merit)
         turn = len(self.trials) % 4  # best, best, second, third
@@ -314,6 +267,10 @@ class Search:
     def _key(settings: Settings) -> str:
         return repr(sorted((key, repr(value)) for key, value in settings.items()))
 
+    def _origin(self, trial: Trial) -> str:
+        """Return the key of what was to be tried, before the trial added to it."""
+        return self._key(self._bare(trial.settings))
+
     def _is_late(self) -> bool:
         wall = time.perf_counter() - self._start[0]
         work = (time.process_time() - self._start[1]) / n_threads(self.sample.n_jobs)
@@ -333,19 +290,18 @@ class Search:
         self._seen.add(self._key(settings))
         self.spent += self.cost(settings)
         self.n_fits += 1
-        known = None if self.checkpoint is None else self.checkpoint.find(settings)
-        if known is None:
+        found = None if self.checkpoint is None else self.checkpoint.find(settings)
+        if found is None:
             start = time.perf_counter()
             try:
                 more, table, F = self._best_cell(settings)
             except (ValueError, LinAlgError, MemoryError) as error:
                 self.failed.append({**settings, "error": str(error)})
                 return
-            record: dict[str, Any] = {"more": more, "seconds": time.perf_counter() - start}
+            found = {"more": more, "seconds": time.perf_counter() - start}, table, F
             if self.checkpoint is not None:
-                self.checkpoint.add(settings, record, table, F)
-        else:
-            record, table, F = known["record"], known["table"], known["F"]
+                self.checkpoint.add(settings, *found)
+        record, table, F = found
         self._note({**settings, **record["more"]}, table, F, record["seconds"], stage)
 
     def _best_cell(self, settings: Settings) -> tuple[Settings, np.ndarray, np.ndarray]:
@@ -362,20 +318,18 @@ class Search:
             raise ValueError("no finite predictions, or no score of them that is a number")
         return best[1:]
 
-    def _likely(
-        self, found: Iterator[tuple[Settings, np.ndarray]]
-    ) -> Iterator[tuple[Settings, np.ndarray]]:
-        """Yield the cells of a path that are scored: all, or those of best coordinates.
+    def _likely(self, found: Iterator[Cell]) -> list[Cell]:
+        """Return the cells of a path that are scored: all, or those of best coordinates.
 
         Scores are what counts, but where decoding takes long few cells are worth it.
         """
         cells = [(more, F) for more, F in found if np.all(np.isfinite(F))]
         held, p = self.judge.truth.shape
-        if scoring_seconds(held, p, len(self.decoders)) > _SLOW:
+        if scoring_seconds(held, p, len(self.decoders)) > SLOW:
             weights = self.sample.folds.weights
             cells.sort(key=lambda cell: -float(self.judge.smooth(cell[1]) @ weights))
-            cells = cells[:_SCORED]
-        yield from cells
+            cells = cells[:SCORED]
+        return cells
 
     def _resolved(self, settings: Settings) -> tuple[Settings, Settings]:
         """Return settings with the width of the kernel as a number, and that number."""

@@ -18,7 +18,6 @@ __all__ = [
     "Profile",
     "baseline_forest",
     "family",
-    "kernels_of_objects",
     "neighbours",
     "portfolio",
     "profile_of",
@@ -40,36 +39,17 @@ _HISTOGRAMS = 1000
 
 @dataclass(frozen=True)
 class Profile:
-    """What the choice of settings depends on.
+    """What the choice of settings depends on."""
 
-    Attributes
-    ----------
-    n : int
-        Rows to train on.
-    d : float
-        Numbers in a row, stored ones if sparse.
-    columns : int
-    p : int
-        Output coordinates.
-    is_sparse, is_object : bool
-        Whether X is a sparse matrix, or no matrix at all.
-    is_binary : bool
-        Whether output coordinates say yes or no.
-    objects : tuple of kernels
-        For objects that are no vectors.
-    groups : tuple of (int, int)
-        Where the columns of a table are in the matrix, if it has more than numbers.
-    """
-
-    n: int
-    d: float
+    n: int  # rows to train on
+    d: float  # numbers in a row, stored ones if sparse
     columns: int
-    p: int
+    p: int  # output coordinates
     is_sparse: bool = False
-    is_object: bool = False
-    is_binary: bool = False
-    objects: tuple[Any, ...] = ()
-    groups: tuple[tuple[int, int], ...] = ()
+    is_object: bool = False  # X is no matrix at all
+    is_binary: bool = False  # output coordinates say yes or no
+    objects: tuple[Any, ...] = ()  # kernels of objects that are no vectors
+    groups: tuple[tuple[int, int], ...] = ()  # where columns of a table are in the matrix
 
     @property
     def grows_trees(self) -> bool:
@@ -77,26 +57,18 @@ class Profile:
 
 
 def profile_of(
-    X: Any,
-    n: int,
-    p: int,
-    kernels: tuple[Any, ...] = (),
-    is_binary: bool = False,
-    groups: tuple[tuple[int, int], ...] = (),
+    X: Any, n: int, p: int, is_binary: bool, groups: tuple[tuple[int, int], ...]
 ) -> Profile:
     """Return the profile of inputs."""
     if not are_vectors(X):
-        return Profile(n, 50.0, 1, p, is_object=True, objects=kernels)
+        return Profile(n, 50.0, 1, p, is_object=True, objects=_kernels_of_objects(X[0]))
     is_sparse = sparse.issparse(X)
     d = max(1.0, X.nnz / X.shape[0]) if is_sparse else float(X.shape[1])
     return Profile(n, d, X.shape[1], p, is_sparse, is_binary=is_binary, groups=groups)
 
 
-def kernels_of_objects(X: Any) -> tuple[Any, ...]:
-    """Return kernels to try for inputs that are no vectors: texts, or graphs; none for vectors."""
-    if are_vectors(X):
-        return ()
-    first = X[0]
+def _kernels_of_objects(first: Any) -> tuple[Any, ...]:
+    """Return kernels to try for inputs that are no vectors: texts, spectra or graphs."""
     if isinstance(first, str):
         return tuple(NGram(n, short="keep") for n in ((1, 2, 3), (2, 3, 4), (1, 2)))
     if isinstance(first, tuple) and len(first) == 2:
@@ -120,18 +92,14 @@ def _learnt(kernel: str, profile: Profile, scaling: str = "standard") -> Setting
     return {"map": "learnt ridge", "scaling": scaling, "kernel": kernel, "landmarks": landmarks}
 
 
-def _aligned(kernel: str, profile: Profile, scaling: str = "none") -> Settings:
+def _aligned(kernel: str, profile: Profile) -> Settings:
     groups = profile.groups
-    return {"map": "aligned ridge", "scaling": scaling, "kernel": kernel, "groups": groups}
+    return {"map": "aligned ridge", "scaling": "none", "kernel": kernel, "groups": groups}
 
 
-def _trees(kind: str, max_features: float | str, leaf: int, n_estimators: int = 100) -> Settings:
-    return {
-        "map": kind,
-        "n_estimators": n_estimators,
-        "max_features": max_features,
-        "min_samples_leaf": leaf,
-    }
+def _trees(kind: str, max_features: float | str, leaf: int) -> Settings:
+    sizes = {"n_estimators": 100, "max_features": max_features, "min_samples_leaf": leaf}
+    return {"map": kind, **sizes}
 
 
 def _boosting(rate: float, leaves: int, profile: Profile, **more: Any) -> Settings:
@@ -158,11 +126,8 @@ def baseline_forest(profile: Profile) -> Settings | None:
 
 def _placed(settings: Settings, profile: Profile) -> Settings:
     """Let maps that take dense rows have them."""
-    needs_dense = profile.is_sparse and settings["map"] not in (
-        *RIDGES,
-        "logistic",
-        "neighbours",
-    )
+    takes_sparse = (*RIDGES, "logistic", "neighbours")
+    needs_dense = profile.is_sparse and settings["map"] not in takes_sparse
     return {**settings, "scaling": "dense"} if needs_dense else settings
 
 
@@ -264,28 +229,28 @@ def neighbours(settings: Settings, profile: Profile) -> Iterator[Settings]:
         yield from (_placed(one, profile) for one in changes(settings, profile))
 
 
+def _others(settings: Settings, name: str, values: tuple[str, ...]) -> Iterator[Settings]:
+    """Yield settings with each value of one of them that it has not."""
+    return ({**settings, name: value} for value in values if value != settings[name])
+
+
 def _ridge_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
     if "width" in settings:
         for factor in (2.0, 0.5, 4.0, 0.25):
             yield {**settings, "width": settings["width"] * factor}
     if profile.is_object:
         return
-    for kernel in ("laplacian", "matern", "gaussian"):
-        if kernel != settings["kernel"] and not (profile.is_sparse and kernel == "laplacian"):
-            yield {**settings, "kernel": kernel, "width": settings.get("width", 1.0)}
+    kernels = ("matern", "gaussian") if profile.is_sparse else ("laplacian", "matern", "gaussian")
+    for other in _others(settings, "kernel", kernels):
+        yield {**other, "width": settings.get("width", 1.0)}
     scalings = ("unit", "tfidf", "none") if profile.is_sparse else ("quantile", "standard", "none")
-    for scaling in scalings:
-        if scaling != settings["scaling"]:
-            yield {**settings, "scaling": scaling}
+    yield from _others(settings, "scaling", scalings)
 
 
 def _learnt_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
-    for kernel in ("matern", "gaussian", "laplacian"):
-        if kernel != settings["kernel"]:
-            yield {**settings, "kernel": kernel}
-    for scaling in ("none", "standard") if profile.groups else ("quantile", "standard"):
-        if scaling != settings["scaling"]:
-            yield {**settings, "scaling": scaling}
+    yield from _others(settings, "kernel", ("matern", "gaussian", "laplacian"))
+    scalings = ("none", "standard") if profile.groups else ("quantile", "standard")
+    yield from _others(settings, "scaling", scalings)
 
 
 def _forest_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
@@ -320,9 +285,7 @@ def _boosting_changes(settings: Settings, profile: Profile) -> Iterator[Settings
 
 def _neighbour_changes(settings: Settings, profile: Profile) -> Iterator[Settings]:
     scalings = ("unit", "tfidf") if profile.is_sparse else ("quantile", "none", "standard")
-    for scaling in scalings:
-        if scaling != settings["scaling"]:
-            yield {**settings, "scaling": scaling}
+    return _others(settings, "scaling", scalings)
 
 
 _CHANGES = {

@@ -25,18 +25,10 @@ class Judge:
 
     A metric of decoded objects is coarse where there are few rows, and many choices are level. How
     well coordinates are predicted then tells them apart: merit = metric + share * R2.
-
-    Attributes
-    ----------
-    metric : callable
-        From coordinates to scores of shape (n_decoders, n_parts).
-    truth : ndarray of shape (n_held, p)
-        Coordinates of the held-out rows.
-    folds : Folds
     """
 
-    metric: Callable[[np.ndarray], np.ndarray]
-    truth: np.ndarray
+    metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)
+    truth: np.ndarray  # (n_held, p) coordinates of the held-out rows
     folds: Folds
 
     def __post_init__(self) -> None:
@@ -52,16 +44,9 @@ class Judge:
 
 @dataclass(frozen=True)
 class Choice:
-    """A weighted mean of members, and the decoder of it.
+    """A weighted mean of members, and the decoder of it."""
 
-    Attributes
-    ----------
-    counts : tuple of int
-        How often each member counts.
-    decoder : int
-    """
-
-    counts: tuple[int, ...]
+    counts: tuple[int, ...]  # how often each member counts
     decoder: int
 
     @property
@@ -72,16 +57,9 @@ class Choice:
 
 @dataclass
 class Votes:
-    """Members that can be averaged, and the scores of averages that were asked for so far.
+    """Members that can be averaged, and the scores of averages that were asked for so far."""
 
-    Attributes
-    ----------
-    F : list of ndarrays of shape (n_held, p)
-        Predicted coordinates of each member.
-    judge : Judge
-    """
-
-    F: Sequence[np.ndarray]
+    F: Sequence[np.ndarray]  # (n_held, p) predicted coordinates of each member
     judge: Judge
     known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
@@ -112,14 +90,8 @@ def unit(i: int, n: int) -> tuple[int, ...]:
 def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
     """Return the best average by some parts of the held-out rows; of one member if most is 1.
 
-    Parameters
-    ----------
-    votes : Votes
-    use : ndarray of int
-        The parts.
-    most : int
-        Steps: weights are multiples of 1 / most or more. Of equally good averages the larger one
-        is taken.
+    A member is added in each of at most `most` steps. Of equally good averages the larger one is
+    taken.
     """
     n = len(votes.F)
     units = [unit(i, n) for i in range(n)]
@@ -139,17 +111,7 @@ def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
 
 
 def cross_fitted(votes: Votes, most: int) -> np.ndarray:
-    """Return the score of each part by what parts of other rows choose: no row chooses for itself.
-
-    Parameters
-    ----------
-    votes : Votes
-    most : int
-
-    Returns
-    -------
-    scores : ndarray of shape (n_parts,)
-    """
+    """Return the score of each part by what others choose: no row chooses for itself."""
     blocks = votes.judge.folds.blocks
     parts = np.arange(len(blocks))
     scores = np.empty(len(blocks))

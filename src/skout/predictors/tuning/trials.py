@@ -18,22 +18,20 @@ from ..._numerics.threads import n_threads, single_thread
 from ..._numerics.validation import check_rng
 from ...basis import KernelBasis
 from ...sketches import SubSample
-from .aligned import kernel_aligned
 from .folds import Folds
 from .inputs import ColumnScaler
-from .learnt import metric_learnt
+from .learnt import learnt_kernel
 from .logistic import logistic_path, yes_or_no
 from .maps import boosting_of, build, kernel_of, principal_axes
 
-__all__ = ["ALPHAS", "LEARNT_ALPHAS", "Sample", "predictions"]
+__all__ = ["Sample", "alphas_of", "predictions"]
 
 Settings = dict[str, Any]
 Found = Iterator[tuple[Settings, np.ndarray]]
 
-#: Penalties of kernel ridge.
-ALPHAS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
-#: Kernels in a learnt metric are wide, and want smaller ones too.
-LEARNT_ALPHAS = (*ALPHAS, 1e-8, 1e-9)
+# Penalties of kernel ridge. Kernels in a learnt metric are wide, and want smaller ones too.
+_ALPHAS = (1.0, 0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+_LEARNT_ALPHAS = (*_ALPHAS, 1e-8, 1e-9)
 _NEIGHBOURS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _STAGES = (25, 50, 100, 200, 400)
@@ -41,27 +39,21 @@ _STAGES = (25, 50, 100, 200, 400)
 _SMALL = 500
 
 
+def alphas_of(settings: Settings) -> tuple[float, ...]:
+    """Return the penalties that are tried of a kind of kernel ridge."""
+    return _LEARNT_ALPHAS if settings["map"] == "learnt ridge" else _ALPHAS
+
+
 @dataclass
 class Sample:
-    """Rows, their coordinates, and which are held out.
+    """Rows, their coordinates, and which are held out."""
 
-    Attributes
-    ----------
-    X : matrix or objects
-    T : ndarray of shape (n, p)
-    folds : Folds
-    seed : int
-    n_jobs : int, optional
-    scaled : dict
-        X by the names of scalings, made when first asked for.
-    """
-
-    X: Any
-    T: np.ndarray
+    X: Any  # matrix or objects
+    T: np.ndarray  # (n, p)
     folds: Folds
     seed: int
     n_jobs: int | None = None
-    scaled: dict[str, Any] = field(default_factory=dict)
+    scaled: dict[str, Any] = field(default_factory=dict)  # X by its scaling, once asked for
 
     def rows(self, scaling: str | None) -> Any:
         """Return X, scaled as a trial wants it; scales come from the inputs of all rows."""
@@ -90,19 +82,9 @@ class Sample:
 
 
 def predictions(settings: Settings, sample: Sample) -> Found:
-    """Yield what completes the settings, and predicted coordinates of the held-out rows.
+    """Yield what completes the settings, e.g. the alpha of a path, and coordinates (n_held, p).
 
-    Parameters
-    ----------
-    settings : dict
-        "rows" is the number of rows to train on, None for all of them.
-    sample : Sample
-
-    Yields
-    ------
-    more : dict
-        E.g. the alpha of a path.
-    F : ndarray of float32, shape (n_held, p)
+    The "rows" of settings are how many to train on, None for all of them.
     """
     path = _PATHS.get(settings["map"], _one_fit)
     if settings["map"] == "kernel ridge" or sample.folds.n_first == len(sample.folds.splits):
@@ -117,13 +99,8 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 def _kernel_path(settings: Settings, sample: Sample) -> Found:
     """Ridge for all alphas from the moments of folds: those of all rows minus those held out."""
     m = settings.get("sketch") or sample.folds.n_train
-    learns = settings["map"] == "learnt ridge"
     ridges = _ridges if settings["map"] == "kernel ridge" else _learnt_ridges
-    F = {
-        (alpha, centre): sample.room()
-        for alpha in (LEARNT_ALPHAS if learns else ALPHAS)
-        for centre in (True, False)
-    }
+    F = {(alpha, c): sample.room() for alpha in alphas_of(settings) for c in (True, False)}
     with single_thread() if m <= _SMALL else nullcontext():  # threads of BLAS would wait for work
         ridges(settings, sample, F)
     for (alpha, centre), values in F.items():
@@ -153,18 +130,12 @@ def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
     X, T = sample.rows(settings.get("scaling")), sample.T
     for train, held, rows in sample.folds_of(settings):
         own = take(X, train)
-        kernel = _learnt_kernel(settings, sample, own, T[train] - T[train].mean(axis=0))
+        centred = T[train] - T[train].mean(axis=0)
+        kernel = learnt_kernel(settings, own, centred, sample.seed, sample.n_jobs)
         both = take(X, np.concatenate([train, held]))
         Z = _coordinates(kernel, settings, sample, own, both)
         parts = Z[: len(train)], Z[len(train) :]
         _fold_path(*parts, T[train], None, {key: F[key][rows] for key in F})
-
-
-def _learnt_kernel(settings: Settings, sample: Sample, X: Any, targets: np.ndarray) -> Any:
-    name = settings["kernel"]
-    if settings["map"] == "aligned ridge":
-        return kernel_aligned(name, settings["groups"], X, targets, sample.seed)
-    return metric_learnt(name, settings["landmarks"], X, targets, sample.seed, sample.n_jobs)
 
 
 def _coordinates(
