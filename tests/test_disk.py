@@ -127,7 +127,9 @@ def same(model, X_disk, Y_disk, weights=None, data=(X, Y)):
     found = skout_clone(model).fit(X_disk, Y_disk, weights)
     expected = skout_clone(model).fit(*data, weights)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(found.predict(X_disk), expected.predict(data[0]), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.predict(X_disk), expected.predict(data[0]), rtol=1e-10, atol=1e-11
+    )
     return found
 
 
