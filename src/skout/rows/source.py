@@ -422,7 +422,7 @@ class Limits:
     `card_bytes` are those of all coordinates on a card, None for as many as there is room for.
     """
 
-    block_rows: int = 4096  # long blocks keep matrix products near the peak
+    block_rows: int = 8192  # long blocks keep matrix products near the peak
     block_bytes: int = 2**26
     coordinates_bytes: int = 2**31
     device_bytes: int = 2**31
@@ -440,7 +440,7 @@ def limits() -> Limits:
 @contextmanager
 def memory_limits(
     *,
-    block_rows: int = 4096,
+    block_rows: int = 8192,
     block_mb: float = 64.0,
     coordinates_mb: float | None = None,
     device_mb: float = 2048.0,
@@ -449,10 +449,10 @@ def memory_limits(
 
     Parameters
     ----------
-    block_rows : int, default 4096
+    block_rows : int, default 8192
         Most rows of a block, of which each thread works on one.
     block_mb : float, default 64
-        Megabytes of the features of a block.
+        Megabytes of the features of a block; half of it where that is 4,096 rows or more.
     coordinates_mb : float, optional
         Megabytes of the coordinates of all rows, which solvers that pass over them many times
         hold; more than that is computed again in each pass. None is 2048 here, and on a card what
@@ -483,6 +483,10 @@ def memory_limits(
         _LIMITS.reset(token)
 
 
+# Products of blocks of so many rows are as fast as those of longer ones.
+_LONG = 4096
+
+
 def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     """Return the number of rows of the blocks that n rows, of `row_bytes` each, are cut into.
 
@@ -490,7 +494,9 @@ def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     their number, which the blocks must not depend on.
     """
     most_rows, most_bytes = limits().block_rows, limits().block_bytes
-    most = max(1, min(most_rows, most_bytes // max(1, row_bytes), limit or most_rows))
+    most = most_bytes // max(1, row_bytes)
+    most = min(most, max(most // 2, _LONG))
+    most = max(1, min(most_rows, most, limit or most_rows))
     n_blocks = max(1, math.ceil(n / most))
     unit = 2 ** (n_blocks.bit_length() // 2)
     return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
