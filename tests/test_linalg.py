@@ -163,6 +163,9 @@ def test_top_eigenvalue_is_close_and_never_above(n):
     C = np.linalg.inv(L)
     assert 0.8 * top <= top_eigenvalue(C) <= top * (1 + 1e-12)
     assert_allclose(top_eigenvalue(C, n_iter=500), top, rtol=1e-3)
+    D = np.linalg.inv(C)[n // 3 :, n // 3 :]
+    left = np.linalg.eigvalsh(D @ D.T)[-1]
+    assert_allclose(top_eigenvalue(C, n // 3, n_iter=500), left, rtol=1e-3)
 
 
 @pytest.mark.parametrize("p", [1, 2, 7])

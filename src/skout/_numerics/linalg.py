@@ -105,7 +105,17 @@ def pivoted_cholesky(K: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.nd
             "The kernel matrix of the landmarks is zero: every row has norm 0 under this kernel. "
             "Check the data or use another kernel."
         )
-    return np.tril(factor[:rank, :rank]), order[:rank] - 1
+    return _lower_triangle(factor[:rank, :rank]), order[:rank] - 1
+
+
+def _lower_triangle(A: np.ndarray) -> np.ndarray:
+    """Return np.tril(A) row by row in memory; A may lie column by column."""
+    L = np.zeros(A.shape)
+    for start in range(0, len(A), _TRIANGLE):
+        stop = start + _TRIANGLE
+        L[start:stop, start:stop] = np.tril(A[start:stop, start:stop])
+        L[stop:, start:stop] = A[stop:, start:stop]
+    return L
 
 
 def _eigh_by_halves(A: np.ndarray, check_finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -155,12 +165,7 @@ def triangular_inverse(L: np.ndarray) -> np.ndarray:
         inverse = torch.linalg.solve_triangular(tensor(L, card), one, upper=False)
         return inverse.contiguous().cpu().numpy()  # rows as they are here
     # of L.T, which Fortran reads in place
-    inverse = np.ascontiguousarray(lapack.dtrtri(L.T, lower=0)[0].T)
-    for start in range(0, len(L), _TRIANGLE):  # what L has above its diagonal is still there
-        stop = start + _TRIANGLE
-        inverse[start:stop, stop:] = 0.0
-        inverse[start:stop, start:stop] = np.tril(inverse[start:stop, start:stop])
-    return inverse
+    return _lower_triangle(lapack.dtrtri(L.T, lower=0)[0].T)
 
 
 def triangle_gram(L: np.ndarray) -> np.ndarray:
@@ -189,23 +194,26 @@ def triangular_product(M: np.ndarray, B: np.ndarray, *, transposed: bool = False
     return blas.dtrmm(1.0, M.T, B.T, side=1, lower=0, trans_a=int(transposed)).T
 
 
-def inverse_gram_product(C: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return L L' v, given C = L^-1."""
+def inverse_gram_product(C: np.ndarray, v: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return L L' v, given C = L^-1; without the first rows and columns of L, where v is zero."""
     upper = np.asfortranarray(C.T)
-    return blas.dtrsv(upper, blas.dtrsv(upper, v, lower=0), lower=0, trans=1)
+    half = blas.dtrsv(upper, v, lower=0)
+    half[:first] = 0.0
+    return blas.dtrsv(upper, half, lower=0, trans=1)
 
 
-def top_eigenvalue(C: np.ndarray, n_iter: int = 4, enough: float = np.inf) -> float:
-    """Estimate the largest eigenvalue of L L', given C = L^-1, by power iteration.
+def top_eigenvalue(C: np.ndarray, first: int = 0, n_iter: int = 4, enough: float = np.inf) -> float:
+    """Estimate the largest eigenvalue of D D', given C = L^-1 and L = [[A, 0], [B, D]].
 
-    The estimates increase; the first one above `enough` is returned.
+    A has `first` rows. The estimates of the power iteration increase; the first one above `enough`
+    is returned.
     """
-    C = np.ascontiguousarray(C)
     v = np.ones(len(C))
+    v[:first] = 0.0
     value = 0.0
     for _ in range(n_iter):
         unit = v / np.linalg.norm(v)
-        v = inverse_gram_product(C, unit)
+        v = inverse_gram_product(C, unit, first)
         value = float(unit @ v)
         if value > enough:
             break

@@ -484,9 +484,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     ) -> list[Moments]:
         """Return the moments of features that are whitened as far as the plan says."""
         sample, values = sample.by_value()
-        sample, order = sample.by_group()
-        if order is not None and known is not None:
-            known = replace(known, place=known.place[order])
+        if sample.groups is not None:
+            sample, known = sample.by_group(sample.groups, known)
         landmarks = None
         if known is not None and plan.size == self.rank_:
             sample, landmarks = known.split(sample)

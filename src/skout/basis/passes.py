@@ -83,21 +83,19 @@ class Sample:
         rows, targets = self.rows.subset(index), self.targets.subset(index)
         return Sample(rows, targets, weights, groups, self.n_groups, self.origin)
 
-    def by_group(self) -> tuple[Sample, np.ndarray | None]:
-        """Return the sample with the rows of a group together, and the order that they are in.
+    def by_group(self, groups: np.ndarray, known: Any = None) -> tuple[Sample, Any]:
+        """Return the sample with the rows of a group together, and the `KnownRows` of that order.
 
         Blocks then belong to one group each, and a pass holds few sums at a time. Where rows are
-        not read in any order at no cost, the sample stays as it is, without an order.
+        not read in any order at no cost, both stay as they are.
         """
-        if self.groups is None or not isinstance(self.weights, np.ndarray | None):
-            return self, None
-        order = np.argsort(self.groups, kind="stable")
+        order = np.argsort(groups, kind="stable")
         rows, targets = self.rows.reordered(order), self.targets.reordered(order)
-        if rows is None or targets is None:
-            return self, None
+        if rows is None or targets is None or not isinstance(self.weights, np.ndarray | None):
+            return self, known
+        known = None if known is None else replace(known, place=known.place[order])
         weights = None if self.weights is None else self.weights[order]
-        groups = self.groups[order]
-        return replace(self, rows=rows, targets=targets, weights=weights, groups=groups), order
+        return Sample(rows, targets, weights, groups[order], self.n_groups, self.origin), known
 
     def by_value(self) -> tuple[Sample, np.ndarray | None]:
         """Return the sample with 0/1 targets, and the values that they stand for.
@@ -411,7 +409,7 @@ def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) ->
     """Return the largest eigenvalue, squared, of what is left of K~; roughly if above `enough`."""
     if centre:
         return top_centred(C, enough=enough)
-    return top_eigenvalue(C[size:, size:], enough=enough**0.5) ** 2
+    return top_eigenvalue(C, size, enough=enough**0.5) ** 2
 
 
 class Whitening:
