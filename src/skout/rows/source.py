@@ -429,6 +429,8 @@ class Limits:
     card_bytes: int | None = None
 
 
+# Products of blocks of so many rows are as fast as those of longer ones.
+_LONG = 4096
 _LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039 - frozen
 
 
@@ -483,10 +485,6 @@ def memory_limits(
         _LIMITS.reset(token)
 
 
-# Products of blocks of so many rows are as fast as those of longer ones.
-_LONG = 4096
-
-
 def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     """Return the number of rows of the blocks that n rows, of `row_bytes` each, are cut into.
 
@@ -494,9 +492,8 @@ def block_rows(n: int, row_bytes: int, limit: int | None = None) -> int:
     their number, which the blocks must not depend on.
     """
     most_rows, most_bytes = limits().block_rows, limits().block_bytes
-    most = most_bytes // max(1, row_bytes)
-    most = min(most, max(most // 2, _LONG))
-    most = max(1, min(most_rows, most, limit or most_rows))
+    fit = most_bytes // max(1, row_bytes)
+    most = max(1, min(most_rows, limit or most_rows, fit, max(fit // 2, _LONG)))
     n_blocks = max(1, math.ceil(n / most))
     unit = 2 ** (n_blocks.bit_length() // 2)
     return max(1, math.ceil(n / (math.ceil(n_blocks / unit) * unit)))
