@@ -314,7 +314,7 @@ def compare(found, expected):
         if other.dtype.kind in "US":
             np.testing.assert_array_equal(one, other)
         else:
-            assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())
+            assert_allclose(one, other, rtol=0.0, atol=1e-10 * np.abs(other).max())
 
 
 CELLS = [(name, source) for name in ESTIMATORS for source in SOURCES]
