@@ -1,5 +1,6 @@
 """`skout serve`: answers are those of the command line, and no request does harm."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -24,7 +25,7 @@ from serving import KINDS, X, as_csv, fit, fit_spectra, queries, running, served
 from skout import cli
 from skout.cli.serve import server as server_module
 from skout.cli.serve.drawing import Picture, draw_molecules, picture_of
-from skout.cli.serve.limits import Deadline, Limits
+from skout.cli.serve.limits import Deadline, Gate, Limits, Refused
 from skout.cli.serve.models import Models
 from skout.cli.serve.tables import table_of_records, table_of_text
 
@@ -602,6 +603,26 @@ def test_requests_wait_for_their_turn_and_no_more_than_some(odd):
             thread.join()
         assert [status for status, _, _ in found] == [200] * 3
         assert "skout_running 0" in ask("GET", "/metrics")[2].decode()
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_has_just_got_a_thread_holds_no_place_in_the_queue(turns):
+    going = threading.Event()
+
+    async def come():
+        gate, asked = Gate(Limits(workers=2, queue=1)), []
+        for _ in range(4):
+            job = gate.run(lambda _: going.wait(30), Deadline(30.0))
+            asked.append(asyncio.create_task(job))
+            for _ in range(turns):  # the next one comes while this one is let in
+                await asyncio.sleep(0)
+        with pytest.raises(Refused, match="busy"):
+            await asked.pop()
+        going.set()
+        assert await asyncio.gather(*asked) == [True] * 3
+        gate.close()
+
+    asyncio.run(come())
 
 
 def test_a_request_that_takes_too_long_is_given_up(odd):

@@ -92,7 +92,7 @@ class Gate:
 
     def __init__(self, limits: Limits) -> None:
         workers = limits.workers or os.cpu_count() or 1
-        self._limits = limits
+        self._most = workers + limits.queue
         self._free = asyncio.Semaphore(workers)
         self._pool = ThreadPoolExecutor(workers, "skout-serve", initializer=_one_thread)
         self.running = self.waiting = 0
@@ -111,11 +111,12 @@ class Gate:
 
     async def _wait(self, deadline: Deadline) -> None:
         """Wait for a free thread."""
-        if self._free.locked() and self.waiting >= self._limits.queue:
+        if self.running + self.waiting >= self._most:  # "waiting": also who is being let in
             raise self._busy()
         self.waiting += 1
         try:
-            await asyncio.wait_for(self._free.acquire(), deadline.left)
+            async with asyncio.timeout(deadline.left):
+                await self._free.acquire()
         except TimeoutError:
             raise self._busy() from None
         finally:
