@@ -155,6 +155,21 @@ def test_project(rows):
     assert_allclose(single, F @ M, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [100, 1300])  # below and above the least rows of a fast product
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", ["upper", "lower", "full", "wide"])
+def test_products_with_a_triangle_leave_out_zeros_only(shape, dtype, n):
+    rng = np.random.default_rng(0)
+    X, B = rng.standard_normal((n, 3)).astype(dtype), rng.standard_normal((150, 150))
+    B = {"upper": np.triu(B), "lower": np.tril(B), "full": B, "wide": B[:, :99]}[shape]
+    offset = rng.standard_normal(B.shape[1])
+    features = LandmarkFeatures(Gaussian(0.3), X[:150] if n > 150 else rng.random((150, 3)))
+    found = project(features, Memory(X), B, offset)
+    expected = Gaussian(0.3)(X, features.landmarks).astype(np.float64) @ B + offset
+    assert found.dtype == dtype
+    assert_allclose(found, expected, atol=1e-12 if dtype == np.float64 else 1e-3)
+
+
 @pytest.mark.parametrize("mix", MIXES)
 def test_kernel_matrix(mix, monkeypatch):
     W = MIXES[mix]

@@ -30,7 +30,6 @@ from .features import (
     KernelMatrix,
     LandmarkFeatures,
     Projection,
-    Residual,
     distinct,
     drawn,
     keep,
@@ -39,7 +38,7 @@ from .features import (
     pivot_noise,
 )
 from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
-from .products import principal
+from .products import Residual, principal
 
 __all__ = ["KernelBasis"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import bandwidth
 
 from .._numerics.arrays import (
     astype,
@@ -37,7 +38,6 @@ __all__ = [
     "KernelMatrix",
     "LandmarkFeatures",
     "Projection",
-    "Residual",
     "check_block",
     "check_values",
     "distinct",
@@ -58,6 +58,8 @@ _KEPT_BYTES = 2**28
 _MIXED_ROWS = 256
 # Rows and columns of a tile of K.
 _TILE = 768
+# Rows of a product with a matrix, and columns of a triangular one, that are computed at a time.
+_PRODUCT_ROWS, _STEP = 512, 64
 # A pass over _LARGE features or more is cut into at least so many blocks, for threads to share.
 _BLOCKS, _LARGE = 4, 2**21
 _ADVICE = (
@@ -345,13 +347,34 @@ class Projection(RowMap):
         rows = astype(rows, dtype)
         if self.matrix is None:
             return self.features(rows, out)
-        values = self.features(rows).astype(np.float64, copy=False)
-        F = values @ self.matrix
-        if not np.isfinite(F).all():
-            check_values(self.features.kernel, values)
+        n = n_rows(rows)
+        out = np.empty((n, self.matrix.shape[1]), dtype=dtype) if out is None else out
+        # values that are still in cache, and rows enough for a fast product
+        for some in row_slices(n, max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))):
+            values = self.features(take(rows, some)).astype(np.float64, copy=False)
+            out[some] = self._product(values)
+            if not np.isfinite(out[some]).all():
+                check_values(self.features.kernel, values)
+        return out
+
+    def _product(self, values: np.ndarray) -> np.ndarray:
+        if len(values) < _PRODUCT_ROWS:  # to look for zeros would take longer
+            F = values @ self.matrix
+        else:
+            F = np.empty((len(values), self.matrix.shape[1]))
+            for stop, columns, part in self._steps:
+                np.matmul(values[:, :stop], part, out=F[:, columns])
         if self.offset is not None:
             F += self.offset
-        return F.astype(dtype, copy=False)
+        return F
+
+    @functools.cached_property
+    def _steps(self) -> list[tuple[int, slice, np.ndarray]]:
+        """Columns of the matrix, those of a triangle without the zeros below them."""
+        m, p = self.matrix.shape
+        if m != p or bandwidth(self.matrix)[0] > 0:
+            return [(m, slice(0, p), self.matrix)]
+        return [(s.stop, s, self.matrix[: s.stop, s]) for s in row_slices(p, _STEP)]
 
     def on(self, place: Place) -> RowMap:
         return _CardProjection(self, place)
@@ -370,22 +393,6 @@ class _CardProjection(RowMap):
         F = self.features(rows)
         F = F if self.matrix is None else F @ self.matrix
         return F if self.offset is None else F.add_(self.offset)
-
-
-class Residual(RowMap):
-    """x -> k(x, x) - ||z(x)||^2, at least 0."""
-
-    def __init__(self, features: LandmarkFeatures, components: np.ndarray) -> None:
-        self.kernel = features.kernel
-        self.projection = Projection(features, components.T)
-        self.width = self.projection.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.projection.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
-        Z = self.projection(rows).astype(np.float64, copy=False)
-        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
 
 class _Diagonal(RowMap):

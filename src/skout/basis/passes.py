@@ -40,6 +40,8 @@ __all__ = [
 _FEW_OUTPUTS = 64
 # Landmarks are treated apart if they are at least this share of the rows.
 _FEW_LANDMARKS = 0.1
+# Features of rows that are known are computed all the same if these are at most this share.
+_FEW_KNOWN = 0.1
 # Adding a number to a sum takes as long as this many operations of a matrix product.
 _SUM_COST = 150
 # A sample whose features take so many bytes is cut into at least two blocks, for two threads.
@@ -180,10 +182,13 @@ class KnownRows:
     ) -> None:
         """Write the features of rows into `out`; those with place >= 0 are copied from `values`."""
         known = place >= 0
+        if known.sum() <= _FEW_KNOWN * len(place):
+            features(rows, out)  # of the few that are known too: to leave them out takes a copy
+        else:
+            others = np.flatnonzero(~known)
+            if len(others):
+                out[others] = features(take(rows, others))
         out[known] = np.take(self.values[place[known]], self.kept, axis=1)
-        others = np.flatnonzero(~known)
-        if len(others):
-            out[others] = features(take(rows, others))
 
 
 def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 
 from .._numerics.arrays import astype, cast, n_rows, namespace, numpy_of, row_slices, take, times
 from .._numerics.linalg import symmetric_eigen
-from ..rows import Reduction, Source
+from ..rows import Reduction, RowMap, Source
 from ..solvers.moments import Moments
 from .features import LandmarkFeatures, Projection, check_values
 
-__all__ = ["FeatureProducts", "RightSide", "Store", "principal"]
+__all__ = ["FeatureProducts", "Residual", "RightSide", "Store", "principal"]
 
 
 class Store:
@@ -249,3 +249,19 @@ class _Squares(Reduction):
 
     def on(self, place: Any) -> _Squares:
         return _Squares(self.projection.on(place))
+
+
+class Residual(RowMap):
+    """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    def __init__(self, features: LandmarkFeatures, components: np.ndarray) -> None:
+        self.kernel = features.kernel
+        self.projection = Projection(features, components.T)
+        self.width = self.projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        Z = self.projection(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)

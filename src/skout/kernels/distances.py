@@ -164,9 +164,19 @@ class SquaredDistances:
             if self.snap:
                 out[namespace(out).abs(out) <= self._noise(norms, float_dtype(out))] = 0.0
         if self.over and not self.snap and (is_sparse or float_dtype(out) != np.float64):
-            ends = (None, 0.0) if self.factor < 0 else (0.0, None)
-            namespace(out).clip(out, *ends, out=out)
+            self._clip(out)
         return out
+
+    def _clip(self, out: Any) -> None:
+        """Take back to zero what rounding put on its other side."""
+        ends = (None, 0.0) if self.factor < 0 else (0.0, None)
+        if is_tensor(out):
+            namespace(out).clip(out, *ends, out=out)
+            return
+        # few rows have such numbers: to look for them is faster than to write all
+        furthest = out.max(axis=1, initial=0.0) if self.factor < 0 else out.min(axis=1, initial=0.0)
+        rows = furthest != 0.0  # NaN too
+        out[rows] = np.clip(out[rows], *ends)
 
     def _noise(self, norms: Any, dtype: np.dtype) -> Any:
         """Return a bound on the rounding of the distances, given the squared norms of A."""

@@ -70,7 +70,10 @@ class Folds:
                 least = 1e-12 * self.total.of_columns(columns).weight
                 if min(own.weight, held.weight) > least:  # else there are few rows yet
                     path = ridge_paths(own, alphas, self.fit_intercept)
-                    found.append([ridge_errors(held, *fit) for fit in path])
+                    # one product with Z'Z for all alphas
+                    fitted = held.zz @ np.hstack([coef for coef, _ in path])
+                    pairs = zip(path, np.hsplit(fitted, len(path)), strict=True)
+                    found.append([ridge_errors(held, *fit, part) for fit, part in pairs])
             return list(np.concatenate(found, axis=1).mean(axis=1)) if found else []
 
         found = map_blocks(of_split, self.roles, n_jobs=n_jobs)

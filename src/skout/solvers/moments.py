@@ -331,12 +331,15 @@ def ridge_predictions(
     return np.array(found) + t_mean
 
 
-def ridge_errors(moments: Moments, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+def ridge_errors(
+    moments: Moments, coef: np.ndarray, intercept: np.ndarray, fitted: np.ndarray | None = None
+) -> np.ndarray:
     """Return the mean squared error of each output on the rows behind `moments`.
 
     sum ||t - B'z - b||^2 = T'T - 2 B'Z'T + B'Z'Z B - 2 b (sum t - B' sum z) + n b^2, diagonals.
+    `fitted` is Z'Z B, where it is known.
     """
-    fitted = moments.zz @ coef  # (p, d)
+    fitted = moments.zz @ coef if fitted is None else fitted  # (p, d)
     error = moments.tt + np.einsum("ij,ij->j", coef, fitted - 2.0 * moments.zt)
     error += intercept * (moments.weight * intercept)
     error -= 2.0 * intercept * (moments.t_sum - moments.z_sum @ coef)
