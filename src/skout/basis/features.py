@@ -352,20 +352,17 @@ class Projection(RowMap):
         # values that are still in cache, and rows enough for a fast product
         for some in row_slices(n, max(_PRODUCT_ROWS, self.features.cache_rows(rows, dtype))):
             values = self.features(take(rows, some)).astype(np.float64, copy=False)
-            out[some] = self._product(values)
-            if not np.isfinite(out[some]).all():
+            # of few rows, to look for zeros would take longer
+            F = values @ self.matrix if len(values) < _PRODUCT_ROWS else self._by_steps(values)
+            if not np.isfinite(F).all():
                 check_values(self.features.kernel, values)
+            out[some] = F if self.offset is None else np.add(F, self.offset, out=F)
         return out
 
-    def _product(self, values: np.ndarray) -> np.ndarray:
-        if len(values) < _PRODUCT_ROWS:  # to look for zeros would take longer
-            F = values @ self.matrix
-        else:
-            F = np.empty((len(values), self.matrix.shape[1]))
-            for stop, columns, part in self._steps:
-                np.matmul(values[:, :stop], part, out=F[:, columns])
-        if self.offset is not None:
-            F += self.offset
+    def _by_steps(self, values: np.ndarray) -> np.ndarray:
+        F = np.empty((len(values), self.matrix.shape[1]))
+        for stop, columns, part in self._steps:
+            np.matmul(values[:, :stop], part, out=F[:, columns])
         return F
 
     @functools.cached_property
