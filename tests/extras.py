@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-
 #: NumPy 1 leaves the archive open that it could not write, which is told when it is collected.
 OPEN_ARCHIVE = (
     "ignore:Exception ignored in. <function ZipFile:pytest.PytestUnraisableExceptionWarning"
