@@ -19,6 +19,11 @@ def pytest_configure(config):
     """
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Old versions of Hypothesis ask the collector who holds an object, and frozen ones do not tell.
+    config.addinivalue_line(
+        "filterwarnings",
+        "ignore:It looks like .register_random. was passed:hypothesis.errors.HypothesisWarning",
+    )
     gc.disable()
 
 
