@@ -136,7 +136,7 @@ def run_git(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_records_say_when_they_were_run_and_what_changed_since(tmp_path, monkeypatch):
-    """The library changes in each commit, and one of the two records in the third of four."""
+    """Of four commits the third changes one of two records, and the others the library."""
     conf = script(DOCS / "conf.py")
     monkeypatch.setattr(conf, "HERE", tmp_path / "docs")
     for folder in ("docs", "src/skout", "benchmarks/records"):
@@ -147,15 +147,16 @@ def test_records_say_when_they_were_run_and_what_changed_since(tmp_path, monkeyp
     assert conf.changes_since() == {}, "outside of a repository nothing is known"
     run_git(tmp_path, "init", "-q")
     for step in range(4):
-        (tmp_path / "src" / "skout" / "part.py").write_text(f"step = {step}\n")
         if step == 2:
             (record / "a.json").write_text('{"date": "2026-01-05", "commit": "abc1234"}')
+        else:
+            (tmp_path / "src" / "skout" / "part.py").write_text(f"step = {step}\n")
         run_git(tmp_path, "add", ".")
         run_git(tmp_path, "commit", "-q", "-m", str(step))
     conf.collect_records(None)
     assert (tmp_path / "docs" / "generated" / "records.md").read_text().splitlines()[2:] == [
         "| `benchmarks/records/a.json` | 2026-01-05 | abc1234 | 1 |",
-        "| `benchmarks/records/b.json` | 2026-01-03 to 2026-01-04 |  | 3 |",
+        "| `benchmarks/records/b.json` | 2026-01-03 to 2026-01-04 |  | 2 |",
     ]
     run_git(tmp_path, "clone", "-q", "--depth=1", tmp_path.as_uri(), "shallow")
     monkeypatch.setattr(conf, "HERE", tmp_path / "shallow" / "docs")
@@ -165,6 +166,23 @@ def test_records_say_when_they_were_run_and_what_changed_since(tmp_path, monkeyp
 @pytest.mark.parametrize("path", sorted(ROOT.glob("*/records/*.json")), ids=lambda path: path.stem)
 def test_every_record_has_a_date(path):
     assert re.search(r'"date": "\d{4}-\d\d-\d\d"', path.read_text(encoding="utf-8"))
+
+
+def spelled_out(name: str) -> list[str]:
+    """Return "a_b" and "a" for "a{_b,}"."""
+    before, brace, rest = name.partition("{")
+    if not brace:
+        return [name]
+    inside, _, after = rest.partition("}")
+    return [one for part in inside.split(",") for one in spelled_out(before + part + after)]
+
+
+def test_the_records_of_experiments_are_those_that_their_page_names():
+    folder = ROOT / "experiments"
+    names = re.findall(r"`(records/\S+\.json)`", (folder / "README.md").read_text(encoding="utf-8"))
+    found = {one: set(folder.glob(one)) for name in names for one in spelled_out(name)}
+    assert [name for name, paths in found.items() if not paths] == []
+    assert set.union(*found.values()) == set(folder.glob("records/*.json"))
 
 
 def test_the_tested_versions_are_those_of_the_record():
