@@ -19,7 +19,7 @@ import skout.basis.features as module
 from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, project
-from skout.basis.passes import BlockMoments, Plan, Sample, Whitening
+from skout.basis.passes import BlockMoments, KnownRows, Plan, Sample, Whitening
 from skout.kernels import Gaussian, Linear
 from skout.regressors.checkpoint import Bar
 from skout.rows import Memory
@@ -168,6 +168,22 @@ def test_products_with_a_triangle_leave_out_zeros_only(shape, dtype, n):
     expected = Gaussian(0.3)(X, features.landmarks).astype(np.float64) @ B + offset
     assert found.dtype == dtype
     assert_allclose(found, expected, atol=1e-12 if dtype == np.float64 else 1e-3)
+
+
+@pytest.mark.parametrize("n_known", [0, 1, 30, 39, 40])
+def test_known_features_are_taken_as_they_are(n_known):
+    """Whether few rows are known, which are computed all the same, or many or all."""
+    rng = np.random.default_rng(0)
+    X, values = rng.standard_normal((40, 3)), rng.standard_normal((50, 8))
+    features, kept = LandmarkFeatures(Gaussian(0.3), X[:5]), np.array([6, 0, 3, 1, 7])
+    place = np.full(40, -1)
+    place[rng.permutation(40)[:n_known]] = rng.permutation(50)[:n_known]
+    none = np.zeros((0, 0))
+    known = KnownRows(place, values, none, none, kept, none)
+    out = np.full((40, 9), np.nan)  # of which the features are the first columns
+    known.fill(features, X, place, out[:, :5])
+    expected = np.where(place[:, None] >= 0, values[place][:, kept], Gaussian(0.3)(X, X[:5]))
+    assert_allclose(out[:, :5], expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("mix", MIXES)
