@@ -21,12 +21,12 @@ from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
-from .choice import choose, wanted_solver
+from .choice import wanted_solver
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
 from .memory import Room, room_for
-from .path import Judge, chosen_by_paths
+from .path import Search
 from .splits import Splits, groups_or_splits
 
 __all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
@@ -44,27 +44,19 @@ _LEARNT_ROWS = 20_000
 _MOST_ROWS = 200_000
 
 
-def fit_exact(
-    model: Any,
-    kernel: Kernel,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
+    alphas, splits, judge = search
     rng = check_rng(model.random_state)
     exact = _begun(model, kernel, sample, alphas, rng)
     model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
     if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
-        path = partial(exact.path, alphas)
-        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
-        model.alpha_, model.cv_results_ = chosen
+        search.by_paths(model, sample, partial(exact.path, alphas))
         model.cv_results_["exact"] = True
     elif splits:
         folds, Z = exact.folds(splits, rng)
         held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-        choose(model, alphas, folds, judge, held)
+        search.by_folds(model, folds, held)
         model.cv_results_["exact"] = exact.has_exact_path
     if exact.K is None:
         d = sample.targets.shape[1]
@@ -72,19 +64,11 @@ def fit_exact(
     else:
         model._matrix, model.intercept_ = exact.solve(model.alpha_)
     model._prepare()
-    return model
 
 
-def fit_exact_holes(
-    model: Any,
-    kernel: Kernel,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on the distinct rows of each output; outputs with equal rows together."""
-    T = sample.targets.here()
+    T, alphas = sample.targets.here(), search.alphas
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
     exact = _begun(model, kernel, sample, alphas, check_rng(model.random_state))
@@ -101,13 +85,11 @@ def fit_exact_holes(
                 F[:, :, columns] = part.path(alphas, own, held)
         return F
 
-    if splits:
-        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
-        model.alpha_, model.cv_results_ = chosen
+    if search.splits:
+        search.by_paths(model, sample, path)
         model.cv_results_["exact"] = True
     _solve_parts(model, parts, T.shape[1])
     model._prepare()
-    return model
 
 
 def _solve_parts(model: Any, parts: list[Any], d: int) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -30,12 +30,15 @@ from .splits import Splits, least_loss
 
 __all__ = [
     "Judge",
+    "Search",
     "greatest_score",
     "held_rows",
     "judged",
     "mean_square",
     "squared_error",
 ]
+
+Path = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # Held-out rows that are looked at, in all splits together.
 _LOOKED_AT = 2000
@@ -69,6 +72,61 @@ class Judge:
     score: Callable[[int, np.ndarray], Sequence[float]]
     refit: bool = True
     scoring: str = ""
+
+
+class Search(NamedTuple):
+    """Which alpha a ridge takes: those to choose from, the splits to try them on, and who judges.
+
+    Attributes
+    ----------
+    alphas : list of floats
+    splits : list of (train, test)
+        Without any, nothing is chosen.
+    judge : Judge, optional
+        None leaves it to the mean squared error of the held-out rows.
+    """
+
+    alphas: list[float]
+    splits: Splits = ()
+    judge: Judge | None = None
+
+    def by_paths(self, model: Any, sample: Sample, path: Path) -> None:
+        """Give a model its alpha by fits of their own for each split, where there are no moments.
+
+        `path` maps training rows and held-out rows to the predictions of each alpha for the second,
+        shape (n_alphas, h, d).
+        """
+        alphas, splits, judge = self
+        everything = np.arange(len(sample.rows))
+        table: list[Any] = []
+        for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not model.verbose)):
+            held = np.sort(everything[test]) if judge is None else judge.held[k]
+            F = path(np.sort(everything[train]), held)
+            if judge is not None:
+                table.append(judge.score(k, F))
+                continue
+            truth = np.asarray(sample.targets.take(held), dtype=np.float64)
+            w = None if sample.weights is None else sample.weights[held]
+            table.append([mean_square(truth, one, w) for one in F])
+        if judge is None:
+            model.alpha_, model.cv_results_ = least_loss(alphas, np.array(table))
+        else:
+            model.alpha_, model.cv_results_ = greatest_score(alphas, table, judge)
+
+    def by_folds(self, model: Any, folds: Any, held: Sequence[np.ndarray]) -> None:
+        """Give a model its alpha from the moments of `Folds`.
+
+        `held` are coordinates of the rows that the judge looks at, one array a split.
+        """
+        results: dict[str, Any] | None
+        if self.judge is not None:
+            more = self.judge, held, model._origin, model.n_jobs
+            model.alpha_, results = folds.best_score(self.alphas, *more)
+        else:
+            cv = model.cv if model._folds is None else None
+            model.alpha_, results = folds.least_error(self.alphas, cv, model.n_jobs)
+        if results is not None:
+            model.cv_results_ = results
 
 
 class NotWanted(Exception):
@@ -261,46 +319,3 @@ def _from_default(alpha: float) -> tuple[float, float]:
     """Return how far an alpha is from the default, the larger of two first."""
     steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
     return round(float(steps), 9), -alpha
-
-
-def chosen_by_paths(
-    alphas: list[float],
-    splits: Splits,
-    sample: Sample,
-    judge: Judge | None,
-    path: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    verbose: bool = False,
-) -> tuple[float, dict[str, Any]]:
-    """Choose alpha by fits of their own for each split, where there are no moments.
-
-    Parameters
-    ----------
-    alphas : list of floats
-    splits : list of (train, test)
-    sample : Sample
-    judge : Judge, optional
-        Else the mean squared error decides.
-    path : callable
-        (training rows, held-out rows) -> predictions of each alpha, shape (n_alphas, h, d).
-    verbose : bool, default False
-
-    Returns
-    -------
-    alpha : float
-    results : dict
-        As `least_loss` and `greatest_score` return them.
-    """
-    everything = np.arange(len(sample.rows))
-    table: list[Any] = []
-    for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
-        held = np.sort(everything[test]) if judge is None else judge.held[k]
-        F = path(np.sort(everything[train]), held)
-        if judge is not None:
-            table.append(judge.score(k, F))
-            continue
-        truth = np.asarray(sample.targets.take(held), dtype=np.float64)
-        w = None if sample.weights is None else sample.weights[held]
-        table.append([mean_square(truth, one, w) for one in F])
-    if judge is None:
-        return least_loss(alphas, np.array(table))
-    return greatest_score(alphas, table, judge)
