@@ -140,6 +140,7 @@ class StructuredPredictor(DecodingPredictor):
         if self.scoring is not None:
             check_scoring(self.scoring)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
+        # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
         if Y is None:
@@ -152,6 +153,7 @@ class StructuredPredictor(DecodingPredictor):
             targets = targets[:, 0]  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
+        # inputs -> coordinates; and back to objects, which may choose the regressor's alpha
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
         if getattr(regressor, "task_matrix", None) is not None:
             relate_coordinates(regressor, basis)

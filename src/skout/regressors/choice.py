@@ -111,7 +111,9 @@ def wanted_solver(model: Any) -> str:
 
 
 class Choice:
-    """The choice of a solver, once the number of landmarks is known.
+    """How a sketched ridge is solved: from moments, or without, as `fit_without_moments` does.
+
+    It is begun before the basis is fitted, and decided once the number of landmarks is known.
 
     Parameters
     ----------
@@ -119,20 +121,29 @@ class Choice:
     sample : Sample
     splits : list of (train, test)
         On which alpha is chosen, if it is.
-    holed : bool, default False
-        Whether targets have holes: these are solved by sums, or from coordinates that are kept.
+    by_moments : bool, default False
+        Whether nothing else will do: outputs with holes, or related ones.
+
+    Attributes
+    ----------
+    without_moments, cg : bool
+        What was decided: whether to do without moments, and that by conjugate gradients.
+    costs : dict
+        Of the solvers, by which it was decided.
     """
 
-    def __init__(self, solver: str, sample: Sample, splits: Splits, holed: bool = False) -> None:
-        self.wanted, self.splits, self.holed = solver, splits, holed
+    def __init__(
+        self, solver: str, sample: Sample, splits: Splits, by_moments: bool = False
+    ) -> None:
+        self.wanted, self.splits, self.by_moments = solver, splits, by_moments
         self.rows, self.q = sample.rows, sample.targets.shape[1]
-        self.cg = self.later = False
+        self.cg = self.without_moments = False
         self.costs: dict[str, float] = {}
 
     @property
     def least(self) -> float:
-        """The least number of landmarks from which on the components of the basis may wait."""
-        if (self.splits and self.wanted != "cg") or self.holed:
+        """From so many landmarks on it may do without moments, and the basis without components."""
+        if (self.splits and self.wanted != "cg") or self.by_moments:
             return np.inf
         if self.wanted == "cg":
             return 0
@@ -143,8 +154,8 @@ class Choice:
     def decide(self, basis: Any) -> None:
         """Choose by the costs, now that the landmarks are known."""
         m = basis._features.m
-        self.later = m >= self.least
-        if not self.later:
+        self.without_moments = m >= self.least
+        if not self.without_moments:
             return
         self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
         self.cg = self.wanted == "cg" or (self.wanted == "auto" and cheaper(self.costs) == "cg")
@@ -155,7 +166,7 @@ def fit_without_moments(
 ) -> bool:
     """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
     model.solver_report_["costs"] = choice.costs
-    if not choice.later:
+    if not choice.without_moments:
         return False
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
     model.alpha_ = search.alphas[0]
@@ -177,8 +188,6 @@ def fit_without_moments(
     model.solver_report_ = report | {"costs": choice.costs}
     model._base = None
     model._prepare()
-    if checkpoint is not None:
-        checkpoint.remove()
     return True
 
 
@@ -201,7 +210,7 @@ def _fold_path(
 
 
 def _factorise_here(model: Any) -> None:
-    """Let the basis keep the landmarks that are independent."""
+    """Find the components of the basis, which keeps the landmarks that are independent."""
     basis = model.basis_
     gram, rounding = basis._sketched()
     basis._factorise(None, gram, None, rounding, None)

@@ -12,7 +12,7 @@ from scipy import sparse
 from .._numerics.arrays import astype, n_rows, take, unique
 from .._numerics.linalg import check_definite, pivoted_cholesky, triangular_inverse
 from .._numerics.validation import check_rng
-from ..basis.features import KernelMatrix, LandmarkFeatures, project
+from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel
 from ..rows import Memory
@@ -34,7 +34,7 @@ __all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
 
-# So many alphas and splits, together, are fitted one by one while alpha is chosen.
+# Up to so many fits, alphas times splits, are made one by one to choose alpha; more from moments.
 _FEW_FITS = 4
 
 # Most rows whose kernel matrix is factorised in any case where a metric was learnt.
@@ -186,7 +186,8 @@ class _Exact:
             landmarks = astype(take(self.model.landmarks_, used), np.float64)
             features = LandmarkFeatures(self.model.kernel_, landmarks)
             coef, rows = np.hstack([c for c, _ in path]), Memory(self.sample.rows.take(held))
-            F = project(features, rows, coef, n_jobs=self.model.n_jobs, dtype=np.float64)
+            function = Projection(features, coef, dtype=np.float64)
+            F = rows.map(function, coef.shape[1:], np.float64, n_jobs=self.model.n_jobs)
             fitted = np.hsplit(F, len(path))
         found = [F + intercept for F, (_, intercept) in zip(fitted, path, strict=True)]
         return np.stack(found)[np.argsort(order)]

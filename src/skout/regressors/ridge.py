@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -280,8 +279,8 @@ class KernelRidge(
         if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        known = sample.targets.at_hand
-        holed = known is not None and bool(np.isnan(np.asarray(known)).any())
+        T = sample.targets.at_hand  # None where they are not in memory
+        holed = T is not None and bool(np.isnan(np.asarray(T)).any())
         if holed and checkpoint is not None:
             raise ValueError(NO_HOLES)
         related = self.task_matrix is not None
@@ -291,7 +290,7 @@ class KernelRidge(
         kernel = learnt_kernel(self, sample) if kernel.learns else kernel
         search = Search(alphas, judge=judge)
         if len(alphas) > 1 or judge is not None:
-            search = searched(self, sample, known, search, groups)
+            search = searched(self, sample, T, search, groups)
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
             fit(self, kernel, sample, search)
@@ -326,11 +325,15 @@ class KernelRidge(
         checkpoint: Any,
         holed: bool,
     ) -> None:
-        """Fit in the span of a sketch: from coordinates that are kept, or from moments."""
+        """Fit in the span of a sketch: its basis, one pass for the moments, and their solution.
+
+        Where that is cheaper, without moments: from coordinates that are kept, for targets with
+        holes, by conjugate gradients, or on a card.
+        """
         alphas, splits, judge = search
         related = self.task_matrix is not None
         few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
-        choice = None  # of few landmarks sums are made, and solved directly
+        choice = None  # with few landmarks there is none: moments, solved directly
         if not few or self.solver == "cg":
             choice = Choice(wanted_solver(self), sample, splits, holed or related)
         least = np.inf if choice is None else choice.least
@@ -338,8 +341,8 @@ class KernelRidge(
         if choice is not None:
             choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
-        number, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
-        sample = self._prepared(sample, number, len(parts))
+        groups, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
+        sample = self._prepared(sample, groups, len(parts))
         if holed and keeps_rows(self, sample.targets.here(), len(parts)):
             if related:
                 fit_related(self, kernel, sample, search)
@@ -470,11 +473,7 @@ class KernelRidge(
         self.kernel_, self.landmarks_ = self.basis_.kernel_, self.basis_.landmarks_
 
     def _solve(
-        self,
-        moments: list[Moments],
-        parts: list[np.ndarray],
-        search: Search,
-        held: Sequence[np.ndarray] = (),
+        self, moments: list[Moments], parts: list[np.ndarray], search: Search, held: Any = ()
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         options, tasks = (moments, parts, self.fit_intercept, self.verbose), self.task_matrix

@@ -145,7 +145,7 @@ class Device(Source):
     ) -> np.ndarray:
         return numpy_of(self.map(function, tail, dtype))
 
-    def beside(
+    def map_near(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> Any:
         if function.on(self.place) is None:
@@ -170,7 +170,7 @@ class Device(Source):
     ) -> Source | None:
         shape, dtype = (len(self), *tail), self.place.dtype
         if self._has_room(float(np.prod(shape, dtype=float)) * dtype.itemsize):
-            return Device(self.beside(function, tail, dtype), self.device, self.name)
+            return Device(self.map_near(function, tail, dtype), self.device, self.name)
         if not self.in_order:
             return None
         held = self.map(function, tail, dtype, out=in_file(shape, dtype))
