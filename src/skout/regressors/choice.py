@@ -169,7 +169,6 @@ def fit_without_moments(
     if not choice.without_moments:
         return False
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
-    model.alpha_ = search.alphas[0]
     if choice.cg and search.splits:
         search.by_paths(model, sample, partial(_fold_path, model, sample, search.alphas))
     if choice.cg:

@@ -48,7 +48,7 @@ def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> Non
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     alphas, splits, judge = search
     rng = check_rng(model.random_state)
-    exact = _begun(model, kernel, sample, alphas, rng)
+    exact = _begun(model, kernel, sample, rng)
     model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
     if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
         search.by_paths(model, sample, partial(exact.path, alphas))
@@ -71,7 +71,7 @@ def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) 
     T, alphas = sample.targets.here(), search.alphas
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
-    exact = _begun(model, kernel, sample, alphas, check_rng(model.random_state))
+    exact = _begun(model, kernel, sample, check_rng(model.random_state))
     parts = [
         (columns, rows, replace(exact, sample=replace(sample, targets=Memory(T[:, columns], "y"))))
         for columns, rows in outputs_by_rows(T)
@@ -103,7 +103,7 @@ def _solve_parts(model: Any, parts: list[Any], d: int) -> None:
 
 
 def begin_exact(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
+    model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator
 ) -> tuple[np.ndarray, str, Room]:
     """Give a model its kernel and landmarks; return the distinct row that each row is, the solver
     and the room that it has.
@@ -111,7 +111,7 @@ def begin_exact(
     rows, device = sample.rows.here(), sample.rows.device
     model.kernel_ = kernel.resolve(rows, rng, sample.weights)
     first, number = unique(rows)
-    model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
+    model.landmarks_ = take(rows, first)
     solver = _chosen(model, sample, len(first))
     room = room_for(sample.rows, 0)
     room.work = tile_bytes(len(first)) if device is not None else 0.0
@@ -134,11 +134,9 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
     return cheaper(model.solver_report_["costs"])
 
 
-def _begun(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
-) -> _Exact:
+def _begun(model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator) -> _Exact:
     """Begin a fit, with the kernel matrix of all distinct rows where that is to be held here."""
-    number, solver, room = begin_exact(model, kernel, sample, alphas, rng)
+    number, solver, room = begin_exact(model, kernel, sample, rng)
     K = None
     if solver == "direct" and not room.on_card:
         K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()

@@ -122,7 +122,7 @@ def fit_related(model: Any, kernel: Kernel, sample: Sample, search: Search) -> N
     """
     K = None
     if model.sketch is None:
-        design, K, on_features = _exact_coordinates(model, kernel, sample, search.alphas)
+        design, K, on_features = _exact_coordinates(model, kernel, sample)
     else:
         design, on_features = coordinates_of(model, sample.rows), model.basis_._on_features
     tasks = checked_tasks(model.task_matrix, sample.targets.shape[1])
@@ -137,10 +137,10 @@ def fit_related(model: Any, kernel: Kernel, sample: Sample, search: Search) -> N
 
 
 def _exact_coordinates(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float]
+    model: Any, kernel: Kernel, sample: Sample
 ) -> tuple[Design, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Return Z with K = Z Z' of all rows, K, and C -> what k(landmarks, x) is multiplied with."""
-    number, _, room = begin_exact(model, kernel, sample, alphas, check_rng(model.random_state))
+    number, _, room = begin_exact(model, kernel, sample, check_rng(model.random_state))
     if room.on_card or model.solver == "cg":
         raise ValueError(
             'task_matrix without a sketch is solved on the CPU by solver="direct": leave out '
@@ -181,7 +181,6 @@ def _fit(
         F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
         return np.stack(F) + origin
 
-    model.alpha_ = search.alphas[0]
     if search.splits:
         search.by_paths(model, sample, predicted)
     fit = solve(system, model.alpha_)

@@ -291,6 +291,7 @@ class KernelRidge(
         search = Search(alphas, judge=judge)
         if len(alphas) > 1 or judge is not None:
             search = searched(self, sample, T, search, groups)
+        self.alpha_ = search.alphas[0]  # unless another is chosen
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
             fit(self, kernel, sample, search)
