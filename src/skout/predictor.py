@@ -4,7 +4,11 @@
 
 START READING HERE. A structured predictor is an output basis, which turns objects into
 coordinates; any regressor, which predicts them; and a decoder, which finds the object back.
-The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
+The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
+
+    fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
+             inputs: regressors/ridge.py -> basis/passes.py, moments -> solvers/moments.py, ridge
+    predict  regressors/ridge.py, f(x) -> decoding/candidates.py, the best candidate
 """
 
 from __future__ import annotations
