@@ -233,20 +233,6 @@ class StructuredPredictor(DecodingPredictor):
         return predicted(self.regressor_, X)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs. A pool may be a dask array: its shards are searched where they lie.
-
-        Returns
-        -------
-        objects : n of them
-            For dask collections a dask array.
-        """
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
 

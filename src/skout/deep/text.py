@@ -129,16 +129,7 @@ class TextEncoder(nn.Module):
         return self
 
     def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
-        """Return the token ids of each text, cut off at max_length.
-
-        Parameters
-        ----------
-        strings : list of str, n of them
-
-        Returns
-        -------
-        ids : list of n int64 arrays
-        """
+        """Return the token ids of texts, cut off at max_length, as `CharTransformer.tokenize`."""
         texts = check_strings(strings)
         ids: list[np.ndarray] = []
         for some in row_slices(len(texts), _TOKENIZED):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import FramesOut, all_at_once, check_choice, check_rng
+from .._numerics.validation import FramesOut, all_at_once, check_choice, check_level, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
 from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores
@@ -26,7 +26,6 @@ from .nonconformity import (
 )
 from .rehearsal import Rehearsal, check_predictor
 from .thresholds import (
-    check_level,
     checked_labels,
     checked_length,
     checked_weights,
@@ -169,7 +168,7 @@ class ConformalSets(FramesOut, Calibrated):
         """
         names = self._names()
         n = checked_length(X, Y)
-        groups = None if groups is None else checked_labels(groups, "groups", n)
+        groups = checked_labels(groups, "groups", n)
         weights = None if weights is None else checked_weights(weights, n)
         self.__dict__.pop("mean_sizes_", None)
         if cv is not None:
@@ -332,7 +331,7 @@ class ConformalSets(FramesOut, Calibrated):
         asked = self._asked(coverage, n, pool, strata, weights)
         sets = self._sets(ranker, X, pool, asked)
         covered = self._covered(ranker, X, Y, pool, sets)
-        groups = None if groups is None else checked_labels(groups, "groups", n)
+        groups = checked_labels(groups, "groups", n)
         mass = masses(groups)
         mean = lambda A, some=slice(None): float(  # noqa: E731
             np.average(A[some], weights=None if mass is None else mass[some])

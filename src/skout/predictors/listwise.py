@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from .boosting import BoostedTrees
-from .lists import PerQuery
+from .lists import QueryColumns
 
 __all__ = [
     "Lists",
@@ -38,8 +38,11 @@ _CONSTANT = 1e-12
 
 
 @dataclass(frozen=True)
-class Lists(PerQuery):
+class Lists(QueryColumns):
     """Features of the candidates of each query, of which none has fewer than one."""
+
+    by_entry = ("features",)
+    by_query = ("truth", "weights", "fold", "unit")
 
     features: np.ndarray  # (m, d), the first column is the predictor's score
     indptr: np.ndarray  # (n + 1,)
@@ -48,13 +51,6 @@ class Lists(PerQuery):
     fold: np.ndarray  # (n,)
     #: (n,) queries of one number, such as spectra of one molecule, are no evidence of their own
     unit: np.ndarray | None = None
-
-    def of(self, queries: np.ndarray) -> Lists:
-        """Return the lists of some queries, at increasing numbers."""
-        indptr, rows, moves = self.chosen(queries)
-        own = self.truth[queries] + moves, self.weights[queries], self.fold[queries]
-        unit = None if self.unit is None else self.unit[queries]
-        return Lists(self.features[rows], indptr, *own, unit)
 
     def parts(self) -> Iterator[tuple[Lists, Lists]]:
         """Yield the other folds and a fold, for each that leaves any."""

@@ -16,11 +16,12 @@ from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs
 from ..decoding.pools import are_lists
+from ..decoding.predicting import split_pipeline
 from ..kernels import as_kernel
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
-from .lists import laid_out, last_of
+from .lists import last_of
 from .listwise import Lists, boosted, chosen_alpha, linear
 from .thresholds import checked_labels
 
@@ -129,8 +130,7 @@ class Rehearsal:
         self.n = n_rows(self.Y)
         self.inputs, self.outputs = source(self.X), source(self.Y)
         self.pool: EmbeddedPool | None = None
-        if self.groups is not None:
-            self.groups = checked_labels(self.groups, "groups", self.n)
+        self.groups = checked_labels(self.groups, "groups", self.n)
         own = np.arange(self.n) if self.groups is None else self.groups
         self.units = np.unique(own, return_inverse=True)[1]
         self.candidates = self._checked(self.candidates)
@@ -220,7 +220,7 @@ class LastRehearsal(Rehearsal):
             names, part = self._part(self.fitted(train), filled, fold_of[filled], rng)
             parts.append(part)
             absent += len(test) - len(part.truth)
-        lists = _joined(parts)
+        lists = Lists.joined(parts)
         if len(lists.truth) == 0:
             raise ValueError(
                 "No query has its truth among several candidates, so that there is nothing to "
@@ -257,22 +257,10 @@ class LastRehearsal(Rehearsal):
         if self.is_fitted:
             F = asked(model, self.X, self.own(np.arange(self.n))).F
         else:
-            before = model[:-1] if isinstance(model, Pipeline) else None
-            rows = self.inputs.here(), self.outputs.here()
-            F = cross_predicted(last_of(model), before, *rows, cv, rng)
+            before, last = split_pipeline(model)
+            F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[some], self.outputs.take(some)
-
-
-def _joined(parts: list[Lists]) -> Lists:
-    """Return the lists of all folds in one."""
-    indptr, moves = laid_out(parts)
-
-    def stacked(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    truth = stacked("truth") + moves
-    return Lists(stacked("features"), indptr, truth, *map(stacked, ("weights", "fold", "unit")))
 
 
 def learnt(

@@ -194,7 +194,7 @@ class TwoWay(StructuredPredictor):
     def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
         """Return the models with what their fits need, after a look at the first rows."""
         forward = turned_round(self.backward) if self.forward is None else self.forward
-        groups = None if groups is None else checked_labels(groups, "groups", n_rows(X))
+        groups = checked_labels(groups, "groups", n_rows(X))
         ways = Ways(self.backward, forward, groups, fit_params, self.side)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways
