@@ -12,7 +12,7 @@ from .._numerics.arrays import n_rows
 from .._numerics.validation import FramesOut, all_at_once, check_choice, check_level, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .crossing import Asked, Fold, crossed_sets, held_out, learnt_scores
+from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import (
     SCORES,
@@ -404,7 +404,7 @@ class ConformalSets(FramesOut, Calibrated):
         ranker = self._ranker()
         return ranker, self._pool(ranker, candidates, self._learnt_score is None, *methods)
 
-    def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Asked) -> CandidateSets:
+    def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Request) -> CandidateSets:
         gap = self._cuts(asked)
         if self._folds:
             who, objects = type(self).__name__, plain_pool(pool).objects
@@ -447,16 +447,16 @@ class ConformalSets(FramesOut, Calibrated):
             warn_of(values, coverage, mass, where, stacklevel)
         return q
 
-    def _asked(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> Asked:
+    def _asked(self, coverage: float, n: int, pool: Any, strata: Any, weights: Any) -> Request:
         """Return the coverage with the stratum and weight of each query."""
         if self._weighted != (weights is not None):
             have = "with" if self._weighted else "without"
             need = "give those of these rows" if self._weighted else "leave them out"
             raise ValueError(f"The sets were calibrated {have} weights: {need}.")
         w = np.ones(n) if weights is None else checked_weights(weights, n)
-        return Asked(coverage, self._codes_of(strata, n, pool), w)
+        return Request(coverage, self._codes_of(strata, n, pool), w)
 
-    def _cuts(self, asked: Asked) -> np.ndarray:
+    def _cuts(self, asked: Request) -> np.ndarray:
         """Return the threshold of each query, shape (n,)."""
         given = np.column_stack([asked.codes, asked.weights])
         cells, which = np.unique(given, axis=0, return_inverse=True)

@@ -22,7 +22,7 @@ from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
 from .lists import last_of
-from .listwise import Lists, boosted, chosen_alpha, linear
+from .listwise import FeatureLists, boosted, chosen_alpha, linear
 from .thresholds import checked_labels
 
 __all__ = [
@@ -202,7 +202,7 @@ class LastRehearsal(Rehearsal):
         if self.columns is not None:
             self.columns = check_columns(self.columns, self.candidates, self.n)
 
-    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], Lists, int]:
+    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], FeatureLists, int]:
         """Return names of features, the lists that teach something, and how many do not."""
         names: list[str] = []
         parts, absent = [], 0
@@ -220,7 +220,7 @@ class LastRehearsal(Rehearsal):
             names, part = self._part(self.fitted(train), filled, fold_of[filled], rng)
             parts.append(part)
             absent += len(test) - len(part.truth)
-        lists = Lists.joined(parts)
+        lists = FeatureLists.joined(parts)
         if len(lists.truth) == 0:
             raise ValueError(
                 "No query has its truth among several candidates, so that there is nothing to "
@@ -230,7 +230,7 @@ class LastRehearsal(Rehearsal):
 
     def _part(
         self, model: Any, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
-    ) -> tuple[list[str], Lists]:
+    ) -> tuple[list[str], FeatureLists]:
         """Return what a model says of rows that it has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
         given = asked(model, X, self.own(rows))
@@ -248,7 +248,7 @@ class LastRehearsal(Rehearsal):
         truth = listed.entries(given.truth(Y))
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        lists = Lists(values, listed.indptr, truth, weights, fold, self.units[rows])
+        lists = FeatureLists(values, listed.indptr, truth, weights, fold, self.units[rows])
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
@@ -264,7 +264,7 @@ class LastRehearsal(Rehearsal):
 
 
 def learnt(
-    lists: Lists, model: str, alpha: Any, rng: np.random.Generator
+    lists: FeatureLists, model: str, alpha: Any, rng: np.random.Generator
 ) -> tuple[np.ndarray, float, list[Any], dict[str, np.ndarray]]:
     """Return coefficients, their penalty, rounds of trees, and what was tried.
 
