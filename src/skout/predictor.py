@@ -142,8 +142,6 @@ class StructuredPredictor(DecodingPredictor):
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
-        if Y is None:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
             found = fit_outputs(basis, outputs, lazy=lazy)
@@ -205,6 +203,8 @@ class StructuredPredictor(DecodingPredictor):
         seed = getattr(self.regressor, "random_state", None)
         given = fit_params.get("sample_weight")
         X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is given else {**fit_params, "sample_weight": weights}
 
     def _fitted_inner(self) -> Any:

@@ -147,8 +147,6 @@ class TwoWay(StructuredPredictor):
         self._check()
         basis = as_basis(self.backward.output_basis)
         X, Y, fit_params = self.backward._opened(X, Y, fit_params, basis)
-        if Y is None:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
         check_pair(X, plain_outputs(Y))
         ways = self._ways(X, Y, groups, fit_params)
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
