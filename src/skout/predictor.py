@@ -147,8 +147,6 @@ class StructuredPredictor(DecodingPredictor):
         # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
-        if Y is None:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
             found = fit_outputs(basis, outputs, lazy=lazy)
@@ -211,6 +209,8 @@ class StructuredPredictor(DecodingPredictor):
         seed = getattr(self.regressor, "random_state", None)
         given = fit_params.get("sample_weight")
         X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is given else {**fit_params, "sample_weight": weights}
 
     def _fitted_inner(self) -> Any:
@@ -239,20 +239,6 @@ class StructuredPredictor(DecodingPredictor):
         return predicted(self.regressor_, X)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs. A pool may be a dask array: its shards are searched where they lie.
-
-        Returns
-        -------
-        objects : n of them
-            For dask collections a dask array.
-        """
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
 

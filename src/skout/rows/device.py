@@ -24,6 +24,7 @@ from .._numerics.arrays import (
     take,
     torch_dtype,
 )
+from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
 from .local import Local, Memory, in_file
 from .source import Progress, Reduction, RowMap, Source, limits
@@ -68,10 +69,8 @@ def the_card(device: str) -> str:
 
 def resolved(name: str) -> Any:
     """Return the torch device of a name, or say why there is none."""
-    try:
+    with extra("deep", f"device={name!r} needs PyTorch"):
         import torch
-    except ImportError as error:
-        raise ImportError(f"device={name!r} needs PyTorch: pip install skout[deep]") from error
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
