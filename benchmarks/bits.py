@@ -25,9 +25,10 @@ from measure import fastest, print_table, write_record
 from rdkit.DataStructs import BulkTanimotoSimilarity, CreateFromBinaryText
 from threadpoolctl import threadpool_limits
 
-from skout.basis.features import LandmarkFeatures, project
+from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Tanimoto, popcount
 from skout.kernels.packed import PackedBits, pack_matrix
+from skout.rows import Memory
 
 DENSITY = 0.05
 SCALED = 10  # RDKit is timed on one of so many queries
@@ -68,7 +69,8 @@ def single_thread(A: PackedBits, B: PackedBits) -> np.ndarray:
 
 def engine(A: PackedBits, B: PackedBits) -> np.ndarray:
     """Compute block by block, the queries as landmarks, as a fit does."""
-    return project(LandmarkFeatures(Tanimoto(), A), B, None)
+    function = Projection(LandmarkFeatures(Tanimoto(), A))
+    return Memory(B).map(function, (len(A),), B.dtype)
 
 
 def compare(n: int, m: int, n_bits: int) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ import polars as pl
 from measure import fastest, measure, print_table, write_record
 
 from skout._numerics.threads import n_threads
-from skout.basis.features import LandmarkFeatures, project
+from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Kernel, Normalized, spectra
 from skout.kernels.spectra import PeakCosine, ProbabilityProduct
 from skout.kernels.spectrum_rows import Spectra
+from skout.rows import Memory
 
 N_LANDMARKS, N_TIMED, N_CHECKED, REPEATS = 1500, 20_000, 200, 3
 COLUMNS = ["kernel", "engine", "seconds", "megabytes", "peer_seconds", "ratio", "error"]
@@ -83,7 +85,8 @@ def run(name: str, kernel: Kernel, rows: Spectra, chosen: np.ndarray) -> list[di
         if engine == "numpy":
             spectra._compiled = lambda pair_value: None
         features = LandmarkFeatures(kernel, rows[chosen])  # compiles, which the clock does not see
-        found = measure(lambda features=features: project(features, rows, None), REPEATS)
+        given = Projection(features), (features.m,), np.float64
+        found = measure(partial(Memory(rows).map, *given), REPEATS)
         result = {"kernel": name, "engine": engine, "seconds": found.seconds}
         results.append(result | {"megabytes": found.megabytes})
         if isinstance(kernel, ProbabilityProduct):

@@ -240,7 +240,7 @@ def floor_split(name: str, seed: int) -> dict[str, float]:
         some, rest = (A.reshape(-1, A.shape[2]) for A in columns)
         indptr = len(pool) * np.arange(len(held) + 1)
         lists = (some, indptr, indptr[:-1] + number[held], np.ones(len(held)))
-        coef = listwise.most_likely(listwise.Lists(*lists, np.zeros(len(held), int)), 1e-2)
+        coef = listwise.most_likely(listwise.FeatureLists(*lists, np.zeros(len(held), int)), 1e-2)
         out[kind] = floor_size((rest @ coef).reshape(len(test), -1), number[test])
     return out
 

@@ -150,7 +150,7 @@ def test_the_softmax_learns_what_made_the_data():
     prior = np.linspace(0.0, 2.0, 12)[lists.number]
     features = np.column_stack([lists.score, prior])
     known = lists.indptr, lists.entries(Y), np.ones(4000), np.zeros(4000, np.intp)
-    coef = listwise.most_likely(listwise.Lists(features, *known), 1e-3)
+    coef = listwise.most_likely(listwise.FeatureLists(features, *known), 1e-3)
     assert_allclose(coef, [2.0, 1.0], rtol=0.1)
 
 

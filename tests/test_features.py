@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import skout.basis.features as module
 from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
-from skout.basis.features import KernelMatrix, LandmarkFeatures, project
+from skout.basis.features import KernelMatrix, LandmarkFeatures, Projection
 from skout.basis.passes import BlockMoments, KnownRows, Plan, Sample, Whitening
 from skout.kernels import Gaussian, Linear
 from skout.regressors.checkpoint import Bar
@@ -144,13 +144,19 @@ def test_features_over_chunks_of_landmarks(monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 4096])
-def test_project(rows):
+def test_projection(rows):
     features, F, sample = problem()
     M = np.random.default_rng(1).standard_normal((5, 3))
+    b = np.array([1.0, -2.0, 0.5])
+    single = Memory(sample.rows.here().astype(np.float32))
     with memory_limits(block_rows=rows):
-        assert_allclose(project(features, sample.rows, M), F @ M, atol=1e-12)
-        assert_allclose(project(features, sample.rows, None), F, atol=1e-12)
-        single = project(features, Memory(sample.rows.here().astype(np.float32)), M)
+        product = sample.rows.map(Projection(features, M), (3,), np.float64)
+        shifted = sample.rows.map(Projection(features, M, b), (3,), np.float64)
+        alone = sample.rows.map(Projection(features), (5,), np.float64)
+        single = single.map(Projection(features, M), (3,), np.float32)
+    assert_allclose(product, F @ M, atol=1e-12)
+    assert_allclose(shifted, F @ M + b, atol=1e-12)
+    assert_allclose(alone, F, atol=1e-12)
     assert single.dtype == np.float32
     assert_allclose(single, F @ M, atol=1e-5)
 
@@ -164,7 +170,7 @@ def test_products_with_a_triangle_leave_out_zeros_only(shape, dtype, n):
     B = {"upper": np.triu(B), "lower": np.tril(B), "full": B, "wide": B[:, :99]}[shape]
     offset = rng.standard_normal(B.shape[1])
     features = LandmarkFeatures(Gaussian(0.3), X[:150] if n > 150 else rng.random((150, 3)))
-    found = project(features, Memory(X), B, offset)
+    found = Memory(X).map(Projection(features, B, offset), B.shape[1:], dtype)
     expected = Gaussian(0.3)(X, features.landmarks).astype(np.float64) @ B + offset
     assert found.dtype == dtype
     assert_allclose(found, expected, atol=1e-12 if dtype == np.float64 else 1e-3)
@@ -541,7 +547,7 @@ def largest_block(n=1000, m=8):
             return super().__call__(rows, out)
 
     X = np.zeros((n, 1))
-    project(Spy(Linear(), X[:m]), Memory(X), None)
+    Memory(X).map(Projection(Spy(Linear(), X[:m])), (m,), np.float64)
     assert sum(sizes) == n
     return max(sizes)
 

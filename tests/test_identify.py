@@ -27,13 +27,13 @@ from skout.predictors.spectra.calibration import (
 from skout.predictors.spectra.design import few_a_group
 from skout.predictors.spectra.inputs import read_library
 from skout.predictors.spectra.last_word import features_of, learnt, ways_of
-from skout.predictors.spectra.peaks import element_counts, explain_peaks, formula_mass
+from skout.predictors.spectra.peaks import explain_peaks
 from skout.predictors.spectra.queries import batches, read_queries
 from skout.predictors.spectra.search import Pairs, pair_scores, ranked
 from skout.predictors.spectra.validation import _summary
 from skout.predictors.thresholds import cut
 from skout.readers import spectra_table
-from skout.readers.adducts import ELECTRON, MASSES
+from skout.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
 
 rdkit = extra("rdkit")
 descriptors = extra("rdkit.Chem.rdMolDescriptors")

@@ -5,13 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold
-from sklearn.neighbors import KNeighborsRegressor
 
 from skout import InducedMachine, KernelMachine, KernelRidge
 from skout.kernels import Gaussian
 from skout.losses import Huber
 from skout.regressors import exact
-from skout.regressors.path import Judge, held_rows, judged
+from skout.regressors.path import Judge, held_rows
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -33,7 +32,7 @@ def fold_predictions(model, X, Y, splits, held=None, **params):
         found[k] = F
         return [0.0] * len(F)
 
-    judged(model, X, Y, Judge(splits, held, record, refit=False), **params)
+    clone(model).fit_judged(X, Y, Judge(splits, held, record), **params)
     return [(held[k], found[k]) for k in range(len(splits))]
 
 
@@ -101,16 +100,6 @@ def test_machines_have_a_path(model, params):
             assert_allclose(one, alone.predict(X[test]), atol=0.1)
 
 
-def test_any_regressor_is_fitted_once_a_split():
-    model = KNeighborsRegressor(3)
-    for (train, _), (held, F) in zip(SPLITS, fold_predictions(model, X, Y, SPLITS), strict=True):
-        assert_allclose(F[0], clone(model).fit(X[train], Y[train]).predict(X[held]))
-    judge = Judge(SPLITS, held_rows(SPLITS, 90), lambda k, F: [float(k)])
-    fitted = judged(model, X, Y, judge)
-    assert_allclose(fitted.predict(X), clone(model).fit(X, Y).predict(X))
-    assert fitted.cv_results_["fold_score"].tolist() == [[0.0], [1.0], [2.0]]
-
-
 @pytest.mark.parametrize("sketch", [None, SubSample(20)], ids=["exact", "sketched"])
 def test_the_judge_decides(sketch):
     """The model is that of the alpha with the greatest mean; of equals, the most penalised."""
@@ -118,19 +107,12 @@ def test_the_judge_decides(sketch):
     held = held_rows(SPLITS, len(X))
     for likes, expected in ([0, 1, 0], 1e-3), ([1, 0, 1], 1e-1), ([1, 0, 0.5], 1e-5):
         judge = Judge(SPLITS, held, lambda k, F, likes=likes: likes)
-        chosen = judged(model, X, Y, judge)
+        chosen = clone(model).fit_judged(X, Y, judge)
         assert chosen.alpha_ == expected
         alone = clone(model).set_params(alpha=expected).fit(X, Y)
         assert_allclose(chosen.predict(X), alone.predict(X), atol=1e-8)
         assert chosen.cv_results_["mean_score"].tolist() == likes
         assert not chosen.cv_results_["std_error"].any()
-
-
-def test_no_refit_leaves_a_regressor_unfitted():
-    judge = Judge(SPLITS, held_rows(SPLITS, 90), lambda k, F: [0.0, 1.0, 0.0], refit=False)
-    model = judged(KernelRidge(Gaussian(0.3), alpha=ALPHAS), X, Y, judge)
-    assert not hasattr(model, "alpha_")
-    assert model.cv_results_["mean_score"].tolist() == [0.0, 1.0, 0.0]
 
 
 def test_rows_looked_at():

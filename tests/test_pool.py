@@ -30,7 +30,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from skout.kernels import Tanimoto
 from skout.molecules import MoleculePool, building, fingerprints
-from skout.molecules.formulas import hill
+from skout.readers.formulas import hill
 
 FOLDER = os.environ.get("SKOUT_DATA")
 ENDS = ("O", "N", "C(=O)O", "S", "Cl", "C#N", "c1ccccc1", "C(=O)N", "Br", "OC", "NC", "P")

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import math
 import random
@@ -298,6 +299,13 @@ def test_smiles_of_a_named_column(tmp_path):
     assert list(table.smiles) == ["CCO", "C"]
     with pytest.raises(ValueError, match="has no column 'c'; it has a, b"):
         read_smiles(path, column="c")
+
+
+def test_smiles_of_an_open_file():
+    text = b"a,b\nCCO,1\n"
+    assert_array_equal(read_smiles(io.BytesIO(text), column="a").smiles, ["CCO"])
+    with pytest.raises(ValueError, match="the text has no column 'c'; it has a, b"):
+        read_smiles(io.BytesIO(text), column="c")
 
 
 def test_sdf_of_rdkit(tmp_path):

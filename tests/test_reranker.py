@@ -19,9 +19,9 @@ from skout.decoding import LossDecoder
 from skout.kernels import Gaussian, Linear, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
 from skout.predictors.evidence import Asked, asked, in_spreads
-from skout.predictors.lists import Lists as Candidates
+from skout.predictors.lists import Lists
 from skout.predictors.listwise import (
-    Lists,
+    FeatureLists,
     _standard_error,
     chosen_alpha,
     linear,
@@ -65,7 +65,7 @@ def tiny_lists(n=7, d=3, seed=0):
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     truth = indptr[:-1] + rng.integers(0, sizes)
     values = rng.standard_normal((indptr[-1], d))
-    return Lists(values, indptr, truth, rng.uniform(0.5, 2.0, n), np.arange(n) % 3)
+    return FeatureLists(values, indptr, truth, rng.uniform(0.5, 2.0, n), np.arange(n) % 3)
 
 
 def oracle_loss(coef, lists, alpha, start):
@@ -128,7 +128,7 @@ def test_features_that_tell_nothing_get_no_say():
     values = rng.standard_normal((n * c, 6))
     truth = np.arange(n) * c + rng.integers(0, c, n)
     values[truth, 0] += 1.5
-    lists = Lists(values, np.arange(n + 1) * c, truth, np.ones(n), np.arange(n) % 5)
+    lists = FeatureLists(values, np.arange(n + 1) * c, truth, np.ones(n), np.arange(n) % 5)
     alpha, results = chosen_alpha(lists)
     assert np.abs(linear(lists, alpha)[1:]).max() < 0.15
     assert results["score"].shape == results["alpha"].shape == (7,)
@@ -183,7 +183,7 @@ def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
 
 def test_copies_are_listed_once():
     place, number = np.array([4, 2, 0, 1, 3, 5]), np.array([7, 8, 7, 8, 8, 7])
-    listed = Candidates(np.array([0, 3, 6]), number, place, np.zeros(6))
+    listed = Lists(np.array([0, 3, 6]), number, place, np.zeros(6))
     short, first, where = listed.distinct()
     assert_array_equal(short.place, [4, 2, 1, 5])
     assert_array_equal(first, [0, 1, 3, 5])

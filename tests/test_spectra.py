@@ -18,7 +18,7 @@ from sklearn.base import clone
 from skout import KernelBasis
 from skout._numerics.arrays import take, unique
 from skout._numerics.objects import stack
-from skout.basis.features import LandmarkFeatures, project
+from skout.basis.features import LandmarkFeatures, Projection
 from skout.kernels import Normalized
 from skout.kernels import spectra as module
 from skout.kernels.spectra import PeakCosine, ProbabilityProduct
@@ -432,7 +432,8 @@ def test_massbank_finds_spectra_of_the_same_precursor(massbank):
     has = near.any(axis=1)
     for kernel in (Normalized(ProbabilityProduct()), PeakCosine()):
         rows = kernel.encode(known)
-        K = project(LandmarkFeatures(kernel, rows), Memory(rows[:500]), None)
+        function = Projection(LandmarkFeatures(kernel, rows))
+        K = Memory(rows[:500]).map(function, (len(rows),), np.float64)
         np.fill_diagonal(K, -1.0)
         hits = near[np.arange(500), K.argmax(axis=1)][has]
         assert hits.mean() > 20.0 * near[has].mean()

@@ -4,7 +4,11 @@
 
 START READING HERE. A structured predictor is an output basis, which turns objects into
 coordinates; any regressor, which predicts them; and a decoder, which finds the object back.
-The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`.
+The papers' methods are the ways to fill it in: `iokr`, `sisokr` and `dsokr`. Where to read on:
+
+    fit      outputs: decoding/base.py, fit_outputs -> basis/basis.py, KernelBasis
+             inputs: regressors/ridge.py -> basis/passes.py, moments -> solvers/moments.py, ridge
+    predict  regressors/ridge.py, f(x) -> decoding/candidates.py, the best candidate
 """
 
 from __future__ import annotations
@@ -140,10 +144,9 @@ class StructuredPredictor(DecodingPredictor):
         if self.scoring is not None:
             check_scoring(self.scoring)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
+        # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
-        if Y is None:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
             found = fit_outputs(basis, outputs, lazy=lazy)
@@ -152,6 +155,7 @@ class StructuredPredictor(DecodingPredictor):
             targets = targets[:, 0]  # as regressors want one output
         if getattr(self.regressor, "uses_residual", False):
             fit_params = {"residual": found.residual(), **fit_params}
+        # inputs -> coordinates; and back to objects, which may choose the regressor's alpha
         regressor, rows = clone(self.regressor), inputs if lazy else inputs.all_for(self.regressor)
         if getattr(regressor, "task_matrix", None) is not None:
             relate_coordinates(regressor, basis)
@@ -205,6 +209,8 @@ class StructuredPredictor(DecodingPredictor):
         seed = getattr(self.regressor, "random_state", None)
         given = fit_params.get("sample_weight")
         X, Y, weights = unpacked(X, Y, given, seed=seed, size=max(sizes))
+        if Y is None:
+            raise ValueError("Y must be given, one object a row of X. Got None.")
         return X, Y, fit_params if weights is given else {**fit_params, "sample_weight": weights}
 
     def _fitted_inner(self) -> Any:
@@ -233,20 +239,6 @@ class StructuredPredictor(DecodingPredictor):
         return predicted(self.regressor_, X)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs. A pool may be a dask array: its shards are searched where they lie.
-
-        Returns
-        -------
-        objects : n of them
-            For dask collections a dask array.
-        """
         F = self.predict_coordinates(X)
         return decode(self.decoder_, F, candidates)
 

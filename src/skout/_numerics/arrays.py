@@ -339,12 +339,7 @@ def astype(rows: Any, dtype: Any) -> Any:
 
 
 class RightOperand:
-    """B', prepared once for products A B' with many blocks of rows A, dense or CSR.
-
-    Parameters
-    ----------
-    B : ndarray or CSR matrix of shape (m, d)
-    """
+    """B', (d, m), prepared once for products A B' with many blocks of rows A, dense or CSR."""
 
     def __init__(self, B: Any) -> None:
         self._B = B

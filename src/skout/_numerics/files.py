@@ -67,14 +67,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     symbolic link stays: the file that it points to is replaced. A pipe, a terminal or a device
     such as /dev/null is never replaced: `path` itself is yielded, to write into.
 
-    Parameters
-    ----------
-    path : path
-
-    Yields
-    ------
-    part : Path
-
     Examples
     --------
     >>> import tempfile
@@ -111,14 +103,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def reserve(file: IO[bytes], size: int) -> None:
     """Take the room for a file on the disk, so that a memory map of it finds it there.
 
-    Where the disk is full, writing to a memory map ends the process; this raises an OSError.
-
-    Parameters
-    ----------
-    file : binary file, open for writing
-        At its end.
-    size : int
-        Bytes that the file will have.
+    Where the disk is full, writing to a memory map ends the process; this raises an OSError. `file`
+    is open for writing, at its end, and `size` the bytes that it will have.
     """
     file.flush()
     try:
@@ -168,13 +154,7 @@ def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def warn_unwritten(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make a warning of an error in writing a checkpoint, without which a fit can go on.
-
-    Parameters
-    ----------
-    path : path
-        Of the checkpoint, for the message.
-    """
+    """Make a warning of an error in writing a checkpoint, without which a fit can go on."""
     try:
         yield
     except OSError as error:

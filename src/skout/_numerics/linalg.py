@@ -411,19 +411,10 @@ def ridge_leverage(B: np.ndarray, diag: np.ndarray, size: int) -> np.ndarray:
 
 
 def rounding_of(found: np.ndarray, exact: np.ndarray) -> float:
-    """Return how much rounding shows in kernel values.
+    """Return the largest rounding that shows in kernel values, or the most that rounding explains.
 
-    Parameters
-    ----------
-    found : ndarray of shape (n,)
-        k(x, x) as the blocks of a kernel matrix have it, with their rounding.
-    exact : ndarray of shape (n,)
-        The same from `Kernel.diag`.
-
-    Returns
-    -------
-    rounding : float
-        The largest difference; what no rounding explains does not count.
+    `found` are k(x, x), shape (n,), as the blocks of a kernel matrix have them; `exact` the same
+    from `Kernel.diag`.
     """
     limit = _ROUNDING * float(np.max(np.abs(exact), initial=0.0))
     return min(float(np.max(np.abs(found - exact), initial=0.0)), limit)

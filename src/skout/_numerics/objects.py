@@ -11,7 +11,17 @@ from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 
-__all__ = ["Joint", "Ragged", "Rows", "as_objects", "moved", "stack", "to_device"]
+__all__ = [
+    "Joint",
+    "Ragged",
+    "Rows",
+    "as_objects",
+    "moved",
+    "pointers",
+    "ranges",
+    "stack",
+    "to_device",
+]
 
 
 class Rows(ABC):
@@ -78,6 +88,17 @@ class Rows(ABC):
         raise TypeError(f"{type(self).__name__} cannot be held in tensors.")
 
 
+def pointers(lengths: np.ndarray) -> np.ndarray:
+    """Return 0 and the running sums of the lengths."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return starts[0], starts[0] + 1, ... (lengths[0] of them), starts[1], ... in one array."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
 class Ragged(Rows):
     """Rows of different lengths: row i is columns[j][indptr[i] : indptr[i + 1]] for each j.
 
@@ -126,9 +147,8 @@ class Ragged(Rows):
             return self.like(indptr - indptr[0], *(column[inner] for column in self.columns))
         chosen = np.atleast_1d(np.arange(len(self))[index])
         lengths = self.lengths[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
-        return self.like(indptr, *(column[entries] for column in self.columns))
+        entries = ranges(self.indptr[chosen], lengths)
+        return self.like(pointers(lengths), *(column[entries] for column in self.columns))
 
     def keys(self) -> list[Any]:
         ends = zip(self.indptr[:-1], self.indptr[1:], strict=True)
@@ -144,12 +164,7 @@ class Ragged(Rows):
 
 
 class Joint(Rows):
-    """Two encodings of the same objects, side by side.
-
-    Parameters
-    ----------
-    left, right : rows of equal length
-    """
+    """Two encodings of the same objects, rows of equal length, side by side."""
 
     def __init__(self, left: Any, right: Any) -> None:
         self.left, self.right = left, right

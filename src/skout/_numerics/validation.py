@@ -34,6 +34,7 @@ __all__ = [
     "all_at_once",
     "check_alphas",
     "check_choice",
+    "check_level",
     "check_number",
     "check_rng",
     "check_size",
@@ -132,6 +133,13 @@ def check_number(
         if math.isfinite(value) and (value > low or (value == low and not strict)):
             return value
     raise ValueError(message)
+
+
+def check_level(value: Any, name: str) -> float:
+    """Return `value` if it is a probability, strictly between 0 and 1."""
+    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1. Got {value!r} instead.")
+    return float(value)
 
 
 def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:

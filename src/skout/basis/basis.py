@@ -102,7 +102,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
-    _padded = False  # whether the components are no triangle, but zero where landmarks depend
+    _padded = False  # whether landmarks that depend on others have columns of zeros: no triangle
 
     def __init__(
         self,

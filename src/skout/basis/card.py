@@ -22,22 +22,14 @@ from .._numerics.arrays import (
 from .._numerics.objects import to_device
 from ..kernels.base import KERNELS, Kernel
 
-__all__ = ["beside", "sent"]
+__all__ = ["sent", "weights_near"]
 
 
 def sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
     """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
 
-    A kernel that does not announce it is tried on two rows, and must give what it gives here.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows on the host
-    device : torch.device
-    dtype : float32 or float64
-        The precision of kernel blocks.
+    A kernel that does not announce it is tried on two rows, and must give what it gives here. The
+    dtype is the precision of kernel blocks.
     """
     if not kernel.runs_on_device:
         try:
@@ -62,7 +54,7 @@ def _check_same_block(kernel: Kernel, rows: Any, device: Any) -> None:
         raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
 
 
-def beside(landmarks: Any, W: Any) -> Any:
+def weights_near(landmarks: Any, W: Any) -> Any:
     """Return a part of the weights where the landmarks are, in their precision."""
     if not is_tensor(landmarks):
         return W

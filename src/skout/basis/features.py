@@ -30,9 +30,9 @@ from .._numerics.linalg import pivoted_cholesky, rounding_of, triangular_inverse
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
 from ..kernels.base import Block, Kernel, fill_block
-from ..rows import Memory, Place, RowMap, Source, block_rows
+from ..rows import Memory, Place, RowMap, block_rows
 from ..sketches import Draw, Sketch
-from .card import beside, sent
+from .card import sent, weights_near
 
 __all__ = [
     "KernelMatrix",
@@ -46,7 +46,6 @@ __all__ = [
     "late_components",
     "merge_copies",
     "pivot_noise",
-    "project",
 ]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
@@ -105,8 +104,7 @@ class LandmarkFeatures:
         """Block functions against the landmarks that W mixes, prepared once, with parts of W."""
         found = []
         for some in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK):
-            W = self.weights[:, some]
-            W = beside(self.landmarks, W) if is_tensor(self.landmarks) else W
+            W = weights_near(self.landmarks, self.weights[:, some])
             found.append((self.kernel.against(take(self.landmarks, some)), W))
         return found
 
@@ -116,13 +114,9 @@ class LandmarkFeatures:
         return {name: self.__dict__[name] for name in own}
 
     def on(self, device: Any, dtype: Any) -> LandmarkFeatures:
-        """Return the same features of rows on a device.
+        """Return the same features of rows on a torch device.
 
-        Parameters
-        ----------
-        device : torch.device
-        dtype : float32 or float64
-            Of NumPy: the precision of landmarks, kernel values and products with W there.
+        The dtype of NumPy is the precision of landmarks, kernel values and products with W there.
         """
         landmarks = sent(self.kernel, self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
@@ -159,12 +153,7 @@ class LandmarkFeatures:
 def check_block(kernel: Kernel, rows: Any) -> None:
     """Raise unless the block function of a kernel fills `out`, or returns a block of that shape.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows
-        The first of them are tried.
+    The first two rows are tried.
     """
     some = take(rows, slice(0, 2))
     out = np.full((n_rows(some),) * 2, np.nan, dtype=float_dtype(some))
@@ -183,13 +172,7 @@ def check_block(kernel: Kernel, rows: Any) -> None:
 
 
 def check_values(kernel: Kernel, values: np.ndarray) -> None:
-    """Raise where kernel values, or sums of them, are not finite.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    values : ndarray
-    """
+    """Raise where kernel values, or sums of them, are not finite."""
     if not np.isfinite(values).all():
         raise ValueError(
             f"{kernel!r} gives NaN or infinity for some rows: where it divides by a norm of 0, "
@@ -202,15 +185,7 @@ def _held(rows: Any) -> Any:
 
 
 class KernelMatrix:
-    """The kernel matrix of a data set, of which sketches see only the parts they ask for.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    rows : encoded rows, or a Source of them
-    n_jobs : int, optional
-    """
+    """The kernel matrix of encoded rows, or a Source; sketches see only the parts they ask for."""
 
     def __init__(self, kernel: Kernel, rows: Any, n_jobs: int | None = None) -> None:
         self.kernel = kernel
@@ -278,6 +253,7 @@ class KernelMatrix:
         return found
 
     def _mixed_by(self, weights: Any) -> tuple[np.ndarray, np.ndarray | None, float]:
+        # W K W' from K, where that is small; from K W'; or as a sum over blocks of rows of K W'
         rows = astype(self.source.here(), np.float64)
         features = LandmarkFeatures(self.kernel, rows, weights)
         mixes = sparse.issparse(features.weights)  # a linear kernel has no use for all of K
@@ -288,7 +264,8 @@ class KernelMatrix:
         some = take(rows, slice(0, _MIXED_ROWS))
         rounding = KernelMatrix(self.kernel, some, 1).measured()[1] * _largest_square(weights)
         if 8 * n_rows(rows) * features.m <= _KEPT_BYTES:
-            mixed = project(features, Memory(rows), None, n_jobs=self.n_jobs)
+            whole = Memory(rows)
+            mixed = whole.map(Projection(features), (features.m,), np.float64, n_jobs=self.n_jobs)
             return weights @ mixed, mixed, rounding
         K = np.zeros((features.m, features.m))
         size = block_rows(n_rows(rows), 8 * features.m, _MIXED_ROWS)
@@ -393,28 +370,13 @@ class _CardProjection(RowMap):
 
 
 class _Diagonal(RowMap):
+    """x -> k(x, x)."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         return self.kernel.diag(astype(rows, np.float64))
-
-
-def project(
-    features: LandmarkFeatures,
-    rows: Source,
-    matrix: np.ndarray | None,
-    offset: np.ndarray | None = None,
-    *,
-    n_jobs: int | None = None,
-    dtype: Any = None,
-    out: np.ndarray | None = None,
-) -> Any:
-    """Return features(rows) @ matrix + offset, shape (n, p), block by block: see `Source.map`."""
-    projection = Projection(features, matrix, offset, dtype)
-    p = features.m if matrix is None else matrix.shape[1]
-    kind = rows.precision if dtype is None else np.dtype(dtype)
-    return rows.map(projection, (p,), kind, out=out, n_jobs=n_jobs)
 
 
 # Landmarks of a sketch R = W S: equal ones are merged, and those not needed are dropped ----------

@@ -158,11 +158,9 @@ class _CardProducts(Reduction):
 class RightSide(_Pass):
     """F'[w T, w], and the sums of w, w T and w T^2: `Moments` without Z'Z; it fills the store."""
 
-    def __init__(
-        self, features: LandmarkFeatures, store: Store, origin: np.ndarray | None, n_outputs: int
-    ) -> None:
+    def __init__(self, features: LandmarkFeatures, store: Store, origin: np.ndarray | None) -> None:
         super().__init__(features, store)
-        self.origin, self.n_outputs = origin, n_outputs
+        self.origin = origin
 
     def of(self, rows: Source, targets: Any, weights: Any, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a card."""
@@ -188,6 +186,8 @@ class RightSide(_Pass):
 
 
 class _CardRightSide(Reduction):
+    """The same on a card, where the store is filled too."""
+
     def __init__(self, base: RightSide, place: Any) -> None:
         self.features = base.features.on(place.device, place.dtype)
         self.width, self.store, self.turn = base.width, base.store, 0

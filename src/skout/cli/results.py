@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from .._numerics.extras import extra
 from .._numerics.files import check_place as check_writable
 from .._numerics.files import replacing
 from .._numerics.validation import check_choice
@@ -141,13 +142,9 @@ def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
 
 def load_pyarrow() -> tuple[Any, Any]:
     """Return pyarrow and its parquet module."""
-    try:
+    with extra("disk", "Parquet files need pyarrow"):
         import pyarrow
         import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ImportError(
-            "Parquet files need pyarrow, which is not installed: pip install skout[disk]"
-        ) from error
     return pyarrow, parquet
 
 

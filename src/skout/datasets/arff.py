@@ -22,24 +22,9 @@ Reader = Callable[[str], float]
 def read_arff(path: Path, without: tuple[str, ...] = ()) -> tuple[list[str], Any]:
     """Return the names of the columns and the values.
 
-    Nominal values that are numbers stay numbers, YES and NO are 1 and 0; others become their
-    position in the declaration.
-
-    Parameters
-    ----------
-    path : Path
-    without : tuple of str, default ()
-        Columns to leave out of a dense file, such as identifiers.
-
-    Returns
-    -------
-    names : list of str
-    values : ndarray of float64, or a CSR matrix where the file is sparse; "?" is NaN
-
-    Raises
-    ------
-    ValueError
-        If a column is neither numeric nor nominal, or a line does not fit the header.
+    These are float64, a CSR matrix where the file is sparse; "?" is NaN. Nominal values that are
+    numbers stay numbers, YES and NO are 1 and 0; others become their position in the declaration.
+    `without` names columns to leave out of a dense file, such as identifiers.
 
     Examples
     --------

@@ -22,57 +22,30 @@ class File:
 
 @dataclass(frozen=True)
 class Original:
-    """The public files that a data set is made of, at a commit of a repository on GitHub.
-
-    Parameters
-    ----------
-    repository, commit : str
-    files : tuple of File
-        Their names are paths in the repository.
-    reader : str
-        A name in `skout.datasets.originals.READERS`.
-    """
+    """The public files that a data set is made of, at a commit of a repository on GitHub."""
 
     repository: str
     commit: str
-    files: tuple[File, ...]
-    reader: str
+    files: tuple[File, ...]  # their names are paths in the repository
+    reader: str  # a name in `skout.datasets.originals.READERS`
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from, what it should hold and which parser reads it.
+    """Where a data set comes from, what it should hold and which parser reads it."""
 
-    Parameters
-    ----------
-    kind : str
-        The family: "multilabel", "multioutput", "regression", "ranking", "molecules", "text",
-        "spectra" or "images".
-    name : str
-        Unique in its family.
-    files : tuple of File
-    shape : tuple of int
-        Rows, features and outputs; 0 where rows are no vectors.
-    n_train : int or None
-        Rows of the official training part, which come first; None: there is no official split.
-    parser : str
-        A name in `skout.datasets.parsers.PARSERS`.
-    licence, citation, origin, description : str
-    original : Original or None
-        What `fetch` downloads where the file that skout knows is not at hand.
-    """
-
+    #: the family: multilabel, multioutput, regression, ranking, molecules, text, spectra or images
     kind: str
-    name: str
+    name: str  # unique in its family
     files: tuple[File, ...]
-    shape: tuple[int, int, int]
-    n_train: int | None
-    parser: str
+    shape: tuple[int, int, int]  # rows, features and outputs; 0 where rows are no vectors
+    n_train: int | None  # rows of the official training part, which come first; None without one
+    parser: str  # a name in `skout.datasets.parsers.PARSERS`
     licence: str
     citation: str
     origin: str
     description: str
-    original: Original | None = None
+    original: Original | None = None  # what `fetch` downloads where the files are not at hand
 
 
 def _table(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.extras import extra
 from ..decoding import CandidateSets
 from ..kernels.spectrum_rows import Spectra
 from ..readers.records import opened
@@ -84,10 +85,8 @@ def iupac_csv(paths: list[Path], source: Source) -> Fields:
 
 
 def _parquet(path: Path) -> Any:
-    try:
+    with extra("disk", f"{path.name} is read by pyarrow"):
         from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"{path.name} is read by pyarrow: pip install skout[disk]") from error
     return parquet.read_table(path)
 
 

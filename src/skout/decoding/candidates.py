@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
 from .._numerics.validation import check_number
+from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
 from .base import KeepsOutputs, PendingOutputs, plain_outputs
@@ -38,7 +39,7 @@ from .pools import (
     truth_in,
     with_copies,
 )
-from .search import Found, count_better, floor_of, share_of, slack_of, top_k, within
+from .search import Found, count_better, floor_of, slack_of, top_k, within
 from .sets import CandidateSets, best_of_sets, count_better_of_sets, set_scores, top_k_of_sets
 
 __all__ = ["CandidateDecoder", "best_positions"]

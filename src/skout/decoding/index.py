@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices
+from .._numerics.extras import extra
 from .._numerics.pages import OnPages
 from .._numerics.validation import check_number, resolve
 from ..rows import block_rows
@@ -114,10 +115,8 @@ class FaissIndex(OnPages):
 
 
 def _faiss() -> Any:
-    try:
+    with extra("ann", "FaissIndex needs faiss"):
         import faiss
-    except ImportError as error:
-        raise ImportError("FaissIndex needs faiss: pip install skout[ann]") from error
     return faiss
 
 

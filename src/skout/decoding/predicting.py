@@ -17,9 +17,10 @@ from ..rows import source
 from .base import able
 from .judging import object_score
 from .pools import EmbeddedPool
+from .search import Found
 from .shards import rank
 
-__all__ = ["DecodingPredictor", "ObjectPredictor", "predicted", "split_pipeline"]
+__all__ = ["DecodingPredictor", "ObjectPredictor", "fitted_in", "predicted", "split_pipeline"]
 
 
 class ObjectPredictor(PartsByName):
@@ -41,6 +42,69 @@ class ObjectPredictor(PartsByName):
     @abstractmethod
     def _embedded(self, candidates: Any) -> Any:
         """Return candidates that are embedded, to be searched more than once, if they can be."""
+
+    @abstractmethod
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Predict an object for each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+            What to choose from: one pool for all rows, or one set for each; default the distinct
+            training outputs. A pool of a StructuredPredictor may be a dask array: its shards are
+            searched where they lie.
+
+        Returns
+        -------
+        objects : n of them
+            For dask collections a dask array.
+        """
+
+    @abstractmethod
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
+        """Rank the candidates of each row of X.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+            Default the distinct training outputs.
+        k : int, default 10
+            How many to return.
+
+        Returns
+        -------
+        indices : ndarray of int, shape (n, k)
+            Positions in the pool, or in the row's own set, best first; ties go to the lower
+            position. A set of fewer than k candidates is padded with -1.
+        scores : ndarray of shape (n, k)
+            Those of a StructuredPredictor are 2 <f(x), z(c)> - k(c, c); padded with -inf. Both are
+            dask arrays if X is one: compute them together.
+        """
+
+    @abstractmethod
+    def truth_ranks(
+        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
+    ) -> np.ndarray:
+        """Return the rank of the true object among the distinct candidates; 1 is best.
+
+        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
+
+        Parameters
+        ----------
+        X : what the predictor takes, n rows
+        Y : objects, n of them
+        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
+        ties : "average", "worst" or "best", default "average"
+            What to make of candidates that score as the truth does. With "average" a constant
+            score gets no credit.
+
+        Returns
+        -------
+        ranks : ndarray of shape (n,)
+            Infinite where the truth is not among the candidates.
+        """
 
     def score(self, X: Any, Y: Any, candidates: Any = None, scoring: Any = None) -> float:
         """Return how good predictions are, by the metric of their kind; 1 is perfect.
@@ -107,26 +171,7 @@ class DecodingPredictor(ObjectPredictor):
     def predict_coordinates(self, X: Any) -> np.ndarray:
         """Return the predicted coordinates f(x) in the output basis."""
 
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rank the candidates of each row of X.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-            Default the distinct training outputs, `decoder_.pool_`.
-        k : int, default 10
-            How many to return.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first. A set of fewer than k
-            candidates is padded with -1.
-        scores : ndarray of shape (n, k)
-            2 <f(x), z(c)> - k(c, c), padded with -inf. Both are dask arrays if X is one: compute
-            them together.
-        """
+    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
         F = self.predict_coordinates(X)
         return rank(self.decoder_, F, candidates, k)
 
@@ -151,23 +196,6 @@ class DecodingPredictor(ObjectPredictor):
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
     ) -> np.ndarray:
-        """Return the rank of the true object among the distinct candidates; 1 is best.
-
-        `skout.metrics` makes hits@k, the mean reciprocal rank and the mean rank of them.
-
-        Parameters
-        ----------
-        X : what the regressor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
-        ties : "average", "worst" or "best", default "average"
-            With "average" a constant score gets no credit.
-
-        Returns
-        -------
-        ranks : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
         F = self.predict_coordinates(X)
         decoder = able(self.decoder_, "truth_ranks", by="truth_ranks")
         return decoder.truth_ranks(F, Y, candidates, ties=ties)
@@ -181,14 +209,17 @@ def predicted(regressor: Any, X: Any) -> Any:
     return F[:, None] if F.ndim == 1 else F
 
 
-def split_pipeline(model: Any, who: str) -> tuple[Pipeline | None, Any]:
-    """Return the transformers in front of a fitted predictor, None without any, and the predictor.
+def split_pipeline(model: Any) -> tuple[Pipeline | None, Any]:
+    """Return the transformers of a Pipeline, None without any, and its last step, or the model."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return model[:-1] if len(model) > 1 else None, model[-1]
 
-    Raise, in the name of `who`, where there is no predictor of coordinates.
-    """
-    before, last = None, model
-    if isinstance(model, Pipeline):
-        before, last = model[:-1] if len(model) > 1 else None, model[-1]
+
+def fitted_in(model: Any, who: str) -> tuple[Pipeline | None, Any]:
+    """Return `split_pipeline`; raise, in the name of `who`, where it ends in no fitted predictor
+    of coordinates."""
+    before, last = split_pipeline(model)
     if not hasattr(last, "predict_coordinates"):
         raise TypeError(
             f"{who} takes a StructuredPredictor, or a Pipeline that ends in one. Got "

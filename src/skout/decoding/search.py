@@ -16,11 +16,10 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.threads import map_blocks
-from .._numerics.validation import check_choice
 from ..rows import block_rows
 from ..rows.device import resolved, the_card
 
-__all__ = ["count_better", "floor_of", "joined", "share_of", "slack_of", "top_k", "within"]
+__all__ = ["TIE", "count_better", "floor_of", "joined", "slack_of", "top_k", "within"]
 
 # Candidates of a block, and the first ones of a search, which set the mark for the others.
 _CANDIDATE_BLOCK = 8192
@@ -29,8 +28,8 @@ _FIRST = 512
 _CARD_QUERIES, _CARD_CANDIDATES = 4096, 2**16
 # Parts that the pool is cut into where there are few blocks of queries, for threads to share.
 _SHARDS = 8
-# Scores nearer than this, relative to the size of their terms, count as equal: see slack_of.
-_TIE = 1e-10
+#: Scores nearer than this, relative to the size of their terms, count as equal: see `slack_of`.
+TIE = 1e-10
 
 Found = tuple[np.ndarray, np.ndarray]  # positions and scores, best first
 
@@ -196,12 +195,6 @@ def within(
     return out
 
 
-def share_of(ties: str) -> float:
-    """Return which share of the candidates that tie with the truth comes before it."""
-    check_choice(ties, "ties", ("average", "worst", "best"))
-    return {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
-
-
 def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return by how much rounding may move scores near the given ones, one a query.
 
@@ -210,7 +203,7 @@ def slack_of(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """
     norm = np.linalg.norm(queries[:, :-1], axis=1) / 2.0  # |f|
     r = norm + np.sqrt(np.maximum(norm**2 - scores, 0.0))
-    return _TIE * (2.0 * norm + r) * r
+    return TIE * (2.0 * norm + r) * r
 
 
 def floor_of(queries: np.ndarray, best: np.ndarray, gap: float) -> np.ndarray:

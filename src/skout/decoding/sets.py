@@ -15,7 +15,7 @@ from .._numerics.objects import Rows, stack
 from .._numerics.threads import map_blocks
 from .search import Found
 
-__all__ = ["CandidateSets", "set_scores"]
+__all__ = ["CandidateSets", "PerQuery", "set_scores"]
 
 # Candidates whose coordinates are gathered at a time.
 _GATHERED = 512
@@ -23,7 +23,26 @@ _GATHERED = 512
 _MANY = 2**27
 
 
-class CandidateSets:
+class PerQuery:
+    """Entries of queries, one query after another: those of i are indptr[i]:indptr[i + 1]."""
+
+    indptr: np.ndarray
+
+    def __len__(self) -> int:
+        return max(0, len(self.indptr) - 1)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of entries of each query."""
+        return np.diff(self.indptr)
+
+    @property
+    def query_of(self) -> np.ndarray:
+        """The query that each entry belongs to."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+
+class CandidateSets(PerQuery):
     """One set of candidates for each query: set i is pool[indices[indptr[i]:indptr[i + 1]]].
 
     Sets overlap at no cost: a member of the pool is encoded and embedded once, whatever the
@@ -86,9 +105,6 @@ class CandidateSets:
         pool, indices = _distinct(item for some in filled for item in some)
         return cls(pool, indptr, indices)
 
-    def __len__(self) -> int:
-        return max(0, len(self.indptr) - 1)
-
     def __getitem__(self, i: Any) -> Any:
         """Return the candidates of query i; for a slice, the sets of some queries."""
         if isinstance(i, slice):
@@ -108,16 +124,6 @@ class CandidateSets:
 
     def __repr__(self) -> str:
         return f"<CandidateSets: {len(self)} sets, {n_rows(self.pool)} objects in the pool>"
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """The number of candidates of each query."""
-        return np.diff(self.indptr)
-
-    @property
-    def query_of(self) -> np.ndarray:
-        """The query that each entry of `indices` belongs to."""
-        return np.repeat(np.arange(len(self)), self.sizes)
 
     def positions(self, i: int) -> np.ndarray:
         """Return the positions in the pool of the candidates of query i."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-try:
+from .._numerics.extras import extra
+
+with extra("deep", "skout.deep needs PyTorch"):
     import torch  # noqa: F401
-except ImportError as error:
-    raise ImportError("skout.deep needs PyTorch: pip install skout[deep]") from error
 
 from .criteria import KernelLoss
 from .modules import MLP, Bottleneck, CharTransformer

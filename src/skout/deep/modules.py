@@ -145,16 +145,7 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what comes out behind the narrow layer.
-
-        Parameters
-        ----------
-        x : float tensor of shape (b, n_outputs)
-
-        Returns
-        -------
-        outputs : tensor of the same shape
-        """
+        """Return what comes out behind the narrow layer, shape (b, n_outputs) as the batch."""
         return self.decoder(self.encoder(x))
 
 

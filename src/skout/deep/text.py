@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from .._numerics.arrays import row_slices
+from .._numerics.extras import extra
 from .._numerics.validation import check_choice, check_number
 from .modules import check_dropout, check_strings, check_widths, dense_layers, pool
 
@@ -128,16 +129,7 @@ class TextEncoder(nn.Module):
         return self
 
     def tokenize(self, strings: Iterable[str]) -> list[np.ndarray]:
-        """Return the token ids of each text, cut off at max_length.
-
-        Parameters
-        ----------
-        strings : list of str, n of them
-
-        Returns
-        -------
-        ids : list of n int64 arrays
-        """
+        """Return the token ids of texts, cut off at max_length, as `CharTransformer.tokenize`."""
         texts = check_strings(strings)
         ids: list[np.ndarray] = []
         for some in row_slices(len(texts), _TOKENIZED):
@@ -278,8 +270,6 @@ def _is_plain(value: Any) -> bool:
 
 def _transformers() -> Any:
     """Return the package, or say how to install it."""
-    try:
+    with extra("text", "TextEncoder needs transformers"):
         import transformers
-    except ImportError as error:
-        raise ImportError("TextEncoder needs transformers: pip install skout[text]") from error
     return transformers

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import row_slices
-from .._numerics.objects import Ragged
+from .._numerics.objects import Ragged, pointers
 from .base import Block, Kernel
 
 __all__ = ["BagKernel", "Bags", "mix", "sort_within", "work_slices"]
@@ -184,7 +184,7 @@ class _RightBags:
         self._common = np.zeros((len(common), self._m))
         self._common[place[dense], row[dense]] = counts[dense]
         # sorted by feature, these are the rows of B' already
-        indptr = np.append(0, np.cumsum(np.where(self._place < 0, carriers, 0)))
+        indptr = pointers(np.where(self._place < 0, carriers, 0))
         self._rare = sparse.csr_matrix(
             (counts[rest], row[rest], indptr), shape=(len(carriers), self._m)
         )
@@ -212,7 +212,7 @@ class _RightBags:
         dense[row[is_common], place[is_common]] = counts[is_common]
         np.matmul(dense, self._common, out=out)
         if rest.any():
-            indptr = np.append(0, np.cumsum(np.bincount(row[rest], minlength=len(A))))
+            indptr = pointers(np.bincount(row[rest], minlength=len(A)))
             left = sparse.csr_matrix(
                 (counts[rest], column[rest], indptr), shape=(len(A), len(self._vocabulary))
             )

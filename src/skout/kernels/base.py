@@ -365,6 +365,10 @@ class _Wrapper(Kernel):
     def runs_on_device(self) -> bool:  # type: ignore[override]
         return self._part("kernel").runs_on_device
 
+    @property
+    def normalized(self) -> bool:
+        return self._part("kernel").normalized
+
     def encode(self, objects: Any) -> Any:
         return self._part("kernel").encode(objects)
 
@@ -383,6 +387,10 @@ class Scaled(_Wrapper):
     def __init__(self, factor: Any, kernel: Any) -> None:
         self.factor = factor
         self.kernel = kernel
+
+    @property
+    def normalized(self) -> bool:
+        return False
 
     def against(self, B: Any) -> Block:
         check_number(self.factor, "factor", strict=True)

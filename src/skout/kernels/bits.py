@@ -370,12 +370,6 @@ class BitBlocks:
     which is exact. Both divide the same integers in float64, so that the results are the same. Bits
     in tensors are multiplied, on a card in float16, whose sums there are exact; the division is in
     the precision of the rows.
-
-    Parameters
-    ----------
-    parts : callable
-        (|a and b|, |a|, |b|) -> numerator and denominator.
-    B : PackedBits
     """
 
     def __init__(self, parts: Parts, B: PackedBits) -> None:
@@ -438,13 +432,7 @@ def _counts(left: Any, right: Any) -> Any:
 def set_blocks(parts: Parts, B: Any, of_matrix: Callable[[Any], Block]) -> Block:
     """Return the block function of B, packed or a matrix, for rows A that may be either.
 
-    Parameters
-    ----------
-    parts : callable
-        (|a and b|, |a|, |b|) -> numerator and denominator.
-    B : PackedBits, ndarray or CSR matrix
-    of_matrix : callable
-        B as a matrix -> the block function of matrices, which may have counts.
+    `of_matrix` makes the block function of B as a matrix, which may have counts.
     """
 
     @functools.cache

@@ -149,10 +149,6 @@ class Mapped(_Wrapper):
         self.function = function
         self.kernel = kernel
 
-    @property
-    def normalized(self) -> bool:
-        return self._part("kernel").normalized
-
     def encode(self, objects: Any) -> _Images:
         """Call the function, and encode what it returns."""
         if isinstance(objects, _Images):

@@ -14,12 +14,12 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._numerics.arrays import row_slices, take
-from .._numerics.objects import Joint, Ragged, as_objects
+from .._numerics.objects import Joint, Ragged, as_objects, pointers
 from ..rows import Survey
 from ..rows.encode import check_matrix
 from .base import Block, Kernel
 from .graph_read import read_graphs
-from .graph_rows import pair_distances, pointers
+from .graph_rows import pair_distances
 
 __all__ = ["AttributedPaths"]
 

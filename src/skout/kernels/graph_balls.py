@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._numerics.objects import pointers, ranges
 from .bags import mix, sort_within
-from .graph_rows import Graphs, Pairs, pointers, ranges, refine, segment_sums
+from .graph_rows import Graphs, Pairs, refine, segment_sums
 
 __all__ = ["ball_hashes"]
 

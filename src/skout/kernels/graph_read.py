@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.objects import as_objects
-from .graph_rows import Graphs, pointers
+from .._numerics.objects import as_objects, pointers
+from .graph_rows import Graphs
 from .smiles import chemistry, molecules, refuse
 
 __all__ = ["read_graphs", "read_weighted"]

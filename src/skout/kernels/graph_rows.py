@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.objects import pointers, ranges
 from .bags import mix
 
 __all__ = [
@@ -33,17 +34,6 @@ def segment_sums(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     totals = np.zeros(len(values) + 1, dtype=values.dtype)
     np.cumsum(values, out=totals[1:])
     return np.diff(totals[indptr])
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return starts[0], starts[0] + 1, ... (lengths[0] of them), starts[1], ... in one array."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
-
-
-def pointers(lengths: np.ndarray) -> np.ndarray:
-    """Return 0 and the running sums of the lengths."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,17 +29,9 @@ class _OfVectors(_Wrapper):
             )
         return kernel.encode(objects)
 
-    @property
-    def normalized(self) -> bool:
-        return self._part("kernel").normalized
-
 
 class Transformed(_Wrapper):
     """k(x, x') = kernel(transform(x), transform(x')). Its authors write `transform`."""
-
-    @property
-    def normalized(self) -> bool:
-        return self._part("kernel").normalized
 
     @abstractmethod
     def transform(self, A: Any) -> Any:

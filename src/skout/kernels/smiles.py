@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from .._numerics.extras import extra
+
 __all__ = ["chemistry", "molecules", "refuse"]
 
 # Invalid SMILES that a message shows.
@@ -14,10 +16,8 @@ _SHOWN = 5
 
 def chemistry() -> Any:
     """Return rdkit.Chem."""
-    try:
+    with extra("chem", "Molecules and SMILES need RDKit"):
         from rdkit import Chem
-    except ImportError as error:
-        raise ImportError("Molecules and SMILES need RDKit: pip install skout[chem]") from error
     return Chem
 
 

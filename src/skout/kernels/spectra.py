@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.objects import ranges
 from .._numerics.validation import check_choice, check_number
 from .base import Block, Kernel
 from .distances import block_buffer
@@ -112,9 +113,7 @@ def _chunks(counts: np.ndarray) -> list[slice]:
 def _expand(low: np.ndarray, high: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
     """List the pairs (partner in low[l] : high[l], peak start + l)."""
     counts = high - low
-    before = np.cumsum(counts) - counts
-    partner = np.arange(counts.sum()) + np.repeat(low - before, counts)
-    return partner, start + np.repeat(np.arange(len(counts)), counts)
+    return ranges(low, counts), start + np.repeat(np.arange(len(counts)), counts)
 
 
 def _own_sums(peaks: _Peaks, match: _Match) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.objects import Ragged, as_objects
+from .._numerics.objects import Ragged, as_objects, pointers
 from ..rows.encode import numbers_in
 
 __all__ = ["Spectra", "read_spectra"]
@@ -51,11 +51,10 @@ def read_spectra(objects: Any) -> Spectra:
         raise TypeError(f"Got {type(objects).__name__} instead of a list of spectra. {_FORMS}")
     found = [_read(item, i) for i, item in enumerate(as_objects(objects))]
     lengths = np.array([len(mz) for mz, _, _ in found], dtype=np.int64)
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
     mz = np.concatenate([np.empty(0), *(mz for mz, _, _ in found)])
     intensity = np.concatenate([np.empty(0), *(intensity for _, intensity, _ in found)])
     precursor = np.repeat(np.array([p for _, _, p in found], dtype=np.float64), lengths)
-    rows = Spectra(indptr, mz, intensity, precursor)
+    rows = Spectra(pointers(lengths), mz, intensity, precursor)
     _check(rows)
     return rows
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.objects import Ragged, as_objects
+from .._numerics.objects import Ragged, as_objects, pointers
 from .._numerics.validation import check_choice, check_number
 from .bags import BagKernel, Bags, mix, work_slices
 
@@ -171,7 +171,7 @@ def _as_text(strings: list[Any]) -> Ragged:
     else:
         joined = "".join(strings).encode("utf-32-le", "surrogatepass")
         codes = np.frombuffer(joined, dtype="<u4").astype(np.uint32, copy=False)
-    return Ragged(np.concatenate([[0], np.cumsum(lengths)]), codes)
+    return Ragged(pointers(lengths), codes)
 
 
 def _refuse_short(text: Ragged, n: int, strings: list[Any]) -> None:

@@ -141,15 +141,7 @@ class Laplacian(DistanceKernel):
     def gradients(self, B: Any, coef: Any) -> Callable[[Any], Any]:
         """Return A -> gradients of the q functions f(x) = sum_j coef_j k(x, b_j).
 
-        Parameters
-        ----------
-        B : array, tensor or CSR matrix of shape (m, d)
-        coef : array or tensor of shape (m, q)
-
-        Returns
-        -------
-        gradients : callable
-            From rows A, (b, d), to an array of shape (b, q, d).
+        Parameters and result as those of `Gaussian.gradients`.
         """
         # dk(a, b)/da_i = -gamma sign(a_i - b_i) k(a, b)
         block, gamma, dense = self.against(B), self._width(), _dense(B)

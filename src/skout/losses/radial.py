@@ -30,6 +30,7 @@ class RadialLoss(Loss):
     def lift_curvature(
         self, slope: np.ndarray, bend: np.ndarray, F: np.ndarray, Y: np.ndarray
     ) -> Curvature:
+        # h'(r)/r (I - u u') + h''(r) u u', u = (f - y) / r
         R = F - Y
         if R.shape[1] == 1:
             return Curvature(bend[:, None])

@@ -18,8 +18,6 @@ __all__ = [
     "truth_ranks",
 ]
 
-_TIED_SHARE = {"average": 0.5, "worst": 1.0, "best": 0.0}
-
 
 def truth_ranks(
     scores: Any, truth: Any, *, groups: Any = None, ties: str = "average", merge: bool = True
@@ -74,8 +72,7 @@ def truth_ranks(
     >>> truth_ranks([[3.0, 2.0, 2.0, 1.0]], [3], groups=["a", "b", "b", "c"], merge=False)
     array([4.])
     """
-    check_choice(ties, "ties", tuple(_TIED_SHARE))
-    pairs = check_scored(scores, truth)
+    share, pairs = share_of(ties), check_scored(scores, truth)
     objects = [None] * len(pairs) if groups is None else _objects(groups, [row for row, _ in pairs])
     ranks = np.empty(len(pairs))
     for i, ((row, right), codes) in enumerate(zip(pairs, objects, strict=True)):
@@ -83,7 +80,7 @@ def truth_ranks(
             row, right = _best_of_copies(row, codes), codes[right]
         elif codes is not None:
             right = np.flatnonzero(np.isin(codes, codes[right]))
-        ranks[i] = _rank(row, np.unique(right), _TIED_SHARE[ties])
+        ranks[i] = _rank(row, np.unique(right), share)
     return ranks
 
 
@@ -189,6 +186,12 @@ def mean_rank(ranks: Any, *, missing: float | None = None) -> float:
             "their rank is inf. Pass missing, the rank that they count as, or leave them out."
         )
     return float(np.mean(found))
+
+
+def share_of(ties: str) -> float:
+    """Return which share of the candidates that tie with the truth comes before it."""
+    check_choice(ties, "ties", ("average", "worst", "best"))
+    return {"best": 0.0, "average": 0.5, "worst": 1.0}[ties]
 
 
 # One query ---------------------------------------------------------------------------------------

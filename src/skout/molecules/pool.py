@@ -11,8 +11,8 @@ import numpy as np
 
 from .._numerics.validation import check_number
 from ..kernels.packed import PackedBits
+from ..readers.formulas import hill
 from .building import Work, add_segment, build_folder
-from .formulas import hill
 from .segments import Manifest, Segment
 
 __all__ = ["MoleculePool"]

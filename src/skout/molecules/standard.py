@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kernels.smiles import chemistry, molecules
-from .formulas import hill
+from ..readers.formulas import hill
 
 __all__ = ["Entry", "entries"]
 

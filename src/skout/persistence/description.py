@@ -24,6 +24,8 @@ def parts_of(structure: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dic
 
 
 class _Walk:
+    """The way down from the root of a structure, with the nodes that were seen."""
+
     def __init__(self, nodes: list[dict[str, Any]], arrays: Mapping[str, np.ndarray]) -> None:
         self.nodes, self.arrays = nodes, arrays
         self.seen: dict[int, str] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection._search import BaseSearchCV
 
+from .._numerics.extras import extra
 from . import estimators, networks, own
 from .classes import FUNCTIONS, function_name, name_of, own_function
 from .files import FileError, parse_json
@@ -150,10 +151,8 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _skops(purpose: str) -> Any:
-    try:
+    with extra("save", f"{purpose} takes skops"):
         import skops.io
-    except ImportError as error:
-        raise ImportError(f"{purpose} takes skops: pip install skout[save]") from error
     return skops.io
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .._numerics.extras import extra
 from . import describe, load, save
 
 __all__ = ["load_model", "log_model", "save_model"]
@@ -142,11 +143,9 @@ class _Function:
 
 
 def _mlflow() -> Any:
-    try:
+    with extra("mlflow", "This takes MLflow"):
         import mlflow
         import mlflow.artifacts
         import mlflow.models
         import mlflow.pyfunc
-    except ImportError as error:
-        raise ImportError("This takes MLflow: pip install skout[mlflow]") from error
     return mlflow

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._numerics.extras import extra
 from .._numerics.files import check_place, replacing
 from .._numerics.validation import check_choice, check_number
 from ..decoding.base import able
@@ -117,10 +118,8 @@ class _Graph:
     """Nodes and constants of a graph; `node` returns the name of its result."""
 
     def __init__(self, dtype: str) -> None:
-        try:
+        with extra("onnx", "ONNX graphs need onnx"):
             import onnx
-        except ImportError as error:
-            raise ImportError("ONNX graphs need onnx: pip install skout[onnx]") from error
         self.onnx, self.dtype = onnx, np.dtype(dtype)
         self.kind = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
         self.nodes: list[Any] = []

@@ -38,17 +38,7 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
         self.regressor = regressor
 
     def fit(self, X: Any, y: Any) -> BoostedTrees:
-        """Grow the trees, and take their nodes.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        y : array of shape (n,)
-
-        Returns
-        -------
-        self : BoostedTrees
-        """
+        """Grow the trees, and take their nodes."""
         grown = clone(self.regressor).fit(X, y)
         trees = [stage[0].nodes for stage in grown._predictors]
         self.start_ = float(np.ravel(grown._baseline_prediction)[0])
@@ -67,16 +57,7 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the sum of the values of the leaves, shape (n,).
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        y : ndarray of shape (n,)
-        """
+        """Return the sum of the values of the leaves, shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(

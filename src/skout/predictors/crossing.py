@@ -23,7 +23,7 @@ from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
 from .rehearsal import Rehearsal, folds_of
 from .thresholds import masses
 
-__all__ = ["Asked", "Fold", "crossed_sets", "held_out", "learnt_scores"]
+__all__ = ["Fold", "Request", "crossed_sets", "held_out", "learnt_scores"]
 
 # Rounding of values, and of sums of weights, relative to them.
 _ROUNDING, _SUMS = 1e-10, 1e-12
@@ -103,7 +103,7 @@ def learnt_scores(
     return learnt, sizes
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """Queries: the coverage, and the stratum and weight of each."""
 
     coverage: float
@@ -112,7 +112,7 @@ class Asked(NamedTuple):
 
 
 def crossed_sets(
-    folds: list[Fold], X: Any, pools: list[Any], asked: Asked, prior: bool, who: str
+    folds: list[Fold], X: Any, pools: list[Any], asked: Request, prior: bool, who: str
 ) -> CandidateSets:
     """Return the candidates of p > 1 - coverage of each query, best first.
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
-from .._numerics.validation import all_at_once, check_rng
+from .._numerics.validation import all_at_once, check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
-from .thresholds import check_level, checked_labels, masses
+from .thresholds import checked_labels, masses
 
 __all__ = ["ConformalSelection", "benjamini_hochberg"]
 

@@ -24,8 +24,9 @@ from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
 from ..decoding.pools import in_own_set, truth_in
-from ..decoding.search import Found, share_of
+from ..decoding.search import Found
 from ..metrics import mean_reciprocal_rank
+from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
 from .ranking import RankingPredictor, check_k

@@ -16,12 +16,14 @@ from ..basis.features import LandmarkFeatures
 from ..decoding.base import able
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
+from ..decoding.predicting import split_pipeline
 from ..decoding.prices import hub_prices
+from ..decoding.search import TIE
 from ..decoding.sets import set_scores
 from ..kernels.combine import summands
 from ..rows import encoded, source
 from .joint import scaled
-from .lists import Lists, in_pool, last_of
+from .lists import Lists, in_pool
 
 __all__ = ["OWN", "Asked", "asked", "check_features", "columns_of", "evidence", "in_spreads"]
 
@@ -31,8 +33,6 @@ AUTO = "auto"
 _ALWAYS = ("score", "rank", "ways", "members")
 # Pairs of queries and candidates that a function of a user gets at a time.
 _PAIRS = 2**15
-# Differences of scores, relative to them, that are rounding.
-_TIE = 1e-10
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -126,9 +126,8 @@ class _AskedTogether:
 
 def asked(model: Any, X: Any, candidates: Any) -> Any:
     """Ask a fitted predictor, or a Pipeline that ends in one, for the candidates of queries."""
-    last = last_of(model)
-    if last is not model and len(model) > 1:
-        X = model[:-1].transform(X)
+    before, last = split_pipeline(model)
+    X = X if before is None else before.transform(X)
     kind = _AskedTogether if hasattr(last, "members_") else Asked
     return kind(last, X, candidates)
 
@@ -248,7 +247,7 @@ def in_spreads(score: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     mean[filled] = np.add.reduceat(score, starts[filled]) / sizes[filled]
     inner = score - mean[query]
     spread[filled] = np.sqrt(np.add.reduceat(inner**2, starts[filled]) / sizes[filled])
-    spread[spread <= _TIE * np.abs(score).max(initial=0.0)] = np.inf
+    spread[spread <= TIE * np.abs(score).max(initial=0.0)] = np.inf
     return inner / spread[query]
 
 

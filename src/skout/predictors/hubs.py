@@ -11,7 +11,7 @@ from .._numerics.arrays import n_rows, take, unique
 from .._numerics.validation import check_number, check_rng
 from ..decoding import EmbeddedPool, hub_prices
 from ..decoding.base import able
-from ..decoding.predicting import predicted, split_pipeline
+from ..decoding.predicting import fitted_in, predicted
 
 __all__ = ["without_hubs"]
 
@@ -74,7 +74,7 @@ def without_hubs(
     0.1
     0.2
     """
-    before, model = split_pipeline(model, "without_hubs")
+    before, model = fitted_in(model, "without_hubs")
     check_number(n_references, "n_references", low=1, integer=True)
     decoder = able(model.decoder_, "embed", "matched", "priced", by="without_hubs")
     pool = decoder.embed(candidates)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, row_slices
 from .._numerics.pages import OnPages
 from ..decoding.base import able
 from ..decoding.pools import EmbeddedPool, check_one_for_each, taken, truth_in
+from ..decoding.predicting import split_pipeline
+from ..decoding.sets import PerQuery
 from ..rows import block_rows, source
 
 __all__ = [
     "Calibrated",
     "Lists",
-    "PerQuery",
+    "QueryColumns",
     "Ranker",
     "in_pool",
-    "laid_out",
     "last_of",
     "plain_pool",
 ]
@@ -32,40 +32,62 @@ __all__ = [
 _ENTRY_BYTES = 128
 
 
-class PerQuery:
-    """Entries of queries, one query after another: those of i are indptr[i]:indptr[i + 1]."""
+class QueryColumns(PerQuery):
+    """A dataclass of columns with a value for each entry of queries, or one for each query.
 
-    indptr: np.ndarray
+    Some may be None. That of the column `truth` is the entry that is right, or -1.
+    """
 
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """The number of entries of each query."""
-        return np.diff(self.indptr)
-
-    @property
-    def query_of(self) -> np.ndarray:
-        """The query that each entry belongs to."""
-        return np.repeat(np.arange(len(self)), self.sizes)
+    by_entry: ClassVar[tuple[str, ...]]
+    by_query: ClassVar[tuple[str, ...]]
 
     @property
     def position(self) -> np.ndarray:
         """The place of each entry among those of its query, from 0."""
         return np.arange(self.indptr[-1]) - self.indptr[self.query_of]
 
-    def chosen(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of some queries the new indptr, their entries, and how far each query moves."""
+    def of(self, queries: np.ndarray) -> Self:
+        """Return the lists of some queries."""
         sizes = self.sizes[queries]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         moves = indptr[:-1] - self.indptr[queries]
-        return indptr, np.arange(indptr[-1]) - np.repeat(moves, sizes), moves
+        entries = np.arange(indptr[-1]) - np.repeat(moves, sizes)
+
+        def column(name: str) -> Any:
+            values = getattr(self, name)
+            return None if values is None else values[entries if name in self.by_entry else queries]
+
+        return self._laid_out(indptr, moves, column)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return several lists as one."""
+        starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])[:-1]
+        moves = np.repeat(starts, [len(part) for part in parts])
+        ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
+
+        def column(name: str) -> Any:
+            columns = [getattr(part, name) for part in parts]
+            return None if columns[0] is None else np.concatenate(columns)
+
+        return cls._laid_out(np.concatenate([[0], ends]), moves, column)
+
+    @classmethod
+    def _laid_out(cls, indptr: np.ndarray, moves: np.ndarray, column: Callable[[str], Any]) -> Self:
+        """Return lists of these columns, in which the entries of each query moved so far."""
+        found = {name: column(name) for name in (*cls.by_entry, *cls.by_query)}
+        truth = found.get("truth")
+        if truth is not None:
+            found["truth"] = np.where(truth >= 0, truth + moves, -1)
+        return cls(indptr=indptr, **found)  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
-class Lists(PerQuery):
+class Lists(QueryColumns):
     """The candidates of some queries, best first."""
+
+    by_entry = ("number", "place", "score", "prior")
+    by_query = ("truth",)
 
     indptr: np.ndarray  # (n + 1,)
     number: np.ndarray  # (m,) which of the distinct candidates of the pool it is
@@ -108,39 +130,6 @@ class Lists(PerQuery):
         out[query[hits]] = hits
         return out
 
-    def of(self, queries: np.ndarray) -> Lists:
-        """Return the lists of some queries."""
-        indptr, rows, moves = self.chosen(queries)
-        prior = None if self.prior is None else self.prior[rows]
-        truth = None if self.truth is None else moved(self.truth[queries], moves)
-        return Lists(indptr, self.number[rows], self.place[rows], self.score[rows], prior, truth)
-
-    @classmethod
-    def joined(cls, parts: list[Lists]) -> Lists:
-        """Return several lists as one."""
-        indptr, moves = laid_out(parts)
-        columns: list[Any] = [
-            None if getattr(parts[0], name) is None
-            else np.concatenate([getattr(part, name) for part in parts])
-            for name in ("number", "place", "score", "prior", "truth")
-        ]  # fmt: skip
-        if columns[-1] is not None:
-            columns[-1] = moved(columns[-1], moves)
-        return cls(indptr, *columns)
-
-
-def laid_out(parts: Sequence[PerQuery]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indptr of several one after another, and how far each of their queries moves."""
-    starts = np.cumsum([0, *(part.indptr[-1] for part in parts)])[:-1]
-    moves = np.repeat(starts, [len(part) for part in parts])
-    ends = np.concatenate([part.indptr[1:] for part in parts]) + moves
-    return np.concatenate([[0], ends]), moves
-
-
-def moved(entries: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Return numbers of entries that are so much further; -1 stays."""
-    return np.where(entries >= 0, entries + by, -1)
-
 
 def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np.ndarray:
     """Return positions in the pool, given those in each query's own set where there are sets.
@@ -154,7 +143,7 @@ def in_pool(place: np.ndarray, pool: EmbeddedPool, query: Any = slice(-1)) -> np
 
 def last_of(model: Any) -> Any:
     """Return the last step of a Pipeline, or the model itself."""
-    return model[-1] if isinstance(model, Pipeline) else model
+    return split_pipeline(model)[1]
 
 
 class Ranker:
@@ -164,9 +153,8 @@ class Ranker:
     """
 
     def __init__(self, model: Any, who: str) -> None:
-        self.last, self.who = last_of(model), who
-        has_steps = isinstance(model, Pipeline) and len(model) > 1
-        self.before = model[:-1] if has_steps else None
+        self.before, self.last = split_pipeline(model)
+        self.who = who
         if not all(callable(getattr(self.last, name, None)) for name in ("embed", "rank")):
             raise TypeError(
                 f"{who} takes a predictor that ranks candidates, or a Pipeline that ends in one. "
@@ -206,16 +194,9 @@ class Ranker:
     ) -> Iterator[Lists]:
         """Yield the lists of blocks of queries, without copies; their places are in the pool.
 
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        pool : what `embed` of the predictor returned
-        rows : ndarray of int, optional
-            Numbers of the queries, if not all.
-        prior : bool, default False
-            Look up how often candidates were among the training outputs, if the model knows it.
-        truth : ndarray of int, shape (n,), optional
-            As `matched` returns it: the lists say where it is.
+        The rows are numbers of the queries, if not all. With `prior` it looks up how often
+        candidates were among the training outputs, if the model knows it. Of the `truth`, shape
+        (n,), as `matched` returns it, the lists say where it is.
         """
         X, plain = self.inputs(X), plain_pool(pool)
         check_one_for_each(plain, n_rows(X))
@@ -277,13 +258,8 @@ def _part(pool: Any, some: np.ndarray) -> Any:
 
 def _innermost(model: Any) -> Any:
     """Return the predictor of coordinates in a wrapper; the first of several."""
-    while not hasattr(model, "decoder_"):
-        if hasattr(model, "members_"):
-            model = model.members_[0]
-        elif hasattr(model, "predictor_"):
-            model = last_of(model.predictor_)
-        else:
-            break
+    while not hasattr(model, "decoder_") and hasattr(model, "_fitted_inner"):
+        model = last_of(model._fitted_inner())
     return model
 
 

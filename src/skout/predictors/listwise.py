@@ -14,10 +14,10 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from .boosting import BoostedTrees
-from .lists import PerQuery
+from .lists import QueryColumns
 
 __all__ = [
-    "Lists",
+    "FeatureLists",
     "boosted",
     "chosen_alpha",
     "importances",
@@ -38,8 +38,11 @@ _CONSTANT = 1e-12
 
 
 @dataclass(frozen=True)
-class Lists(PerQuery):
+class FeatureLists(QueryColumns):
     """Features of the candidates of each query, of which none has fewer than one."""
+
+    by_entry = ("features",)
+    by_query = ("truth", "weights", "fold", "unit")
 
     features: np.ndarray  # (m, d), the first column is the predictor's score
     indptr: np.ndarray  # (n + 1,)
@@ -49,21 +52,14 @@ class Lists(PerQuery):
     #: (n,) queries of one number, such as spectra of one molecule, are no evidence of their own
     unit: np.ndarray | None = None
 
-    def of(self, queries: np.ndarray) -> Lists:
-        """Return the lists of some queries, at increasing numbers."""
-        indptr, rows, moves = self.chosen(queries)
-        own = self.truth[queries] + moves, self.weights[queries], self.fold[queries]
-        unit = None if self.unit is None else self.unit[queries]
-        return Lists(self.features[rows], indptr, *own, unit)
-
-    def parts(self) -> Iterator[tuple[Lists, Lists]]:
+    def parts(self) -> Iterator[tuple[FeatureLists, FeatureLists]]:
         """Yield the other folds and a fold, for each that leaves any."""
         for number in np.unique(self.fold):
             held = self.fold == number
             if not held.all():
                 yield self.of(np.flatnonzero(~held)), self.of(np.flatnonzero(held))
 
-    def scaled(self, scale: np.ndarray) -> Lists:
+    def scaled(self, scale: np.ndarray) -> FeatureLists:
         """Return the same with features divided by these numbers."""
         return replace(self, features=self.features / scale)
 
@@ -89,13 +85,13 @@ def log_softmax(scores: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
 
 
-def log_likelihoods(scores: np.ndarray, lists: Lists) -> np.ndarray:
+def log_likelihoods(scores: np.ndarray, lists: FeatureLists) -> np.ndarray:
     """Return log P(truth) of each query, shape (n,)."""
     return log_softmax(scores, lists.indptr)[lists.truth]
 
 
 def loss_and_slope(
-    coef: np.ndarray, lists: Lists, alpha: float, start: np.ndarray
+    coef: np.ndarray, lists: FeatureLists, alpha: float, start: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Return the penalised loss and its gradient."""
     # sum_q w_q (log sum_c exp <coef, phi_c> - <coef, phi_truth>) / sum_q w_q
@@ -107,7 +103,7 @@ def loss_and_slope(
     return float(-w @ log_p[lists.truth] + 0.5 * alpha * away @ away), slope + alpha * away
 
 
-def _minimum(lists: Lists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _minimum(lists: FeatureLists, alpha: float, start: np.ndarray, first: np.ndarray) -> np.ndarray:
     found = minimize(
         loss_and_slope,
         first,
@@ -119,7 +115,7 @@ def _minimum(lists: Lists, alpha: float, start: np.ndarray, first: np.ndarray) -
     return found.x
 
 
-def own_order(lists: Lists) -> np.ndarray:
+def own_order(lists: FeatureLists) -> np.ndarray:
     """Return coefficients of the predictor's score alone, as steep as the truth is certain."""
     d = lists.features.shape[1]
     unit = np.eye(d)[0]
@@ -133,7 +129,7 @@ def own_order(lists: Lists) -> np.ndarray:
     return max(float(found.x), 1e-6) * unit
 
 
-def linear(lists: Lists, alpha: float) -> np.ndarray:
+def linear(lists: FeatureLists, alpha: float) -> np.ndarray:
     """Return the coefficients of least loss, drawn towards the predictor's own order.
 
     The features are on one scale; an infinite alpha leaves that order.
@@ -142,7 +138,7 @@ def linear(lists: Lists, alpha: float) -> np.ndarray:
     return start if np.isinf(alpha) else _minimum(lists, alpha, start, start)
 
 
-def most_likely(lists: Lists, alpha: float) -> np.ndarray:
+def most_likely(lists: FeatureLists, alpha: float) -> np.ndarray:
     """Return the coefficients of least loss, drawn towards 0: nothing is known beforehand.
 
     Features are in any units: the penalty is on coefficients of features of unit spread.
@@ -151,7 +147,7 @@ def most_likely(lists: Lists, alpha: float) -> np.ndarray:
     return _minimum(lists.scaled(scale), alpha, zero, zero) / scale
 
 
-def chosen_alpha(lists: Lists) -> tuple[float, dict[str, np.ndarray]]:
+def chosen_alpha(lists: FeatureLists) -> tuple[float, dict[str, np.ndarray]]:
     """Return the penalty of the largest likelihood in folds that were held out, and all results.
 
     Infinity, the predictor's own order, unless another is ahead by more than a standard error.
@@ -192,7 +188,7 @@ def _standard_error(values: np.ndarray, units: list[np.ndarray]) -> float:
 # Boosting ----------------------------------------------------------------------------------------
 
 
-def boosted(lists: Lists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]]:
+def boosted(lists: FeatureLists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]]:
     """Return steps and trees that are added to the linear scores.
 
     A round fits trees to 1[c = truth] - P(c), which is how the likelihood of a query grows with the
@@ -210,11 +206,11 @@ def boosted(lists: Lists, coef: np.ndarray, seed: int) -> list[tuple[float, Any]
     return [one for one, _ in zip(_rounds(lists, coef, seed), range(n_rounds), strict=False)]
 
 
-def _mean(scores: np.ndarray, lists: Lists) -> float:
+def _mean(scores: np.ndarray, lists: FeatureLists) -> float:
     return float(np.average(log_likelihoods(scores, lists), weights=lists.weights))
 
 
-def _rounds(lists: Lists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, Any]]:
+def _rounds(lists: FeatureLists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, Any]]:
     from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
     scores, right = lists.features @ coef, np.zeros(len(lists.features))
@@ -238,7 +234,7 @@ def _rounds(lists: Lists, coef: np.ndarray, seed: int) -> Iterator[tuple[float, 
         yield step, grown
 
 
-def _best_step(scores: np.ndarray, more: np.ndarray, lists: Lists) -> float:
+def _best_step(scores: np.ndarray, more: np.ndarray, lists: FeatureLists) -> float:
     found = minimize_scalar(
         lambda step: -_mean(scores + step * more, lists),
         bounds=(0.0, _LONGEST),
@@ -251,7 +247,7 @@ def _best_step(scores: np.ndarray, more: np.ndarray, lists: Lists) -> float:
 # What counts -------------------------------------------------------------------------------------
 
 
-def importances(lists: Lists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
+def importances(lists: FeatureLists, scores_of: Any, rng: np.random.Generator) -> np.ndarray:
     """Return how much likelihood is lost where a feature is shuffled among a query's candidates.
 
     At least 0, shape (d,); `scores_of` makes scores of features.

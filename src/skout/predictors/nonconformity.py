@@ -85,7 +85,9 @@ def _most_likely(
 ) -> np.ndarray:
     """Return the coefficients that make the true entry of each query most likely."""
     fold = np.zeros(len(truth), dtype=np.intp)
-    return listwise.most_likely(listwise.Lists(features, indptr, truth, weights, fold), _ALPHA)
+    return listwise.most_likely(
+        listwise.FeatureLists(features, indptr, truth, weights, fold), _ALPHA
+    )
 
 
 def logistic(features: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:

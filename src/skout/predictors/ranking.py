@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-import numpy as np
-
 from .._numerics.validation import check_number
 from ..decoding.pools import EmbeddedPool, taken
 from ..decoding.predicting import ObjectPredictor
-from ..decoding.search import Found
 from .lists import in_pool, plain_pool
 
 __all__ = ["RankingPredictor", "check_k"]
@@ -32,61 +29,7 @@ class RankingPredictor(ObjectPredictor):
         pool : EmbeddedPool, or EmbeddedPools of an Ensemble
         """
 
-    @abstractmethod
-    def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
-        """Rank the candidates of each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-            Default the distinct training outputs.
-        k : int, default 10
-            How many to return.
-
-        Returns
-        -------
-        indices : ndarray of int, shape (n, k)
-            Positions in the pool, or in the row's own set, best first; ties go to the lower
-            position. A set of fewer than k candidates is padded with -1.
-        scores : ndarray of shape (n, k)
-            Padded with -inf.
-        """
-
-    @abstractmethod
-    def truth_ranks(
-        self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"
-    ) -> np.ndarray:
-        """Return the rank of the true object among the distinct candidates; 1 is best.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        Y : objects, n of them
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-        ties : "average", "worst" or "best", default "average"
-            What to make of candidates that score as the truth does.
-
-        Returns
-        -------
-        ranks : ndarray of shape (n,)
-            Infinite where the truth is not among the candidates.
-        """
-
     def predict(self, X: Any, candidates: Any = None) -> Any:
-        """Predict an object for each row of X.
-
-        Parameters
-        ----------
-        X : what the predictor takes, n rows
-        candidates : objects, CandidateSets, list of lists or what `embed` made, optional
-            What to choose from: one pool for all rows, or one set for each; default the distinct
-            training outputs.
-
-        Returns
-        -------
-        objects : n of them
-        """
         return self._best(X, candidates)
 
     def _best(self, X: Any, candidates: Any, **more: Any) -> Any:

@@ -16,12 +16,13 @@ from .._numerics.validation import check_number
 from ..decoding import CandidateSets, EmbeddedPool, as_decoder
 from ..decoding.base import able, plain_outputs
 from ..decoding.pools import are_lists
+from ..decoding.predicting import split_pipeline
 from ..kernels import as_kernel
 from ..rows import check_pair, source
 from .evidence import asked, columns_of, evidence
 from .hubs import cross_predicted
-from .lists import laid_out, last_of
-from .listwise import Lists, boosted, chosen_alpha, linear
+from .lists import last_of
+from .listwise import FeatureLists, boosted, chosen_alpha, linear
 from .thresholds import checked_labels
 
 __all__ = [
@@ -129,8 +130,7 @@ class Rehearsal:
         self.n = n_rows(self.Y)
         self.inputs, self.outputs = source(self.X), source(self.Y)
         self.pool: EmbeddedPool | None = None
-        if self.groups is not None:
-            self.groups = checked_labels(self.groups, "groups", self.n)
+        self.groups = checked_labels(self.groups, "groups", self.n)
         own = np.arange(self.n) if self.groups is None else self.groups
         self.units = np.unique(own, return_inverse=True)[1]
         self.candidates = self._checked(self.candidates)
@@ -202,7 +202,7 @@ class LastRehearsal(Rehearsal):
         if self.columns is not None:
             self.columns = check_columns(self.columns, self.candidates, self.n)
 
-    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], Lists, int]:
+    def lists(self, cv: int, rng: np.random.Generator) -> tuple[list[str], FeatureLists, int]:
         """Return names of features, the lists that teach something, and how many do not."""
         names: list[str] = []
         parts, absent = [], 0
@@ -220,7 +220,7 @@ class LastRehearsal(Rehearsal):
             names, part = self._part(self.fitted(train), filled, fold_of[filled], rng)
             parts.append(part)
             absent += len(test) - len(part.truth)
-        lists = _joined(parts)
+        lists = FeatureLists.joined(parts)
         if len(lists.truth) == 0:
             raise ValueError(
                 "No query has its truth among several candidates, so that there is nothing to "
@@ -230,7 +230,7 @@ class LastRehearsal(Rehearsal):
 
     def _part(
         self, model: Any, rows: np.ndarray, fold: np.ndarray, rng: np.random.Generator
-    ) -> tuple[list[str], Lists]:
+    ) -> tuple[list[str], FeatureLists]:
         """Return what a model says of rows that it has not seen."""
         X, Y = self.inputs.take(rows), self.outputs.take(rows)
         given = asked(model, X, self.own(rows))
@@ -248,7 +248,7 @@ class LastRehearsal(Rehearsal):
         truth = listed.entries(given.truth(Y))
         weights = params_of_rows(self.fit_params, rows, self.n).get("sample_weight")
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-        lists = Lists(values, listed.indptr, truth, weights, fold, self.units[rows])
+        lists = FeatureLists(values, listed.indptr, truth, weights, fold, self.units[rows])
         teaches = (truth >= 0) & (np.diff(listed.indptr) > 1) & (weights > 0.0)
         return names, lists.of(np.flatnonzero(teaches))
 
@@ -257,26 +257,14 @@ class LastRehearsal(Rehearsal):
         if self.is_fitted:
             F = asked(model, self.X, self.own(np.arange(self.n))).F
         else:
-            before = model[:-1] if isinstance(model, Pipeline) else None
-            rows = self.inputs.here(), self.outputs.here()
-            F = cross_predicted(last_of(model), before, *rows, cv, rng)
+            before, last = split_pipeline(model)
+            F = cross_predicted(last, before, self.inputs.here(), self.outputs.here(), cv, rng)
         some = np.sort(rng.permutation(self.n)[:_MOST_REFERENCES])
         return F[some], self.outputs.take(some)
 
 
-def _joined(parts: list[Lists]) -> Lists:
-    """Return the lists of all folds in one."""
-    indptr, moves = laid_out(parts)
-
-    def stacked(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    truth = stacked("truth") + moves
-    return Lists(stacked("features"), indptr, truth, *map(stacked, ("weights", "fold", "unit")))
-
-
 def learnt(
-    lists: Lists, model: str, alpha: Any, rng: np.random.Generator
+    lists: FeatureLists, model: str, alpha: Any, rng: np.random.Generator
 ) -> tuple[np.ndarray, float, list[Any], dict[str, np.ndarray]]:
     """Return coefficients, their penalty, rounds of trees, and what was tried.
 

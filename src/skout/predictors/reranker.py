@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
-from ..decoding.search import Found, share_of
+from ..decoding.search import TIE, Found
 from ..decoding.sets import best_of_sets, count_better_of_sets, top_k_of_sets
+from ..metrics.retrieval import share_of
 from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, last_of
 from .listwise import importances
@@ -23,8 +24,6 @@ from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
 
-# Differences of scores, relative to them, that are rounding.
-_TIE = 1e-10
 _MODELS = ("linear", "boosting")
 # The predictor is fitted; and folds of rows that it has not seen, in which alpha is chosen.
 _PREFIT, _FOLDS = "prefit", 5
@@ -284,7 +283,7 @@ class Reranker(RankingPredictor):
         short, first, _ = listed.distinct()
         scores, truth = scores[first], short.entries(given.truth(plain_outputs(Y)))
         own = np.where(truth >= 0, scores[truth], np.nan)
-        slack = np.full(given.n, _TIE * np.abs(scores).max(initial=0.0))
+        slack = np.full(given.n, TIE * np.abs(scores).max(initial=0.0))
         above, tied = count_better_of_sets(scores, short.query_of, own, slack)
         ranks = 1.0 + above + share * (tied - 1)
         there = truth >= 0

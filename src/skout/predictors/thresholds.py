@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from .._numerics.validation import check_choice
 from .lists import plain_pool
 
 __all__ = [
-    "check_level",
     "checked_labels",
     "checked_length",
     "checked_weights",
@@ -34,12 +32,6 @@ __all__ = [
 _ROUNDING = 1e-12
 # Strata by size: quartiles of the sizes of candidate sets.
 _SIZE, _PARTS = "size", (0.25, 0.5, 0.75)
-
-
-def check_level(value: Any, name: str) -> None:
-    """Raise unless this is a number strictly between 0 and 1."""
-    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise ValueError(f"{name} must lie strictly between 0 and 1. Got {value!r}.")
 
 
 def cut(
@@ -105,8 +97,10 @@ def warn_of(
     warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
 
 
-def checked_labels(labels: Any, name: str, n: int) -> np.ndarray:
-    """Return labels, one for each of n rows."""
+def checked_labels(labels: Any, name: str, n: int) -> Any:
+    """Return labels as an array, one for each of n rows; None where there are none."""
+    if labels is None:
+        return None
     if n_rows(labels) != n or np.ndim(labels) != 1:
         raise ValueError(
             f"{name} must have one label for each of {n} rows. "

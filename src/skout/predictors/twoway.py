@@ -147,8 +147,6 @@ class TwoWay(StructuredPredictor):
         self._check()
         basis = as_basis(self.backward.output_basis)
         X, Y, fit_params = self.backward._opened(X, Y, fit_params, basis)
-        if Y is None:
-            raise ValueError("Y must be given, one object a row of X. Got None.")
         check_pair(X, plain_outputs(Y))
         ways = self._ways(X, Y, groups, fit_params)
         weight, normalisation, results = self.weight, self.normalisation or "distance", None
@@ -194,7 +192,7 @@ class TwoWay(StructuredPredictor):
     def _ways(self, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Ways:
         """Return the models with what their fits need, after a look at the first rows."""
         forward = turned_round(self.backward) if self.forward is None else self.forward
-        groups = None if groups is None else checked_labels(groups, "groups", n_rows(X))
+        groups = checked_labels(groups, "groups", n_rows(X))
         ways = Ways(self.backward, forward, groups, fit_params, self.side)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways

@@ -17,6 +17,7 @@ from .._numerics.validation import check_rng
 from ..decoding import EmbeddedPool
 from ..decoding.base import Decoder, plain_outputs, same_candidates
 from ..decoding.pools import taken, truth_in
+from ..decoding.search import TIE
 from ..kernels import as_kernel
 from ..metrics.scoring import score_objects
 from ..predictor import as_basis
@@ -31,7 +32,6 @@ __all__ = [
     "Ways",
     "best_option",
     "choose_weight",
-    "judged",
     "options_for",
     "reciprocal_ranks",
 ]
@@ -42,8 +42,8 @@ NORMALISATIONS = ("distance", "cosine")
 _MULTIPLES = 2.0 ** np.arange(-4, 5)
 # Rows that a weight is chosen on, and held-out rows of a fold that are scored, at most.
 _MOST_ROWS, _MOST_SCORED = 50_000, 5_000
-# Scores that are held at a time, and differences of scores, relative to them, that are rounding.
-_SCORES, _TIE = 2**22, 1e-10
+# Scores that are held at a time.
+_SCORES = 2**22
 # Queries that the spread of scores is taken from.
 _SPREADS = 500
 # Folds in which the forward way chooses its penalty, where its regressor has no number of them.
@@ -81,7 +81,7 @@ class Ways:
         self, X: Any, Y: Any, weight: float = 1.0, cosine: bool = False
     ) -> tuple[JointRegressor, JointBasis, Any]:
         """Return regressor, basis and decoder of both ways together, fitted on all rows."""
-        back = _fitted(self.backward, X, Y, self.groups, self.fit_params)
+        back = clone(self.backward).fit(X, Y, groups=self.groups, **self.fit_params)
         forward, inputs = self._ahead(X, Y) if weight > 0.0 else (None, None)
         regressor = JointRegressor(back.regressor_, inputs, weight, cosine)
         n_forward = 0 if inputs is None else inputs.rank_
@@ -95,8 +95,8 @@ class Ways:
         outputs, inputs = plain_outputs(Y), plain_outputs(X, "X")
         if self.side is not None:
             return self._with_sides(forward, inputs, outputs)
-        ahead = _fitted(forward, outputs, inputs, self.groups, self.fit_params)
-        return ahead.regressor_, ahead.output_basis_
+        forward.fit(outputs, inputs, groups=self.groups, **self.fit_params)
+        return forward.regressor_, forward.output_basis_
 
     def _with_sides(self, forward: Any, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return the forward map with side inputs, and the vectors of queries that it meets."""
@@ -144,19 +144,6 @@ def _blamed(what: str) -> Iterator[None]:
         raise type(error)(f"{what} {error}") from error
 
 
-def _fitted(model: Any, X: Any, Y: Any, groups: Any, fit_params: dict[str, Any]) -> Any:
-    """Fit a model; one that chooses its alpha keeps groups in one fold."""
-    cv = model.get_params().get("regressor__cv")
-    chooses = np.ndim(model.get_params().get("regressor__alpha", 0.0)) > 0
-    if groups is None or not chooses or not isinstance(cv, Integral):
-        return clone(model).fit(X, Y, **fit_params)
-    splits = list(folds_of(int(cv), len(groups), groups, np.random.default_rng(0)))
-    model = clone(model).set_params(regressor__cv=splits).fit(X, Y, **fit_params)
-    for part in (model.regressor, model.regressor_):
-        part.set_params(cv=cv)  # a model need not carry its folds
-    return model
-
-
 # Choosing ----------------------------------------------------------------------------------------
 
 
@@ -180,11 +167,13 @@ def choose_weight(
     table, counts = [], []
     for train, test in folds_of(cv, len(rows), groups, rng):
         train, test = rows[train], rows[np.sort(rng.permutation(test)[:_MOST_SCORED])]
-        found = ways.of(train, n).fitted(inputs.take(train), outputs.take(train))
-        own = rehearsal.own(test) if has_own else None
-        held = inputs.take(test), outputs.take(test), own
-        options, values = judged(found, *held, options or normalisations, scoring)
-        table.append(values)
+        regressor, basis, decoder = ways.of(train, n).fitted(
+            inputs.take(train), outputs.take(train)
+        )
+        pool = decoder.embed(rehearsal.own(test) if has_own else None).distinct()
+        scores = WayScores(pool, basis, regressor.predict(inputs.take(test)))
+        options = options or options_for(scores.spreads(), normalisations)
+        table.append(_option_scores(scores, options, scoring, decoder, outputs.take(test)))
         counts.append(len(test))
     return {
         "weight": np.array([one.weight for one in options]),
@@ -192,21 +181,6 @@ def choose_weight(
         "score": np.average(table, axis=0, weights=counts),
         "fold_score": np.array(table),
     }
-
-
-def judged(
-    parts: tuple[Any, Any, Any], X: Any, Y: Any, candidates: Any, options: Any, scoring: Any = None
-) -> tuple[list[Option], np.ndarray]:
-    """Return what was tried, and how good it is, on average over rows that were held out.
-
-    `parts` are regressor, basis and decoder of both ways with weight 1, by distance; `options` is a
-    list of `Option`, or a tuple of normalisations, of which weights are tried that fit the scores.
-    """
-    regressor, basis, decoder = parts
-    pool = decoder.embed(candidates).distinct()
-    scores = WayScores(pool, basis, regressor.predict(X))
-    options = options_for(scores.spreads(), options) if isinstance(options, tuple) else options
-    return options, _judged(scores, options, scoring, decoder, Y)
 
 
 def best_option(results: dict[str, np.ndarray]) -> int:
@@ -287,7 +261,7 @@ class WayScores:
         return np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
 
 
-def _judged(
+def _option_scores(
     scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
 ) -> np.ndarray:
     """Return how good each option is, on average over the queries."""
@@ -316,6 +290,6 @@ def reciprocal_ranks(S: np.ndarray, right: np.ndarray) -> np.ndarray:
     if not right.any():
         return np.zeros(len(S))
     own = S[:, right]
-    slack = _TIE * np.abs(S).max(axis=1, keepdims=True)
+    slack = TIE * np.abs(S).max(axis=1, keepdims=True)
     above, not_below = (own + slack < S).sum(axis=1), (own - slack <= S).sum(axis=1)
     return 2.0 / (1.0 + above + not_below)  # ties share the mean of their ranks

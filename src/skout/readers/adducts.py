@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,28 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .formulas import ELECTRON, formula_mass
+
 __all__ = ["Adduct", "neutral_mass", "parse_adduct", "precursor_mz"]
 
-ELECTRON = 0.000548579909
-#: Masses of the most abundant isotopes.
-MASSES = {
-    "H": 1.00782503207,
-    "C": 12.0,
-    "N": 14.0030740048,
-    "O": 15.99491461956,
-    "F": 18.99840322,
-    "Na": 22.9897692809,
-    "Si": 27.9769265325,
-    "P": 30.97376163,
-    "S": 31.972071,
-    "Cl": 34.96885268,
-    "K": 38.96370668,
-    "Ca": 39.96259098,
-    "Fe": 55.9349375,
-    "Br": 78.9183371,
-    "Li": 7.01600455,
-    "I": 126.904473,
-}
 #: Names that are no formulas.
 NAMES = {
     "ACN": "C2H3N",
@@ -48,8 +31,7 @@ NAMES = {
 _WHOLE = re.compile(
     r"\[(\d*)M((?:[+-]\d*[A-Za-z]\w*)*)\](?:(?:(\d*)([+-])|([+-])(\d+)|([+-]{2,}))[.*•]?)?"
 )
-_PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
-_ELEMENT = re.compile(r"([A-Z][a-z]?)(\d*)")
+PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 _FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."
 
 
@@ -102,7 +84,7 @@ def parse_adduct(text: str) -> Adduct:
     if charge == 0:
         raise ValueError(f"The adduct {text!r} has no charge. {_FORMS}")
     shift = -charge * ELECTRON
-    for sign, count, what in _PART.findall(found[2]):
+    for sign, count, what in PART.findall(found[2]):
         mass = int(count or 1) * _mass(what, text)
         shift += mass if sign == "+" else -mass
     return Adduct(int(found[1] or 1), shift, charge)
@@ -120,11 +102,10 @@ def _charge(found: re.Match[str]) -> int:
 
 def _mass(what: str, text: str) -> float:
     """Return the mass of a formula such as NH4, or of a name such as ACN."""
-    formula = NAMES.get(what, what)
-    parts = _ELEMENT.findall(formula)
-    if "".join(a + b for a, b in parts) != formula or not all(a in MASSES for a, _ in parts):
+    mass = formula_mass(NAMES.get(what, what))
+    if math.isnan(mass):
         raise ValueError(f"The adduct {text!r} has {what!r}, whose mass is not known. {_FORMS}")
-    return sum(MASSES[element] * int(count or 1) for element, count in parts)
+    return mass
 
 
 def neutral_mass(precursor: Any, adduct: Any) -> np.ndarray:

@@ -65,15 +65,7 @@ def day_comes_first(cells: Sequence[str]) -> bool:
 def parse_dates(cells: Sequence[str], day_first: bool | None = None) -> np.ndarray:
     """Return the moments that texts name, in seconds and in UTC; NaT for what is no date.
 
-    Parameters
-    ----------
-    cells : sequence of str
-    day_first : bool, optional
-        Whether 1/2/2024 is in February; None is told from all cells.
-
-    Returns
-    -------
-    moments : ndarray of datetime64[s]
+    With `day_first` 1/2/2024 is in February; None is told from all cells.
 
     Examples
     --------

@@ -43,18 +43,9 @@ def names_in(X: Any) -> list[Any]:
 
 
 def columns_of(X: Any, name: str = "X") -> Columns:
-    """Return the columns of a table by their names, as arrays.
+    """Return the columns of a table by their names; errors call it `name`.
 
-    Parameters
-    ----------
-    X : data frame of pandas or polars, table of pyarrow, or dict of columns
-    name : str
-        What errors call it.
-
-    Returns
-    -------
-    columns : dict of str to ndarray
-        Of float64, datetime64[s] or objects: texts, and None where one is missing.
+    They are arrays of float64, datetime64[s] or objects: texts, and None where one is missing.
 
     Examples
     --------

@@ -35,17 +35,9 @@ class Look:
 
 
 def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|,") -> Look:
-    """Return what a column is.
+    """Return what a column is, of values as `columns_of` makes them.
 
-    Parameters
-    ----------
-    name : str
-    values : ndarray
-        As `columns_of` makes them.
-    one_hot : int
-        Most values of a category that get a column each.
-    separators : str
-        Characters that may be between the elements of sets.
+    A category has at most `one_hot` values; `separators` may be between the elements of sets.
 
     Examples
     --------

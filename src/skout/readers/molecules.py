@@ -72,9 +72,9 @@ def read_smiles(
 
     Parameters
     ----------
-    path : path
-        It may be compressed: .gz, .bz2 or .xz. A first line with a column "smiles" makes it a
-        table.
+    path : path, or binary file
+        At a path it may be compressed: .gz, .bz2 or .xz. A first line with a column "smiles" makes
+        it a table.
     column : str, optional
         The column that has the SMILES, by its name.
     on_error : "raise" or "skip", default "raise"
@@ -88,13 +88,9 @@ def read_smiles(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>> from io import BytesIO
     >>> from skout.readers import read_smiles
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "two.smi"
-    ...     _ = path.write_text("CCO ethanol\\nC methane\\n")
-    ...     table = read_smiles(path)
+    >>> table = read_smiles(BytesIO(b"CCO ethanol\\nC methane\\n"))
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
@@ -103,7 +99,7 @@ def read_smiles(
 
 def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of records."""
-    rows = _rows(lines_of(path, faults), column, path)
+    rows = _rows(lines_of(path, faults), column, faults.name)
     for number, (line, smiles, fields) in enumerate(rows, 1):
         if smiles:
             yield number, smiles, fields
@@ -111,7 +107,7 @@ def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
             faults.add(number, line, fields["problem"])
 
 
-def _rows(lines: Iterator[tuple[int, str]], column: str | None, path: Path) -> Iterator[Row]:
+def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> Iterator[Row]:
     """Yield line, SMILES and fields; without SMILES the fields say what is wrong."""
     first = next(((number, line) for number, line in lines if line), None)
     if first is None:
@@ -123,7 +119,7 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, path: Path) -> I
     wanted = [column.lower()] if column is not None else list(_HEADERS)
     place = next((plain.index(name) for name in wanted if name in plain), None)
     if place is None and column is not None:
-        raise ValueError(f"{path.name} has no column {column!r}; it has {', '.join(names)}.")
+        raise ValueError(f"{name} has no column {column!r}; it has {', '.join(names)}.")
     if place is None:
         yield _from_line(*first)
         for number, line in lines:

@@ -191,14 +191,10 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>> from io import BytesIO
     >>> from skout.readers import read_mgf
-    >>> text = "BEGIN IONS\\nPEPMASS=195.0877\\nADDUCT=[M+H]+\\n110.07 5\\n138.06 100\\nEND IONS\\n"
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "caffeine.mgf"
-    ...     _ = path.write_text(text)
-    ...     table = read_mgf(path)
+    >>> text = b"BEGIN IONS\\nPEPMASS=195.0877\\nADDUCT=[M+H]+\\n110.07 5\\n138.06 99\\nEND IONS\\n"
+    >>> table = read_mgf(BytesIO(text))
     >>> table
     SpectraTable(1 spectra, precursor_mz, adduct, polarity)
     >>> table.neutral_mass().round(3)
@@ -212,7 +208,7 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
 
     Parameters
     ----------
-    path : path
+    path : path, or binary file
     on_error : "raise" or "skip", default "raise"
     limit : int, optional
         See `read_mgf`.
@@ -223,14 +219,10 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>> from io import BytesIO
     >>> from skout.readers import read_msp
-    >>> text = "Name: caffeine\\nPrecursorMZ: 195.0877\\nNum Peaks: 2\\n110.07 5\\n138.06 100\\n"
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "caffeine.msp"
-    ...     _ = path.write_text(text)
-    ...     read_msp(path)["name"]
+    >>> text = b"Name: caffeine\\nPrecursorMZ: 195.0877\\nNum Peaks: 2\\n110.07 5\\n138.06 100\\n"
+    >>> read_msp(BytesIO(text))["name"]
     array(['caffeine'], dtype=object)
     """
     return table_of(*read_all(path, on_error, limit, partial(_spectra, _msp)))
@@ -241,7 +233,7 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
 
     Parameters
     ----------
-    path : path
+    path : path, or binary file
     on_error : "raise" or "skip", default "raise"
     limit : int, optional
         See `read_mgf`.
@@ -252,14 +244,10 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>> from io import BytesIO
     >>> from skout.readers import read_massbank
-    >>> text = "ACCESSION: X1\\nPK$NUM_PEAK: 1\\nPK$PEAK: m/z int.\\n  138.06 100 999\\n//\\n"
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "X1.txt"
-    ...     _ = path.write_text(text)
-    ...     read_massbank(path)["identifier"]
+    >>> text = b"ACCESSION: X1\\nPK$NUM_PEAK: 1\\nPK$PEAK: m/z int.\\n  138.06 100 999\\n//\\n"
+    >>> read_massbank(BytesIO(text))["identifier"]
     array(['X1'], dtype=object)
     """
     return table_of(*read_all(path, on_error, limit, partial(_spectra, _massbank)))
@@ -280,14 +268,10 @@ def write_mgf(path: Any, table: SpectraTable) -> Path:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from pathlib import Path
-    >>> from skout.readers import read_mgf, write_mgf
-    >>> text = "BEGIN IONS\\nPEPMASS=195.0877\\n138.06 100\\nEND IONS\\n"
+    >>> from skout.readers import read_mgf, spectra_table, write_mgf
     >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "a.mgf"
-    ...     _ = path.write_text(text)
-    ...     again = write_mgf(Path(folder) / "b.mgf", read_mgf(path))
-    ...     read_mgf(again)["precursor_mz"]
+    ...     path = write_mgf(f"{folder}/a.mgf", spectra_table([([138.06], [100.0], 195.0877)]))
+    ...     read_mgf(path)["precursor_mz"]
     array([195.0877])
     """
     path = as_path(path)

@@ -12,6 +12,7 @@ from ..rows import Blocks
 from .checkpoint import Bar
 from .choice import check_has_moments
 from .learning import learnt_kernel
+from .path import Search
 from .splits import TRAIN, interleaved_groups
 
 __all__ = ["AddsRows"]
@@ -108,5 +109,5 @@ class AddsRows:
             self._base = self._base.whitened()
             moments = [*moments, self._base]
             parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        self._solve(moments, parts, alphas)
+        self._solve(moments, parts, Search(alphas))
         return self

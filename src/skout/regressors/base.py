@@ -47,7 +47,7 @@ from ..solvers.design import Design
 from ..solvers.problem import Part, check_runs, parts_of
 from .choice import Chooses
 from .learning import learnt_kernel
-from .path import Judge, greatest_score
+from .path import Judge, Search
 from .splits import least_loss, splits_of
 
 __all__ = ["KernelMachineBase", "ScoresHoles", "coordinates_of", "first_column"]
@@ -110,14 +110,9 @@ class KernelMachineBase(Chooses, PartsByName):
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
         targets: list[Any] = []
-        X, y, sample_weight = unpacked(
-            X,
-            y,
-            sample_weight,
-            seed=self.random_state,
-            size=least_rows(self.sketch),
-            visit=targets.append,
-        )
+        seed, size = self.random_state, least_rows(self.sketch)
+        visit = targets.append
+        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size, visit=visit)
         y = np.concatenate(targets) if targets else y
         rows = encoded(self, as_kernel(self.kernel), X, reset=True, device=self.device)
         if len(rows) < 2:
@@ -175,8 +170,10 @@ class KernelMachineBase(Chooses, PartsByName):
         parts = parts_of(problem, Y)
         self.__dict__.pop("cv_results_", None)
         self.alpha_ = alphas[0]
-        if len(alphas) > 1 or self._judge is not None:
-            self.alpha_ = self._choose(problem, parts, alphas, labels, hidden)
+        if self._judge is not None:
+            self._choose_judged(Sample(rows, Memory(Y, "y"), weights), parts, alphas, hidden)
+        elif len(alphas) > 1:
+            self._choose(problem, parts, alphas, labels)
         self.__dict__.pop("_matrix", None)
         self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
         self.intercept_ = np.empty(Y.shape[1])
@@ -234,47 +231,39 @@ class KernelMachineBase(Chooses, PartsByName):
         return coordinates_of(self, rows, dtype=None)
 
     def _choose(
-        self,
-        problem: Problem,
-        parts: list[Part],
-        alphas: list[float],
-        labels: np.ndarray | None,
-        hidden: int,
-    ) -> float:
-        """Return the best alpha by the held-out loss, or by a judge of held-out predictions."""
-        judge, stratified = self._judge, labels is not None
-        n, seed = len(problem.Y), self.random_state
-        if judge is None:
-            weights = numpy_of(problem.weights)
-            splits = splits_of(self.cv, n, labels, weights, seed, stratified=stratified)
-        else:
-            splits = [
-                (train, held) for (train, _), held in zip(judge.splits, judge.held, strict=True)
-            ]
-        table: list[Any] = []
-        for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            rows = [np.sort(np.arange(n)[some]) for some in (train, test)]
-            losses = np.zeros(len(alphas))
-            seen = np.full((len(alphas), len(rows[1]), problem.Y.shape[1]), np.nan)
+        self, problem: Problem, parts: list[Part], alphas: list[float], labels: np.ndarray | None
+    ) -> None:
+        """Take the alpha of the least held-out loss."""
+        n, weights, stratified = len(problem.Y), numpy_of(problem.weights), labels is not None
+        splits = splits_of(self.cv, n, labels, weights, self.random_state, stratified=stratified)
+        table = np.zeros((len(splits), len(alphas)))
+        for k, split in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
+            train, test = (np.sort(np.arange(n)[some]) for some in split)
             for part in parts:
-                own = part.problem(rows[0])
-                held = part.problem(rows[1], rated=judge is None)
+                own, held = part.problem(train), part.problem(test)
                 if own is None or held is None:  # no row of the split has these outputs
                     continue
                 path = self._path(own, held, alphas)
-                if judge is None:
-                    losses += [float(held.weights @ own.loss.value(F, held.Y)) for F in path]
-                else:
-                    seen[:, :, part.columns] = np.stack([numpy_of(F) for F in path])
-            if judge is None:
-                table.append(losses)
-            else:
-                table.append(judge.score(k, seen[:, :, : seen.shape[2] - hidden]))
-        if judge is None:
-            best, self.cv_results_ = least_loss(alphas, np.array(table))
-        else:
-            best, self.cv_results_ = greatest_score(alphas, table, judge)
-        return best
+                table[k] += [float(held.weights @ own.loss.value(F, held.Y)) for F in path]
+        self.alpha_, self.cv_results_ = least_loss(alphas, table)
+
+    def _choose_judged(
+        self, sample: Sample, parts: list[Part], alphas: list[float], hidden: int
+    ) -> None:
+        """Take the alpha whose held-out predictions the judge likes best."""
+        assert self._judge is not None
+        d = sample.targets.shape[1]
+
+        def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
+            F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
+            for part in parts:
+                own, seen = part.problem(train), part.problem(held, rated=False)
+                if own is not None and seen is not None:
+                    found = [numpy_of(one) for one in self._path(own, seen, alphas)]
+                    F[:, :, part.columns] = np.stack(found)
+            return F[:, :, : d - hidden]
+
+        Search(alphas, self._judge.splits, self._judge).by_paths(self, sample, path)
 
     def _path(self, part: Problem, held: Problem, alphas: list[float]) -> list[Any]:
         """Return the predictions of held-out rows by each alpha: one path with warm starts."""
@@ -309,7 +298,7 @@ class KernelMachineBase(Chooses, PartsByName):
         used = used[:: math.ceil(len(used) / _PREDICTED)]
         shares = problem.weights[used] / problem.weights[used].sum()
         prediction = Projection(features, matrix, self.intercept_[columns])
-        own = rows.subset(used).beside(prediction, Y.shape[1:], np.float64, n_jobs=self.n_jobs)
+        own = rows.subset(used).map_near(prediction, Y.shape[1:], np.float64, n_jobs=self.n_jobs)
         more = shares @ (loss.value(own, Y[used]) - loss.value(F[used], Y[used]))
         return replace(solution, primal=solution.primal + float(more))
 

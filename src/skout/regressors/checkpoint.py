@@ -71,9 +71,10 @@ class Checkpoint(Progress):
 
     def add_fit(self, model: Any, sample: Sample, choice: Any = None) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
-        cg, later = (False, False) if choice is None else (choice.cg, choice.later)
-        parts = () if later else (model.basis_.components_,)
+        has_components = choice is None or not choice.without_moments
+        parts = (model.basis_.components_,) if has_components else ()
         landmarks = digest(*parts, row_keys(model.landmarks_))
+        cg = choice is not None and choice.cg
         self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)
         self.add_facts(**_facts_of(sample))
         self.n_groups = sample.n_groups

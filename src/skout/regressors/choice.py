@@ -1,8 +1,7 @@
-"""What a fit chooses: alpha, on which splits, and the solver; and fits that need no moments."""
+"""What a fit chooses: on which splits alpha, and the solver; and fits that need no moments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,16 +16,15 @@ from ..solvers.cost import cheaper, sketched_costs
 from . import oncard
 from .iterative import LandmarkSystem, solved, warn_unless_converged
 from .memory import room_for
-from .path import Judge, chosen_by_paths
+from .path import Search
 from .splits import Splits, least_loss, splits_of
 
 __all__ = [
     "Choice",
     "Chooses",
-    "alphas_and_splits",
     "check_has_moments",
-    "choose",
     "fit_without_moments",
+    "searched",
     "wanted_solver",
 ]
 
@@ -76,10 +74,8 @@ def check_has_moments(model: Any) -> None:
         )
 
 
-def alphas_and_splits(
-    model: Any, sample: Sample, known: Any, alphas: list[float], judge: Judge | None, groups: Any
-) -> tuple[list[float], Splits]:
-    """Return the alphas that are left to choose from, and the splits to choose them on.
+def searched(model: Any, sample: Sample, known: Any, search: Search, groups: Any) -> Search:
+    """Return a search with its splits, and with the alphas that are left to choose from.
 
     Where a metric was learnt, the rows held out from that choose: folds of the whole sample, which
     has taught the metric, flatter small alphas. If they are one part of rows on the host, they
@@ -87,34 +83,22 @@ def alphas_and_splits(
     the choice of the rounds is final, and the model gets their `cv_results_`. A judge, a splitter
     or groups, which somebody gave for a reason, decide themselves.
     """
+    alphas, _, judge = search
     if judge is not None:
-        return alphas, judge.splits
+        return search._replace(splits=judge.splits)
     found = getattr(model, "metric_results_", None)
     if found is None or len(alphas) == 1 or groups is not None or not isinstance(model.cv, int):
-        return alphas, model.choice_splits(len(sample.rows), known, sample.weights, groups)
+        given = len(sample.rows), known, sample.weights, groups
+        return Search(alphas, model.choice_splits(*given))
     if found["held"] is not None and sample.rows.device is None:
         held = np.zeros(len(sample.rows), dtype=bool)
         held[found["held"]] = True
         ladder = sorted(alphas)
         best = ladder.index(found["best_alpha"])
-        return ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]
+        return Search(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)])
     tried = np.flatnonzero(np.isfinite(found["fold_loss"][0]))
     _, model.cv_results_ = least_loss([alphas[k] for k in tried], found["fold_loss"][:, tried])
-    return [found["best_alpha"]], []
-
-
-def choose(
-    model: Any, alphas: list[float], folds: Any, judge: Judge | None, held: Sequence[np.ndarray]
-) -> None:
-    """Give a ridge the best alpha, by a judge or by the squared error, and the scores."""
-    results: dict[str, Any] | None
-    if judge is not None:
-        model.alpha_, results = folds.best_score(alphas, judge, held, model._origin, model.n_jobs)
-    else:
-        cv = model.cv if model._folds is None else None
-        model.alpha_, results = folds.least_error(alphas, cv, model.n_jobs)
-    if results is not None:
-        model.cv_results_ = results
+    return Search([found["best_alpha"]])
 
 
 def wanted_solver(model: Any) -> str:
@@ -127,7 +111,9 @@ def wanted_solver(model: Any) -> str:
 
 
 class Choice:
-    """The choice of a solver, once the number of landmarks is known.
+    """How a sketched ridge is solved: from moments, or without, as `fit_without_moments` does.
+
+    It is begun before the basis is fitted, and decided once the number of landmarks is known.
 
     Parameters
     ----------
@@ -135,20 +121,29 @@ class Choice:
     sample : Sample
     splits : list of (train, test)
         On which alpha is chosen, if it is.
-    holed : bool, default False
-        Whether targets have holes: these are solved by sums, or from coordinates that are kept.
+    by_moments : bool, default False
+        Whether nothing else will do: outputs with holes, or related ones.
+
+    Attributes
+    ----------
+    without_moments, cg : bool
+        What was decided: whether to do without moments, and that by conjugate gradients.
+    costs : dict
+        Of the solvers, by which it was decided.
     """
 
-    def __init__(self, solver: str, sample: Sample, splits: Splits, holed: bool = False) -> None:
-        self.wanted, self.splits, self.holed = solver, splits, holed
+    def __init__(
+        self, solver: str, sample: Sample, splits: Splits, by_moments: bool = False
+    ) -> None:
+        self.wanted, self.splits, self.by_moments = solver, splits, by_moments
         self.rows, self.q = sample.rows, sample.targets.shape[1]
-        self.cg = self.later = False
+        self.cg = self.without_moments = False
         self.costs: dict[str, float] = {}
 
     @property
     def least(self) -> float:
-        """The least number of landmarks from which on the components of the basis may wait."""
-        if (self.splits and self.wanted != "cg") or self.holed:
+        """From so many landmarks on it may do without moments, and the basis without components."""
+        if (self.splits and self.wanted != "cg") or self.by_moments:
             return np.inf
         if self.wanted == "cg":
             return 0
@@ -159,38 +154,29 @@ class Choice:
     def decide(self, basis: Any) -> None:
         """Choose by the costs, now that the landmarks are known."""
         m = basis._features.m
-        self.later = m >= self.least
-        if not self.later:
+        self.without_moments = m >= self.least
+        if not self.without_moments:
             return
         self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
         self.cg = self.wanted == "cg" or (self.wanted == "auto" and cheaper(self.costs) == "cg")
 
 
 def fit_without_moments(
-    model: Any,
-    sample: Sample,
-    alphas: list[float],
-    choice: Choice,
-    judge: Judge | None,
-    checkpoint: Any,
+    model: Any, sample: Sample, search: Search, choice: Choice, checkpoint: Any
 ) -> bool:
     """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
     model.solver_report_["costs"] = choice.costs
-    if not choice.later:
+    if not choice.without_moments:
         return False
     system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
-    model.alpha_ = alphas[0]
-    if choice.cg and choice.splits:
-        path = partial(_fold_path, model, sample, alphas)
-        model.alpha_, model.cv_results_ = chosen_by_paths(
-            alphas, choice.splits, sample, judge, path, model.verbose
-        )
+    if choice.cg and search.splits:
+        search.by_paths(model, sample, partial(_fold_path, model, sample, search.alphas))
     if choice.cg:
         settings = {"tol": model.tol, "max_iter": model.max_iter, "checkpoint": checkpoint}
         found = solved(system, [model.alpha_], **settings)
         warn_unless_converged(found[2], model.max_iter)
     else:
-        answer = oncard.direct_on_card(system, alphas[0]) if system.room.on_card else None
+        answer = oncard.direct_on_card(system, model.alpha_) if system.room.on_card else None
         if answer is None:
             _factorise_here(model)
             return False
@@ -201,8 +187,6 @@ def fit_without_moments(
     model.solver_report_ = report | {"costs": choice.costs}
     model._base = None
     model._prepare()
-    if checkpoint is not None:
-        checkpoint.remove()
     return True
 
 
@@ -225,7 +209,7 @@ def _fold_path(
 
 
 def _factorise_here(model: Any) -> None:
-    """Let the basis keep the landmarks that are independent."""
+    """Find the components of the basis, which keeps the landmarks that are independent."""
     basis = model.basis_
     gram, rounding = basis._sketched()
     basis._factorise(None, gram, None, rounding, None)

@@ -129,6 +129,7 @@ class Doubts:
         return parts
 
     def _of_moments(self: Any) -> list[Quadratic]:
+        """Return the variance of a sketched fit, and sigma^2 = error / (1 - free / n)^2 (GCV)."""
         total = self._total_moments()
         if total is None:
             raise ValueError(

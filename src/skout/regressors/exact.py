@@ -12,7 +12,7 @@ from scipy import sparse
 from .._numerics.arrays import astype, n_rows, take, unique
 from .._numerics.linalg import check_definite, pivoted_cholesky, triangular_inverse
 from .._numerics.validation import check_rng
-from ..basis.features import KernelMatrix, LandmarkFeatures, project
+from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel
 from ..rows import Memory
@@ -21,12 +21,12 @@ from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
-from .choice import choose, wanted_solver
+from .choice import wanted_solver
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
 from .iterative import warn_unless_converged
 from .memory import Room, room_for
-from .path import Judge, chosen_by_paths
+from .path import Search
 from .splits import Splits, groups_or_splits
 
 __all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
@@ -34,7 +34,7 @@ __all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
 
-# So many alphas and splits, together, are fitted one by one while alpha is chosen.
+# Up to so many fits, alphas times splits, are made one by one to choose alpha; more from moments.
 _FEW_FITS = 4
 
 # Most rows whose kernel matrix is factorised in any case where a metric was learnt.
@@ -44,27 +44,19 @@ _LEARNT_ROWS = 20_000
 _MOST_ROWS = 200_000
 
 
-def fit_exact(
-    model: Any,
-    kernel: Kernel,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
+    alphas, splits, judge = search
     rng = check_rng(model.random_state)
-    exact = _begun(model, kernel, sample, alphas, rng)
+    exact = _begun(model, kernel, sample, rng)
     model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
     if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
-        path = partial(exact.path, alphas)
-        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
-        model.alpha_, model.cv_results_ = chosen
+        search.by_paths(model, sample, partial(exact.path, alphas))
         model.cv_results_["exact"] = True
     elif splits:
         folds, Z = exact.folds(splits, rng)
         held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-        choose(model, alphas, folds, judge, held)
+        search.by_folds(model, folds, held)
         model.cv_results_["exact"] = exact.has_exact_path
     if exact.K is None:
         d = sample.targets.shape[1]
@@ -72,22 +64,14 @@ def fit_exact(
     else:
         model._matrix, model.intercept_ = exact.solve(model.alpha_)
     model._prepare()
-    return model
 
 
-def fit_exact_holes(
-    model: Any,
-    kernel: Kernel,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on the distinct rows of each output; outputs with equal rows together."""
-    T = sample.targets.here()
+    T, alphas = sample.targets.here(), search.alphas
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
-    exact = _begun(model, kernel, sample, alphas, check_rng(model.random_state))
+    exact = _begun(model, kernel, sample, check_rng(model.random_state))
     parts = [
         (columns, rows, replace(exact, sample=replace(sample, targets=Memory(T[:, columns], "y"))))
         for columns, rows in outputs_by_rows(T)
@@ -101,13 +85,11 @@ def fit_exact_holes(
                 F[:, :, columns] = part.path(alphas, own, held)
         return F
 
-    if splits:
-        chosen = chosen_by_paths(alphas, splits, sample, judge, path, model.verbose)
-        model.alpha_, model.cv_results_ = chosen
+    if search.splits:
+        search.by_paths(model, sample, path)
         model.cv_results_["exact"] = True
     _solve_parts(model, parts, T.shape[1])
     model._prepare()
-    return model
 
 
 def _solve_parts(model: Any, parts: list[Any], d: int) -> None:
@@ -121,7 +103,7 @@ def _solve_parts(model: Any, parts: list[Any], d: int) -> None:
 
 
 def begin_exact(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
+    model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator
 ) -> tuple[np.ndarray, str, Room]:
     """Give a model its kernel and landmarks; return the distinct row that each row is, the solver
     and the room that it has.
@@ -129,7 +111,7 @@ def begin_exact(
     rows, device = sample.rows.here(), sample.rows.device
     model.kernel_ = kernel.resolve(rows, rng, sample.weights)
     first, number = unique(rows)
-    model.landmarks_, model.alpha_ = take(rows, first), alphas[0]
+    model.landmarks_ = take(rows, first)
     solver = _chosen(model, sample, len(first))
     room = room_for(sample.rows, 0)
     room.work = tile_bytes(len(first)) if device is not None else 0.0
@@ -152,11 +134,9 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
     return cheaper(model.solver_report_["costs"])
 
 
-def _begun(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float], rng: np.random.Generator
-) -> _Exact:
+def _begun(model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator) -> _Exact:
     """Begin a fit, with the kernel matrix of all distinct rows where that is to be held here."""
-    number, solver, room = begin_exact(model, kernel, sample, alphas, rng)
+    number, solver, room = begin_exact(model, kernel, sample, rng)
     K = None
     if solver == "direct" and not room.on_card:
         K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
@@ -204,7 +184,8 @@ class _Exact:
             landmarks = astype(take(self.model.landmarks_, used), np.float64)
             features = LandmarkFeatures(self.model.kernel_, landmarks)
             coef, rows = np.hstack([c for c, _ in path]), Memory(self.sample.rows.take(held))
-            F = project(features, rows, coef, n_jobs=self.model.n_jobs, dtype=np.float64)
+            function = Projection(features, coef, dtype=np.float64)
+            F = rows.map(function, coef.shape[1:], np.float64, n_jobs=self.model.n_jobs)
             fitted = np.hsplit(F, len(path))
         found = [F + intercept for F, (_, intercept) in zip(fitted, path, strict=True)]
         return np.stack(found)[np.argsort(order)]

@@ -113,16 +113,8 @@ class Folds:
     ) -> tuple[float, dict[str, np.ndarray]]:
         """Return the alpha that a judge likes best, and the table of its scores.
 
-        Parameters
-        ----------
-        alphas : list of floats
-        judge : Judge
-        held : sequence of ndarrays of shape (h, p), one a split
-            Coordinates of the rows that the judge looks at.
-        origin : ndarray of shape (d,), optional
-            What was subtracted from the targets.
-        n_jobs : int, optional
-            Threads; each works on a split.
+        `held` are coordinates of the rows that the judge looks at, shape (h, p), one array a split;
+        `origin`, shape (d,), is what was subtracted from the targets. Each thread works on a split.
         """
 
         def predicted(k: int) -> np.ndarray:
@@ -131,7 +123,7 @@ class Folds:
 
         found = map_blocks(predicted, range(len(self.roles)), n_jobs=n_jobs)
         table = [judge.score(k, F) for k, F in enumerate(self._shown(found))]
-        return greatest_score(alphas, table, judge)
+        return greatest_score(alphas, table, judge.scoring)
 
 
 def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:

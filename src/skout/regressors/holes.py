@@ -36,8 +36,7 @@ from ..solvers.moments import PartlyWhitened
 from .base import coordinates_of
 from .exact import begin_exact
 from .iterative import warn_unless_converged
-from .path import Judge, chosen_by_paths
-from .splits import Splits
+from .path import Search
 from .tasks import checked_tasks
 
 __all__ = ["fit_by_coordinates", "fit_related", "keeps_rows", "mean_of_known"]
@@ -99,15 +98,9 @@ def _partly_whitened(
     return coordinates_of(model, sample.rows), None
 
 
-def fit_by_coordinates(
-    model: Any,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_by_coordinates(model: Any, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on targets with holes."""
-    design, partly = _partly_whitened(model, sample, min(alphas))
+    design, partly = _partly_whitened(model, sample, min(search.alphas))
     on_features = model.basis_._on_features if partly is None else partly.on_features
     settings = {"tol": _TOL, "max_iter": max(_MOST_STEPS, model.max_iter)}
     if model.solver == "cg":
@@ -117,27 +110,19 @@ def fit_by_coordinates(
         return _solved(system, alpha, **settings)
 
     def path(system: MaskedSystem) -> list[Solved]:
-        return [solve(system, alpha) for alpha in alphas]
+        return [solve(system, alpha) for alpha in search.alphas]
 
-    search = splits, alphas, judge
-    return _fit(model, sample, design, on_features, search, path, solve, partly=partly)
+    _fit(model, sample, design, on_features, search, path, solve, partly=partly)
 
 
-def fit_related(
-    model: Any,
-    kernel: Kernel,
-    sample: Sample,
-    splits: Splits,
-    alphas: list[float],
-    judge: Judge | None,
-) -> Any:
+def fit_related(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` whose outputs a task matrix relates.
 
     Without a sketch, or where moments take too much memory.
     """
     K = None
     if model.sketch is None:
-        design, K, on_features = _exact_coordinates(model, kernel, sample, alphas)
+        design, K, on_features = _exact_coordinates(model, kernel, sample)
     else:
         design, on_features = coordinates_of(model, sample.rows), model.basis_._on_features
     tasks = checked_tasks(model.task_matrix, sample.targets.shape[1])
@@ -146,17 +131,16 @@ def fit_related(
         return coupled(system.balanced().on_host(), alpha, tasks)
 
     def path(system: MaskedSystem) -> list[Solved]:
-        return coupled_path(system.balanced().on_host(), alphas, tasks)
+        return coupled_path(system.balanced().on_host(), search.alphas, tasks)
 
-    search = splits, alphas, judge
-    return _fit(model, sample, design, on_features, search, path, solve, K=K)
+    _fit(model, sample, design, on_features, search, path, solve, K=K)
 
 
 def _exact_coordinates(
-    model: Any, kernel: Kernel, sample: Sample, alphas: list[float]
+    model: Any, kernel: Kernel, sample: Sample
 ) -> tuple[Design, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Return Z with K = Z Z' of all rows, K, and C -> what k(landmarks, x) is multiplied with."""
-    number, _, room = begin_exact(model, kernel, sample, alphas, check_rng(model.random_state))
+    number, _, room = begin_exact(model, kernel, sample, check_rng(model.random_state))
     if room.on_card or model.solver == "cg":
         raise ValueError(
             'task_matrix without a sketch is solved on the CPU by solver="direct": leave out '
@@ -180,13 +164,12 @@ def _fit(
     sample: Sample,
     design: Design,
     on_features: Callable[[np.ndarray], np.ndarray],
-    search: tuple[Splits, list[float], Judge | None],
+    search: Search,
     path: Callable[[MaskedSystem], list[Solved]],
     solve: Callable[[MaskedSystem, float], Solved],
     **more: Any,
-) -> Any:
+) -> None:
     """Choose alpha, if there are several, by a path over all of them; solve for it on all rows."""
-    splits, alphas, judge = search
     T = np.asarray(sample.targets.here(), dtype=np.float64)
     origin = 0.0 if sample.origin is None else sample.origin
     system = MaskedSystem.of(design, T - origin, sample.weights, model.fit_intercept, **more)
@@ -198,10 +181,8 @@ def _fit(
         F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
         return np.stack(F) + origin
 
-    model.alpha_ = alphas[0]
-    if splits:
-        chosen = chosen_by_paths(alphas, splits, sample, judge, predicted, model.verbose)
-        model.alpha_, model.cv_results_ = chosen
+    if search.splits:
+        search.by_paths(model, sample, predicted)
     fit = solve(system, model.alpha_)
     warn_unless_converged(fit.report, model.max_iter)
     model._matrix, model.intercept_ = on_features(fit.coef), fit.intercept + origin
@@ -210,7 +191,6 @@ def _fit(
     model.solver_report_ = fit.report
     model._base = None
     model._prepare()
-    return model
 
 
 def _solved(system: MaskedSystem, alpha: float, *, tol: float, max_iter: int) -> Solved:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,21 +20,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, numpy_of
+from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
 from .splits import splits_of
 
-__all__ = ["Calibration", "PredictsIntervals", "check_coverage"]
+__all__ = ["Calibration", "PredictsIntervals"]
 
 # Halvings of the range in which a quantile lies: as many as digits of a float64.
 _HALVINGS = 60
-
-
-def check_coverage(coverage: Any) -> float:
-    """Return a probability, strictly between 0 and 1."""
-    if not isinstance(coverage, Real) or not 0.0 < float(coverage) < 1.0:
-        raise ValueError(f"coverage must lie strictly between 0 and 1. Got {coverage!r} instead.")
-    return float(coverage)
 
 
 @dataclass
@@ -135,7 +128,7 @@ class PredictsIntervals:
                 "Intervals need held-out errors: call `calibrate` with rows that the model has not "
                 "seen, or with those that it has and cv=5."
             )
-        level = Fraction(str(check_coverage(coverage)))
+        level = Fraction(str(check_level(coverage, "coverage")))
         sizes = calibration.sizes()
         errors = calibration.errors
         if joint:  # the largest error of a row, of those that have all outputs

@@ -67,8 +67,7 @@ class LandmarkSystem:
     def moments(self) -> Moments:
         """Pass over the rows for the right side."""
         self.store.room = self.room.kept()
-        q = self.sample.targets.shape[1]
-        right = RightSide(self.features, self.store, self.sample.origin, q)
+        right = RightSide(self.features, self.store, self.sample.origin)
         found = right.of(self.rows, self.sample.targets, self.sample.weights, self.n_jobs)
         check_total_weight(found.weight)
         if np.isnan(found.tt).any():

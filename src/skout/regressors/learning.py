@@ -108,6 +108,8 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Learning:
+    """Rounds on a sample: a fit in the metric so far, then the next metric from its gradients."""
+
     kernel: Learnt
     sample: Sample
     alphas: list[float]

@@ -1,28 +1,20 @@
-"""Choosing alpha by any score of held-out predictions, within one fit.
+"""Choosing alpha within one fit: by the squared error, or by any score of held-out predictions.
 
-Two functions, for `StructuredPredictor` and for whatever else compares regressors:
-
-    held_rows(splits, n, most=2000, random_state=None, weights=None) -> one array of rows a split
-    judged(regressor, X, y, judge, **fit_params) -> a fitted clone, with `cv_results_`
-
-The judge is shown F of each split, of shape (n_alphas, len(held), d): what each alpha of the
-regressor, trained on the split's training rows, predicts for the rows that are looked at. A
-regressor that has the method `fit_judged(X, y, judge, **fit_params)`, as `KernelRidge` and the
-kernel machines have, makes all of them from what one fit computes anyway (moments, kernel matrix).
-Any other is fitted once a split, and its F has n_alphas = 1.
+A judge is shown F of each split, of shape (n_alphas, len(held), d): what each alpha of a regressor,
+trained on the split's training rows, predicts for the rows that are looked at. Regressors with the
+method `fit_judged(X, y, judge, **fit_params)`, as `KernelRidge` and the kernel machines have, make
+all of them from what one fit computes anyway (moments, kernel matrix).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from tqdm.auto import tqdm
 
-from .._numerics.arrays import numpy_of, take
 from .._numerics.validation import check_rng
 from ..basis.passes import Sample
 from ..rows import source
@@ -30,18 +22,20 @@ from .splits import Splits, least_loss
 
 __all__ = [
     "Judge",
+    "Search",
     "greatest_score",
     "held_rows",
-    "judged",
     "mean_square",
     "squared_error",
 ]
+
+Path = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # Held-out rows that are looked at, in all splits together.
 _LOOKED_AT = 2000
 # The alpha of models that choose none.
 _DEFAULT = 1e-3
-# Standard errors by which another must be ahead of it.
+# Standard errors by which another alpha must be ahead of the default.
 _SURE = 2.0
 
 
@@ -58,8 +52,6 @@ class Judge:
     score : callable
         (number of the split, F) -> n_alphas numbers, the greater the better. F has shape
         (n_alphas, len(held), d).
-    refit : bool, default True
-        Whether the regressor is fitted on all rows afterwards.
     scoring : str
         What the score is called in `cv_results_`.
     """
@@ -67,12 +59,62 @@ class Judge:
     splits: Splits
     held: list[np.ndarray]
     score: Callable[[int, np.ndarray], Sequence[float]]
-    refit: bool = True
     scoring: str = ""
 
 
-class NotWanted(Exception):
-    """Ends a fit whose judge has seen all and wants no model."""
+class Search(NamedTuple):
+    """Which alpha a ridge takes: those to choose from, the splits to try them on, and who judges.
+
+    Attributes
+    ----------
+    alphas : list of floats
+    splits : list of (train, test)
+        Without any, nothing is chosen.
+    judge : Judge, optional
+        None leaves it to the mean squared error of the held-out rows.
+    """
+
+    alphas: list[float]
+    splits: Splits = ()
+    judge: Judge | None = None
+
+    def by_paths(self, model: Any, sample: Sample, path: Path) -> None:
+        """Give a model its alpha by fits of their own for each split, where there are no moments.
+
+        `path` maps training rows and held-out rows to the predictions of each alpha for the second,
+        shape (n_alphas, h, d).
+        """
+        alphas, splits, judge = self
+        everything = np.arange(len(sample.rows))
+        table: list[Any] = []
+        for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not model.verbose)):
+            held = np.sort(everything[test]) if judge is None else judge.held[k]
+            F = path(np.sort(everything[train]), held)
+            if judge is not None:
+                table.append(judge.score(k, F))
+                continue
+            truth = np.asarray(sample.targets.take(held), dtype=np.float64)
+            w = None if sample.weights is None else sample.weights[held]
+            table.append([mean_square(truth, one, w) for one in F])
+        if judge is None:
+            model.alpha_, model.cv_results_ = least_loss(alphas, np.array(table))
+        else:
+            model.alpha_, model.cv_results_ = greatest_score(alphas, table, judge.scoring)
+
+    def by_folds(self, model: Any, folds: Any, held: Sequence[np.ndarray]) -> None:
+        """Give a model its alpha from the moments of `Folds`.
+
+        `held` are coordinates of the rows that the judge looks at, one array a split.
+        """
+        results: dict[str, Any] | None
+        if self.judge is not None:
+            more = self.judge, held, model._origin, model.n_jobs
+            model.alpha_, results = folds.best_score(self.alphas, *more)
+        else:
+            cv = model.cv if model._folds is None else None
+            model.alpha_, results = folds.least_error(self.alphas, cv, model.n_jobs)
+        if results is not None:
+            model.cv_results_ = results
 
 
 def held_rows(
@@ -142,76 +184,8 @@ def mean_square(T: np.ndarray, F: np.ndarray, weights: Any = None) -> float:
     return float(np.mean(total[used > 0.0] / used[used > 0.0])) if used.any() else np.nan
 
 
-def judged(regressor: Any, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
-    """Fit a clone of a regressor with the best of its alphas, by a judge of held-out predictions.
-
-    Parameters
-    ----------
-    regressor : regressor
-        With or without `fit_judged`, see above.
-    X : rows, or a source of them
-    y : array of shape (n, d), or a source
-    judge : Judge
-    **fit_params
-        Of the regressor's `fit`; those of n entries are split as the rows are.
-
-    Returns
-    -------
-    regressor : regressor
-        Fitted on all rows, or not at all if the judge wants no refit. Its `cv_results_` has
-        "alpha", "mean_score", "std_error" and "fold_score", shape (n_splits, n_alphas).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.model_selection import KFold
-    >>> from skout import KernelRidge
-    >>> from skout.regressors.path import Judge, held_rows, judged
-    >>> X = np.linspace(-3, 3, 60)[:, None]
-    >>> y = np.sin(X)
-    >>> splits = list(KFold(3, shuffle=True, random_state=0).split(X))
-    >>> held = held_rows(splits, 60)
-    >>> def score(k, F):
-    ...     return [-np.abs(f - y[held[k]]).max() for f in F]
-    >>> model = KernelRidge("gaussian", alpha=[1e-6, 1.0])
-    >>> judged(model, X, y, Judge(splits, held, score)).alpha_
-    1e-06
-    """
-    fresh = clone(regressor)
-    try:
-        if hasattr(fresh, "fit_judged"):
-            return fresh.fit_judged(X, y, judge, **fit_params)
-        return _fitted_by_fold(fresh, X, y, judge, fit_params)
-    except NotWanted as stop:
-        fresh.cv_results_ = stop.args[0]
-        return fresh
-
-
-def _fitted_by_fold(regressor: Any, X: Any, y: Any, judge: Judge, fit_params: Any) -> Any:
-    """Fit once a split, and then on all rows."""
-    inputs, targets = source(X), source(y)
-    n = len(inputs)
-    table = []
-    for k, (train, _) in enumerate(judge.splits):
-        train = np.sort(np.arange(n)[train])
-        own = {name: _some(value, train, n) for name, value in fit_params.items()}
-        fold = clone(regressor).fit(inputs.take(train), targets.take(train), **own)
-        F = numpy_of(fold.predict(inputs.take(judge.held[k])))
-        table.append(judge.score(k, F.reshape(1, len(F), -1)))
-    _, results = greatest_score([np.nan], table, judge)
-    regressor.fit(inputs.here(), targets.here(), **fit_params)
-    regressor.cv_results_ = results
-    return regressor
-
-
-def _some(value: Any, rows: np.ndarray, n: int) -> Any:
-    """Return some entries of a parameter that has one for each of n rows."""
-    shape = np.shape(value) if hasattr(value, "__len__") else ()
-    return take(value, rows) if shape[:1] == (n,) else value
-
-
 def greatest_score(
-    alphas: Sequence[float], table: Any, judge: Judge
+    alphas: Sequence[float], table: Any, scoring: str = ""
 ) -> tuple[float, dict[str, Any]]:
     """Return the alpha of greatest mean score, or the default that is as good, and the table.
 
@@ -220,15 +194,14 @@ def greatest_score(
     often best by chance.
 
     The table, (n_splits, n_alphas), comes as a dict with "alpha", "mean_score", "std_error" (of
-    the mean over the splits), "fold_score" and "scoring". Raises where the judge wants no refit.
+    the mean over the splits), "fold_score" and "scoring", the name of the score.
 
     Examples
     --------
-    >>> from skout.regressors.path import Judge, greatest_score
-    >>> judge = Judge([], [], lambda k, F: [])
-    >>> greatest_score([1e-5, 1e-3], [[0.52, 0.50], [0.50, 0.51]], judge)[0]
+    >>> from skout.regressors.path import greatest_score
+    >>> greatest_score([1e-5, 1e-3], [[0.52, 0.50], [0.50, 0.51]])[0]
     0.001
-    >>> greatest_score([1e-5, 1e-3], [[0.60, 0.50], [0.58, 0.51]], judge)[0]
+    >>> greatest_score([1e-5, 1e-3], [[0.60, 0.50], [0.58, 0.51]])[0]
     1e-05
     """
     scores = np.asarray(table, dtype=np.float64)
@@ -238,10 +211,8 @@ def greatest_score(
         "mean_score": mean,
         "std_error": _standard_error(scores),
         "fold_score": scores,
-        "scoring": judge.scoring,
+        "scoring": scoring,
     }
-    if not judge.refit:
-        raise NotWanted(results)
     equals = [j for j in range(len(alphas)) if mean[j] == mean.max()]
     best = min(equals, key=lambda j: _from_default(alphas[j]))
     usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
@@ -261,46 +232,3 @@ def _from_default(alpha: float) -> tuple[float, float]:
     """Return how far an alpha is from the default, the larger of two first."""
     steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
     return round(float(steps), 9), -alpha
-
-
-def chosen_by_paths(
-    alphas: list[float],
-    splits: Splits,
-    sample: Sample,
-    judge: Judge | None,
-    path: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    verbose: bool = False,
-) -> tuple[float, dict[str, Any]]:
-    """Choose alpha by fits of their own for each split, where there are no moments.
-
-    Parameters
-    ----------
-    alphas : list of floats
-    splits : list of (train, test)
-    sample : Sample
-    judge : Judge, optional
-        Else the mean squared error decides.
-    path : callable
-        (training rows, held-out rows) -> predictions of each alpha, shape (n_alphas, h, d).
-    verbose : bool, default False
-
-    Returns
-    -------
-    alpha : float
-    results : dict
-        As `least_loss` and `greatest_score` return them.
-    """
-    everything = np.arange(len(sample.rows))
-    table: list[Any] = []
-    for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
-        held = np.sort(everything[test]) if judge is None else judge.held[k]
-        F = path(np.sort(everything[train]), held)
-        if judge is not None:
-            table.append(judge.score(k, F))
-            continue
-        truth = np.asarray(sample.targets.take(held), dtype=np.float64)
-        w = None if sample.weights is None else sample.weights[held]
-        table.append([mean_square(truth, one, w) for one in F])
-    if judge is None:
-        return least_loss(alphas, np.array(table))
-    return greatest_score(alphas, table, judge)

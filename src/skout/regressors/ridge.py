@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -43,15 +42,15 @@ from . import oncard
 from .adding import AddsRows
 from .base import ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import Choice, Chooses, alphas_and_splits, choose, fit_without_moments, wanted_solver
+from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solver
 from .doubt import Doubts, add_variance
 from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
-from .path import Judge
-from .splits import Splits, groups_of_splits
+from .path import Judge, Search
+from .splits import groups_of_splits
 from .tasks import RelatedFolds, checked_tasks, solve_related
 
 __all__ = ["KernelRidge"]
@@ -280,8 +279,8 @@ class KernelRidge(
         if len(sample.rows) < 2:
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         self._reset()
-        known = sample.targets.at_hand
-        holed = known is not None and bool(np.isnan(np.asarray(known)).any())
+        T = sample.targets.at_hand  # None where they are not in memory
+        holed = T is not None and bool(np.isnan(np.asarray(T)).any())
         if holed and checkpoint is not None:
             raise ValueError(NO_HOLES)
         related = self.task_matrix is not None
@@ -289,13 +288,14 @@ class KernelRidge(
             checked_tasks(self.task_matrix, sample.targets.shape[1])
         kernel = as_kernel(self.kernel)
         kernel = learnt_kernel(self, sample) if kernel.learns else kernel
-        splits: Splits = []
+        search = Search(alphas, judge=judge)
         if len(alphas) > 1 or judge is not None:
-            alphas, splits = alphas_and_splits(self, sample, known, alphas, judge, groups)
-        search = splits, alphas, judge
+            search = searched(self, sample, T, search, groups)
+        self.alpha_ = search.alphas[0]  # unless another is chosen
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
-            return fit(self, kernel, sample, *search)
+            fit(self, kernel, sample, search)
+            return self
         with large_matrices_on(sample.rows.device):
             self._fit_sketch(kernel, sample, landmarks, search, checkpoint, holed)
         if checkpoint is not None:
@@ -318,13 +318,23 @@ class KernelRidge(
         return alphas
 
     def _fit_sketch(
-        self, kernel: Kernel, sample: Sample, landmarks: Any, search: Any, points: Any, holed: bool
+        self,
+        kernel: Kernel,
+        sample: Sample,
+        landmarks: Any,
+        search: Search,
+        checkpoint: Any,
+        holed: bool,
     ) -> None:
-        """Fit in the span of a sketch: from coordinates that are kept, or from moments."""
-        splits, alphas, judge = search
+        """Fit in the span of a sketch: its basis, one pass for the moments, and their solution.
+
+        Where that is cheaper, without moments: from coordinates that are kept, for targets with
+        holes, by conjugate gradients, or on a card.
+        """
+        alphas, splits, judge = search
         related = self.task_matrix is not None
         few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
-        choice = None  # of few landmarks sums are made, and solved directly
+        choice = None  # with few landmarks there is none: moments, solved directly
         if not few or self.solver == "cg":
             choice = Choice(wanted_solver(self), sample, splits, holed or related)
         least = np.inf if choice is None else choice.least
@@ -332,25 +342,25 @@ class KernelRidge(
         if choice is not None:
             choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
-        number, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
-        sample = self._prepared(sample, number, len(parts))
+        groups, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
+        sample = self._prepared(sample, groups, len(parts))
         if holed and keeps_rows(self, sample.targets.here(), len(parts)):
             if related:
-                fit_related(self, kernel, sample, *search)
+                fit_related(self, kernel, sample, search)
             else:
-                fit_by_coordinates(self, sample, *search)
+                fit_by_coordinates(self, sample, search)
             return
         self.solver_report_ = {"solver": "direct", "costs": {}}
-        if points is not None:
-            points.add_fit(self, sample, choice)
-        if choice is not None and fit_without_moments(self, sample, alphas, choice, judge, points):
+        if checkpoint is not None:
+            checkpoint.add_fit(self, sample, choice)
+        if choice is not None and fit_without_moments(self, sample, search, choice, checkpoint):
             return
-        whiten, told = bool(splits) or related, self.verbose or points is not None
-        bar = Bar(self.verbose, points) if told else None
+        whiten, told = bool(splits) or related, self.verbose or checkpoint is not None
+        bar = Bar(self.verbose, checkpoint) if told else None
         how = {"whiten": whiten, "centre": not holed, "progress": bar}
         moments = self.basis_._moments(sample, min(alphas), **how)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
-        self._base = self._solve(moments, parts, alphas, judge, held)
+        self._base = self._solve(moments, parts, search, held)
         if self.variance != "dtc":
             add_variance(self, sample)
 
@@ -464,12 +474,7 @@ class KernelRidge(
         self.kernel_, self.landmarks_ = self.basis_.kernel_, self.basis_.landmarks_
 
     def _solve(
-        self,
-        moments: list[Moments],
-        parts: list[np.ndarray],
-        alphas: list[float],
-        judge: Judge | None = None,
-        held: Sequence[np.ndarray] = (),
+        self, moments: list[Moments], parts: list[np.ndarray], search: Search, held: Any = ()
     ) -> Moments:
         """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
         options, tasks = (moments, parts, self.fit_intercept, self.verbose), self.task_matrix
@@ -478,9 +483,9 @@ class KernelRidge(
             folds = RelatedFolds(*options, checked_tasks(tasks, self._n_outputs))
         total = sum_moments(moments) if folds is None else folds.total
         total.check_weight()
-        self.alpha_ = max(alphas)
+        self.alpha_ = max(search.alphas)
         if folds is not None:
-            choose(self, alphas, folds, judge, held)
+            search.by_folds(self, folds, held)
         if tasks is None:
             given = total, self.basis_._on_features, self.alpha_, self.fit_intercept
             self._matrix, self.intercept_ = ridge_on_features(*given)

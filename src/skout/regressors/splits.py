@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -23,7 +24,7 @@ __all__ = [
     "splits_of",
 ]
 
-Splits = list[tuple[np.ndarray, np.ndarray]]
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 #: The parts that a row may play; their sum where it plays both.
 TRAIN, TEST = 1, 2

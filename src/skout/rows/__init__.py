@@ -6,7 +6,6 @@
 from .blocks import Blocks
 from .dask import Dask
 from .device import Device, Place, on_device
-from .disk import Disk
 from .encode import (
     beside,
     check_pair,
@@ -20,7 +19,7 @@ from .encode import (
     source,
     unpacked,
 )
-from .local import Local, Memory
+from .local import Memory
 from .source import (
     Finished,
     Limits,
@@ -38,10 +37,8 @@ __all__ = [
     "Blocks",
     "Dask",
     "Device",
-    "Disk",
     "Finished",
     "Limits",
-    "Local",
     "Memory",
     "Place",
     "Progress",

@@ -24,6 +24,7 @@ from .._numerics.arrays import (
     take,
     torch_dtype,
 )
+from .._numerics.extras import extra
 from .._numerics.objects import moved, to_device
 from .local import Local, Memory, in_file
 from .source import Progress, Reduction, RowMap, Source, limits
@@ -68,10 +69,8 @@ def the_card(device: str) -> str:
 
 def resolved(name: str) -> Any:
     """Return the torch device of a name, or say why there is none."""
-    try:
+    with extra("deep", f"device={name!r} needs PyTorch"):
         import torch
-    except ImportError as error:
-        raise ImportError(f"device={name!r} needs PyTorch: pip install skout[deep]") from error
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
@@ -145,7 +144,7 @@ class Device(Source):
     ) -> np.ndarray:
         return numpy_of(self.map(function, tail, dtype))
 
-    def beside(
+    def map_near(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> Any:
         if function.on(self.place) is None:
@@ -170,7 +169,7 @@ class Device(Source):
     ) -> Source | None:
         shape, dtype = (len(self), *tail), self.place.dtype
         if self._has_room(float(np.prod(shape, dtype=float)) * dtype.itemsize):
-            return Device(self.beside(function, tail, dtype), self.device, self.name)
+            return Device(self.map_near(function, tail, dtype), self.device, self.name)
         if not self.in_order:
             return None
         held = self.map(function, tail, dtype, out=in_file(shape, dtype))

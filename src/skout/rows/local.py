@@ -121,13 +121,7 @@ class Local(Source):
 
 
 class Memory(Local):
-    """Rows in memory: what `kernel.encode` returned, or an array.
-
-    Parameters
-    ----------
-    rows : encoded rows
-    name : str, default "X"
-    """
+    """Rows in memory: what `kernel.encode` returned, or an array."""
 
     def __init__(self, rows: Any, name: str = "X") -> None:
         self.rows = self.like = rows
@@ -177,11 +171,7 @@ class _Over(Local):
 class Encoded(_Over):
     """Rows that a function makes of blocks of others, when they are asked for.
 
-    Parameters
-    ----------
-    base : Local
-    function : callable
-        Maps a block to rows; what it says is wrong with a block is told with the rows' numbers.
+    What it says is wrong with a block is told with the numbers of the rows.
     """
 
     def __init__(self, base: Local, function: Callable[[Any], Any]) -> None:

@@ -122,10 +122,8 @@ class Progress:
 class Survey:
     """Questions about rows that one pass over them answers, before anything is fitted.
 
-    It begins without any: ask it for sums and for rows, then `run` it.
-
-    `take` and `reduce` return a function each: what it was asked for, once `run` has passed over
-    the rows.
+    `take` and `reduce` ask, and return a function each, which gives the answer once `run` has
+    passed over the rows.
     """
 
     def __init__(self, source: Source) -> None:
@@ -167,6 +165,8 @@ class Survey:
 
 
 class _SurveyOfMade(Survey):
+    """A survey of function(rows), answered by that of the rows."""
+
     def __init__(self, whole: Survey, function: Callable[[Any], Any]) -> None:
         self.source, self.whole, self.function = whole.source, whole, function
 
@@ -373,7 +373,7 @@ class Source(ABC):
         """Return function(rows) of all rows as an array here, a few numbers a row."""
         return self.map(function, tail, dtype, n_jobs=n_jobs)
 
-    def beside(
+    def map_near(
         self, function: RowMap, tail: tuple[int, ...], dtype: Any, n_jobs: int | None = None
     ) -> Any:
         """Return function(rows) of all rows, a few numbers a row, where passes compute: an array

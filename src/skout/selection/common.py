@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices, take
+from .._numerics.extras import extra
 from .._numerics.validation import check_number
 from ..basis import KernelBasis
 from ..kernels import Kernel, as_kernel
@@ -21,10 +22,8 @@ _ROWS = 2**14  # whose coordinates are held at a time
 
 def axes(ax: Any, xlabel: str, ylabel: str) -> Any:
     """Return the axes to draw on, new ones by default."""
-    try:
+    with extra("plot", "Plots need matplotlib"):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install skout[plot]") from error
     ax = plt.subplots()[1] if ax is None else ax
     ax.set(xlabel=xlabel, ylabel=ylabel)
     return ax

@@ -91,7 +91,7 @@ class Design:
             source, product = self.rows, self.through(numpy_of(B))
         else:
             source, product = self.Z, _Product(B)
-        return source.beside(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
+        return source.map_near(product, (B.shape[1],), np.float64, n_jobs=self.n_jobs)
 
     def adjoint(self, G: Any) -> Any:
         """Return Z' G, in float64."""
@@ -128,6 +128,8 @@ class _Anywhere:
 
 
 class _Same(_Anywhere, RowMap):
+    """z -> z."""
+
     def __init__(self, p: int) -> None:
         self.width = p
 
@@ -136,6 +138,8 @@ class _Same(_Anywhere, RowMap):
 
 
 class _Product(_Anywhere, RowMap):
+    """z -> z B."""
+
     def __init__(self, B: Any) -> None:
         self.B, self.width = B, len(B)
 
@@ -149,6 +153,8 @@ class _Product(_Anywhere, RowMap):
 
 
 class _Adjoint(_Anywhere, Reduction):
+    """Z, G -> G'Z, shape (d, p)."""
+
     def __init__(self, p: int, d: int) -> None:
         self.width, self.shape = p, (d, p)
 
@@ -188,6 +194,8 @@ class _Masked(Reduction):
 
 
 class _Gram(_Anywhere, Reduction):
+    """Z, w -> [Z, 1]' diag(w) [Z, 1]."""
+
     def __init__(self, p: int, dtype: Any) -> None:
         self.width, self.p, self.dtype = p, p, dtype
 

@@ -265,6 +265,7 @@ class MaskedSystem(Systems):
         return Z, numpy_of(self.W[positions(rows, self.T), column])
 
     def _by_rows_alone(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        # c = Z'(Z Z' + n alpha I)^-1 T, of centred rows times sqrt(w)
         Z, w = self._taken(rows, int(columns[0]))
         T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
         n, root = w.sum(), np.sqrt(w)[:, None]

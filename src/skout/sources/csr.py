@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._numerics.objects import pointers, ranges
 from ..rows.encode import numbers_in
 
 __all__ = ["DiskCSR", "open_csr", "save_csr"]
@@ -37,9 +38,7 @@ class DiskCSR:
             return self._block(slice(int(indptr[0]), int(indptr[-1])), indptr - indptr[0])
         index = np.asarray(index)
         starts, lengths = self.indptr[index], self.indptr[index + 1] - self.indptr[index]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
-        return self._block(entries, indptr)
+        return self._block(ranges(starts, lengths), pointers(lengths))
 
     def _block(self, entries: Any, indptr: np.ndarray) -> sparse.csr_matrix:
         """Return the rows with these entries, which files that were damaged may not have."""

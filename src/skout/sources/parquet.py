@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.extras import extra
 from .._numerics.validation import check_number
 from ..rows.blocks import Blocks
 
@@ -87,12 +88,8 @@ def _opened(parquet: Any, path: Path) -> Any:
 
 
 def _pyarrow_parquet() -> Any:
-    try:
+    with extra("disk", "open_parquet needs pyarrow"):
         import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ImportError(
-            "open_parquet needs pyarrow, which is not installed: pip install skout[disk]"
-        ) from error
     return parquet
 
 

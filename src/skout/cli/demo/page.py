@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._numerics.extras import extra
 from .run import DemoRun, table
 
 __all__ = ["first_of_each", "load_matplotlib", "write_page", "write_picture"]
@@ -30,12 +31,10 @@ _PARAMETERS = {
 
 def load_matplotlib() -> Any:
     """Return matplotlib with the modules that are used here, or say what to install."""
-    try:
+    with extra("plot", "The demo draws with matplotlib"):
         import matplotlib.figure
         import matplotlib.image
         import matplotlib.patches
-    except ImportError as error:
-        raise ImportError("The demo draws with matplotlib: pip install skout[plot]") from error
     return matplotlib
 
 

@@ -95,19 +95,8 @@ class DemoRun:
 def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> DemoRun:
     """Complete digits with IOKR, SIOKR, ISOKR, SISOKR and a random forest.
 
-    Parameters
-    ----------
-    seed : int, default=0
-        Seed of the split, of the sketches and of the trees.
-    quick : bool, default=False
-        Fewer digits and settings: seconds instead of half a minute.
-    progress : bool, default=True
-        Show a progress bar on stderr, where that is a terminal.
-
-    Returns
-    -------
-    run : DemoRun
-        Predictions, figures, settings and versions.
+    The seed is that of the split, of the sketches and of the trees. Where it is `quick`, there are
+    fewer digits and settings: seconds instead of half a minute.
 
     Examples
     --------

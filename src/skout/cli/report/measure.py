@@ -1,7 +1,7 @@
 """The numbers of a report: scores with their doubt, groups, examples, and what they come from."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from ..._numerics.arrays import n_rows, take
 from ...readers.cells import as_numbers
 from .doubt import Calibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
-from .subject import Facts, Subject
+from .subject import Subject
 
 __all__ = ["Example", "Group", "Report", "measured"]
 
@@ -44,27 +44,21 @@ class Group:
 class Report:
     """All that the page shows."""
 
-    title: str
-    kind: str
-    columns: list[str]
-    facts: Facts
-    evaluation: dict[str, Any]
+    subject: Subject
     errors: dict[str, float | None]
-    main: str
+    main: str  # the metric of single rows
     baseline: tuple[str, dict[str, Any]] | None
-    validation: str
     groups: list[Group]
     wrong: list[Example]
     right: list[Example]
     calibration: Calibration | None
     curve: list[Point]
     importance: Importance
-    costs: Facts = field(default_factory=list)
 
     def numbers(self) -> dict[str, Any]:
         """Return the numbers as JSON has them: those of `skout evaluate`, and more."""
         return {
-            **self.evaluation,
+            **self.subject.evaluation,
             "standard_errors": self.errors,
             "baseline": None
             if self.baseline is None
@@ -84,22 +78,16 @@ def measured(subject: Subject) -> Report:
     score = saved.new_score()
     wrong, right = _examples(subject, some, score.each(truth, found)[score.main], score.sign)
     return Report(
-        title=subject.title,
-        kind=saved.outputs.kind,
-        columns=saved.outputs.columns,
-        facts=subject.facts,
-        evaluation=subject.evaluation,
+        subject,
         errors=score.errors(truth, found, n),
         main=score.main,
         baseline=_baseline(subject),
-        validation=subject.validation,
         groups=[one for name in subject.groups for one in _groups(subject, name)],
         wrong=wrong,
         right=right,
         calibration=calibration_of(subject),
         curve=learning_curve(subject),
         importance=importances(subject),
-        costs=[("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs],
     )
 
 

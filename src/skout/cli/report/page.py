@@ -29,22 +29,25 @@ _NAMES = {
 
 def page_of(report: Report) -> str:
     """Return the HTML of a report."""
+    subject = report.subject
+    n = subject.evaluation["rows"]
+    costs = [("Prediction", f"{1e3 * subject.seconds / n:.3g} ms a row"), *subject.costs]
     sections = [
         _section("How good it is", _scores(report)),
-        _section("What it is", _facts(report.facts)),
+        _section("What it is", _facts(subject.facts)),
         _section("Where it errs", _groups(report)),
         _section("Wrong and right", _examples(report)),
         _section("Doubt", _doubt(report.calibration)),
         _section("More rows", _curve(report)),
         _section("What matters", _importance(report)),
-        _section("What it costs", _facts(report.costs)),
+        _section("What it costs", _facts(costs)),
     ]
     header = (
-        f'<p class="dim">skout report</p>\n<h1>{escape(report.title)}</h1>\n<p class="dim">'
-        f"{report.evaluation['rows']:,} test rows, which the model should not have seen.</p>"
+        f'<p class="dim">skout report</p>\n<h1>{escape(subject.title)}</h1>\n<p class="dim">'
+        f"{n:,} test rows, which the model should not have seen.</p>"
     )
     body = "\n".join(one for one in sections if one)
-    return page_in_one_file(__package__, report.title, header, body)
+    return page_in_one_file(__package__, subject.title, header, body)
 
 
 def _section(title: str, body: str) -> str:
@@ -77,7 +80,8 @@ def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _scores(report: Report) -> str:
     """Return the metrics with standard errors, beside those of the baseline."""
-    metrics, baseline = report.evaluation["metrics"], report.baseline
+    evaluation, validation = report.subject.evaluation, report.subject.validation
+    baseline = report.baseline
     head = ["", "this model", *([] if baseline is None else [escape(baseline[0])])]
     rows = [
         [
@@ -85,15 +89,15 @@ def _scores(report: Report) -> str:
             f"{number(value)} <small>{_error(report.errors.get(name))}</small>",
             *([] if baseline is None else [number(baseline[1][name])]),
         ]
-        for name, value in metrics.items()
+        for name, value in evaluation["metrics"].items()
     ]
     notes = ["± is one standard error, over the test rows."]
     if baseline is None:
         notes.append("There is no baseline: give the training rows, too.")
     parts = [_rows(head, rows), f'<p class="dim">{" ".join(notes)}</p>']
-    if report.validation:
-        parts.append(f"<p>When it was fitted: {escape(report.validation)}.</p>")
-    said = json.dumps(report.evaluation, indent=2, ensure_ascii=False)
+    if validation:
+        parts.append(f"<p>When it was fitted: {escape(validation)}.</p>")
+    said = json.dumps(evaluation, indent=2, ensure_ascii=False)
     parts.append(f"<details><summary>As JSON</summary><pre>{escape(said)}</pre></details>")
     return "\n".join(parts)
 
@@ -144,7 +148,8 @@ def _examples(report: Report) -> str:
 
 
 def _card(one: Example, report: Report) -> str:
-    true, found = drawn(one.truth, one.found, report.kind, report.columns)
+    outputs = report.subject.saved.outputs
+    true, found = drawn(one.truth, one.found, outputs.kind, outputs.columns)
     return (
         f'<li><p class="dim">row {one.row:,}, {_name(report.main)} {number(one.score)}</p>'
         f'<div class="what">predicted</div>{found}<div class="what">true</div>{true}</li>'

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
+from ..._numerics.extras import extra
 from ..options import Debug, Model, SkipInvalid, Text
 
 __all__ = ["serve"]
@@ -39,13 +40,9 @@ def serve(
 
     Example: skout serve model.skout --port 8000
     """
-    try:
+    with extra("serve", "skout serve needs FastAPI and uvicorn"):
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'skout serve needs FastAPI and uvicorn: pip install "skout[serve]"'
-        ) from error
     from .drawing import picture_of
     from .limits import Limits
     from .models import Models

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._numerics.extras import extra
 from .base import Part, Table, cell_text, check_names
 from .dialects import encoding_of, open_text
 
@@ -112,12 +113,8 @@ class Workbook(Records):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with extra("excel", "Excel files need openpyxl"):
             import openpyxl
-        except ImportError as error:
-            raise ImportError(
-                "Excel files need openpyxl, which is not installed: pip install skout[excel]"
-            ) from error
         self._open = openpyxl.load_workbook
         try:
             book = self._open(path, read_only=True, data_only=True)

@@ -10,12 +10,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
+from ...decoding.search import TIE
 from ..thresholds import cut, size_edges
 
 __all__ = ["Confidence", "Cuts", "calibration_error", "surprise", "truth_rank"]
 
-# Differences of scores, relative to the largest, that are rounding.
-_TIE = 1e-10
 # Temperatures that are tried, in units of the spread of scores: from certainty to a guess.
 _COLDEST, _WARMEST = 1e-3, 1e2
 # Molecules that a curve is fitted on, at least; the smallest probability.
@@ -97,7 +96,7 @@ def truth_rank(scores: np.ndarray, right: np.ndarray) -> float:
     if not right.any():
         return np.inf
     own, others = scores[right].max(), scores[~right]
-    slack = _TIE * np.abs(scores).max()
+    slack = TIE * np.abs(scores).max()
     above = np.sum(others > own + slack)
     return float(1.0 + above + 0.5 * (np.sum(others >= own - slack) - above))
 

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 
 from ..evidence import in_spreads
-from ..listwise import Lists, chosen_alpha, linear
+from ..listwise import FeatureLists, chosen_alpha, linear
 
 __all__ = ["features_of", "learnt", "ways_of"]
 
@@ -59,7 +59,7 @@ def learnt(
     return coef, [F @ by_fold.get(k, coef) for F, k in zip(own, folds, strict=True)]
 
 
-def _lists(features: list[np.ndarray], right: list[np.ndarray], folds: np.ndarray) -> Lists:
+def _lists(features: list[np.ndarray], right: list[np.ndarray], folds: np.ndarray) -> FeatureLists:
     """Return the best candidates of those spectra that have the truth and another among them."""
     parts, truth, kept = [], [], []
     for i, (F, own) in enumerate(zip(features, right, strict=True)):
@@ -72,4 +72,4 @@ def _lists(features: list[np.ndarray], right: list[np.ndarray], folds: np.ndarra
             kept.append(i)
     indptr = np.cumsum([0, *map(len, parts)])
     one = np.ones(len(kept))
-    return Lists(np.concatenate(parts), indptr, indptr[:-1] + truth, one, folds[kept])
+    return FeatureLists(np.concatenate(parts), indptr, indptr[:-1] + truth, one, folds[kept])

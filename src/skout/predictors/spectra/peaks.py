@@ -4,47 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 
 import numpy as np
 
 from ..._numerics.validation import check_number
-from ...readers.adducts import ELECTRON, MASSES, NAMES, parse_adduct
+from ...readers.adducts import NAMES, PART, parse_adduct
+from ...readers.formulas import ELECTRON, MASSES, element_counts
 from .results import Explanation
 
-__all__ = ["element_counts", "explain_peaks", "formula_mass"]
+__all__ = ["explain_peaks"]
 
-_ELEMENT = re.compile(r"([A-Z][a-z]?)(\d*)")
-_PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 # Parts without hydrogen that are tried at most.
 _MOST_PARTS = 2**18
 # The largest error that counts, in Da: light peaks are known no better.
 _LEAST_ERROR = 0.001
-
-
-def element_counts(formula: str) -> dict[str, int]:
-    """Return how many atoms of each element a formula such as C8H10N4O2 has.
-
-    A charge at its end is left out.
-    """
-    text = re.sub(r"[+-]\d*$", "", formula.strip())
-    found: dict[str, int] = {}
-    pairs = _ELEMENT.findall(text)
-    unknown = [element for element, _ in pairs if element not in MASSES]
-    if not pairs or "".join(a + b for a, b in pairs) != text or unknown:
-        what = f"has {unknown[0]!r}, whose mass is not known" if unknown else "cannot be read"
-        raise ValueError(f"The formula {formula!r} {what}. Write it as C8H10N4O2.")
-    for element, count in pairs:
-        found[element] = found.get(element, 0) + int(count or 1)
-    return found
-
-
-def formula_mass(formula: str) -> float:
-    """Return the monoisotopic mass of a formula; NaN where it cannot be read."""
-    try:
-        return sum(MASSES[name] * count for name, count in element_counts(formula).items())
-    except ValueError:
-        return math.nan
 
 
 def explain_peaks(
@@ -89,7 +62,7 @@ def explain_peaks(
 def _ion(formula: str, adduct: str) -> tuple[dict[str, int], int]:
     """Return the atoms of the ion that can be in a fragment, and the sign of its charge."""
     counts, charge = element_counts(formula), parse_adduct(adduct).charge
-    for sign, number, what in _PART.findall(adduct):
+    for sign, number, what in PART.findall(adduct):
         if sign == "+":  # what is taken away may come from another fragment
             for name, count in element_counts(NAMES.get(what, what)).items():
                 counts[name] = counts.get(name, 0) + count * int(number or 1)

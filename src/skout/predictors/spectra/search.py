@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._numerics.arrays import row_slices
 from ...decoding import CandidateSets
-from ..lists import PerQuery
+from ...decoding.sets import PerQuery
 from .calibration import Confidence, Cuts
 from .results import Hit
 

@@ -1,0 +1,26 @@
+"""Optional packages: where one is missing, say which extra brings it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["extra"]
+
+
+@contextmanager
+def extra(name: str, need: str) -> Iterator[None]:
+    """Let an import that fails in the block say what `need`s it, and which extra to install.
+
+    Examples
+    --------
+    >>> from skout._numerics.extras import extra
+    >>> with extra("ann", "FaissIndex needs faiss"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    ImportError: FaissIndex needs faiss: pip install skout[ann]
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{need}: pip install skout[{name}]") from error
