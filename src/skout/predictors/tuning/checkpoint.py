@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ..._numerics.files import replacing
 
-__all__ = ["Checkpoint", "digest_of"]
+__all__ = ["Checkpoint", "digest_of", "scoring_facts"]
 
 
 def digest_of(*items: Any) -> str:
@@ -31,6 +31,18 @@ def digest_of(*items: Any) -> str:
         else:
             made.update(repr([repr(one) for one in item]).encode())
     return made.hexdigest()
+
+
+def scoring_facts(kind: Any, judge: Any) -> str:
+    """Return a text for the scoring of a search, the same in another process.
+
+    A function is known by its name, and by what it says of wrong predictions: the truths of
+    held-out rows in reverse order.
+    """
+    if not callable(kind.scoring):
+        return repr(kind.scoring)
+    table = judge.metric(np.nan_to_num(judge.truth[::-1]))
+    return f"{kind.metric_name} {np.round(table, 6).tolist()}"
 
 
 class Checkpoint:
