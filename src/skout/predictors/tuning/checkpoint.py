@@ -16,6 +16,10 @@ from ..._numerics.files import replacing
 __all__ = ["Checkpoint", "digest_of", "scoring_facts"]
 
 
+# Shares of the truth of another row in predictions that tell one metric from another.
+_WRONG = (0.1, 0.3, 0.5, 1.0)
+
+
 def digest_of(*items: Any) -> str:
     """Return a name for data and parameters: the same for the same."""
     made = blake2b(digest_size=16)
@@ -36,13 +40,15 @@ def digest_of(*items: Any) -> str:
 def scoring_facts(kind: Any, judge: Any) -> str:
     """Return a text for the scoring of a search, the same in another process.
 
-    A function is known by its name, and by what it says of wrong predictions: the truths of
-    held-out rows in reverse order.
+    A function is known by its name, and by what it says of predictions that are more and more
+    wrong: means of the truth of a held-out row and that of the next one.
     """
     if not callable(kind.scoring):
         return repr(kind.scoring)
-    table = judge.metric(np.nan_to_num(judge.truth[::-1]))
-    return f"{kind.metric_name} {np.round(table, 6).tolist()}"
+    truth = np.nan_to_num(judge.truth)
+    other = np.roll(truth, 1, axis=0)
+    tables = [judge.metric((1.0 - share) * truth + share * other) for share in _WRONG]
+    return f"{kind.metric_name} {np.round(tables, 6).tolist()}"
 
 
 class Checkpoint:

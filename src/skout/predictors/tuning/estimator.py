@@ -168,9 +168,11 @@ class Tuned(FramesOut, OnPages):
         ----------
         X : array or CSR matrix of numbers, data frame, texts, or graphs, n rows
             A data frame of pandas or polars, a table of pyarrow or a dict of columns may have
-            categories, dates, texts, sets and gaps, see `skout.TableEncoder`.
+            categories, dates, texts, sets and gaps, see `skout.TableEncoder`. Of arrays on disk
+            or on a cluster, and of Blocks, all rows are brought into memory.
         Y : outputs, n of them
-            Numbers may have gaps, NaN: each column is fitted and scored on the rows that have it.
+            None if X are `Blocks`, which have them, and weights where they do. Numbers may have
+            gaps, NaN: each column is fitted and scored on the rows that have it.
         groups : array of n labels, optional
             Rows of one group are in one fold.
         sample_weight : array of shape (n,), optional

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.arrays import has_rows, n_rows, take
-from ...rows.encode import Blocks, beside, check_weights
+from ...rows.encode import beside, check_weights, unpacked
 
 __all__ = ["Given", "check_lengths", "counted"]
 
@@ -26,9 +26,8 @@ class Given:
 
     def at(self, rows: np.ndarray) -> Given:
         """Return some of the rows."""
-        groups, weights = (
-            None if one is None else np.asarray(one)[rows] for one in (self.groups, self.weights)
-        )
+        groups = None if self.groups is None else np.asarray(self.groups)[rows]
+        weights = None if self.weights is None else _of_mean_one(self.weights[rows])
         place = np.arange(n_rows(self.Y)) if self.place is None else self.place
         number = np.full(n_rows(self.Y) + 1, -1)  # the last one is that of rows left out before
         number[rows] = np.arange(len(rows))
@@ -42,11 +41,10 @@ class Given:
 
 def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
-    if isinstance(X, Blocks):
-        raise TypeError(
-            "X are Blocks, of which a few rows at a time are read, and Tuned holds all rows to "
-            "compare models: give arrays, which may be on disk, or fit skout.sisokr on the Blocks."
-        )
+    blocks = X
+    X, Y, sample_weight = unpacked(X, Y, sample_weight)
+    if X is not blocks:  # models are compared on rows in memory
+        X, Y = X.here(), None if Y is None else Y.here()
     if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
         raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
     if sample_weight is None:
@@ -56,13 +54,15 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     weights = check_weights(beside(sample_weight, "sample_weight").here(), Y)
     assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
-    given = Given(X, Y, groups, weights / weights[rows].mean())
     if groups is not None and np.shape(groups) != (len(weights),):
         raise ValueError(f"groups must have one label for each of the {len(weights)} rows of X.")
-    given = given if len(rows) == len(weights) else given.at(rows)
-    if np.ptp(weights[rows]) == 0.0:
-        return Given(given.X, given.Y, given.groups, None, given.place)
-    return given
+    are_equal = np.ptp(weights[rows]) == 0.0
+    given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
+    return given if len(rows) == len(weights) else given.at(rows)
+
+
+def _of_mean_one(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.mean()
 
 
 def check_lengths(rows: Any, Y: Any) -> None:

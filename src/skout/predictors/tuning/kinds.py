@@ -288,9 +288,7 @@ class Numbers(Codes):
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
         Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
-        if Y.dtype == object:
-            values = [np.nan if is_gap(value) else value for value in Y.ravel()]
-            Y = np.array(values, dtype=np.float64).reshape(Y.shape)
+        Y = _floats(Y) if Y.dtype == object else Y
         StandardTargets().fit(Y)  # raises
         check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
         if isinstance(self.scoring, str) and self.scoring != self.metric and _has_gaps(Y):
@@ -473,11 +471,17 @@ def _as_array(Y: Any) -> np.ndarray | None:
         if values.dtype != object or values.ndim == 0:
             return values
         if values.ndim > 1:
-            return values.astype(np.float64)
+            return _floats(values)
         filled = np.array([one for one in values if not is_gap(one)])
         return filled if filled.dtype != object else filled.astype(np.float64)
     except (ValueError, TypeError):
         return None
+
+
+def _floats(values: np.ndarray) -> np.ndarray:
+    """Return numbers in an array of objects; those that are missing are NaN."""
+    found = [np.nan if is_gap(value) else value for value in values.ravel()]
+    return np.array(found, dtype=np.float64).reshape(values.shape)
 
 
 def _unclear(what: str, choices: str) -> ValueError:
