@@ -47,15 +47,15 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
         X, Y = X.here(), None if Y is None else Y.here()
     if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
         raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
+    if has_rows(X) and not (groups is None and sample_weight is None):
+        check_lengths(X, Y)
+    if groups is not None and np.shape(groups) != (n_rows(Y),):
+        raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
     if sample_weight is None:
         return Given(X, Y, groups)
-    if has_rows(X):
-        check_lengths(X, Y)
     weights = check_weights(beside(sample_weight, "sample_weight").here(), Y)
     assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
-    if groups is not None and np.shape(groups) != (len(weights),):
-        raise ValueError(f"groups must have one label for each of the {len(weights)} rows of X.")
     are_equal = np.ptp(weights[rows]) == 0.0
     given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
     return given if len(rows) == len(weights) else given.at(rows)
