@@ -89,8 +89,8 @@ class Folds:
     @property
     def weights(self) -> np.ndarray:
         """The share of each part in all held-out rows, by what they count."""
-        counts = np.ones(self.n_held) if self.row_weights is None else self.held_weights
-        sizes = self._part_sums(counts)
+        weights = self.held_weights
+        sizes = self._part_sums(np.ones(self.n_held) if weights is None else weights)
         return sizes / sizes.sum()
 
     def error(self, scores: np.ndarray) -> float:

@@ -302,8 +302,7 @@ class Numbers(Codes):
     def known(self, Y: Any) -> np.ndarray | None:
         if not _has_gaps(Y):
             return None
-        there = ~np.isnan(np.reshape(Y, (len(Y), -1)))
-        return there.any(axis=1)
+        return np.asarray(~np.isnan(np.reshape(Y, (len(Y), -1))).all(axis=1))
 
     def basis(self, Y: Any, seed: int) -> Any:
         return StandardTargets()

@@ -300,8 +300,8 @@ class StandardTargets(_Coordinates):
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
         self.is_vector_ = np.ndim(Y) == 1
-        empty = np.flatnonzero(np.isnan(values).all(axis=0)) if len(values) else ()
-        if len(empty):
+        empty = np.flatnonzero(np.isnan(values).all(axis=0))
+        if len(values) and len(empty):
             raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
         _, power = np.frexp(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
         near = np.ldexp(values, -power)  # up to 1: squares stay in range
