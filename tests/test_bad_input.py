@@ -280,15 +280,21 @@ CASES += refused(
 GOOD_TABLES = {"decimals": [[decimal.Decimal(str(one)) for one in row] for row in X.tolist()]}
 CASES += works("tuned:X", of_rows, X, **GOOD_ROWS, **GOOD_TABLES)
 CASES += works("tuned:X", of_rows, WORDS, series=pd.Series(WORDS, index=range(5, 5 + N)))
-CASES += refused(
+HOLED = np.append(y[1:], np.nan)
+CASES += works(
     "tuned:Y",
-    of_outputs,
-    ValueError,
-    "Input Y contains NaN, 1 times. Leave rows .*KernelRidge",
-    nan=np.append(y[1:], np.nan),
-    column=pd.DataFrame({"a": y, "b": np.append(y[1:], np.nan)}),
-    nullable=pd.Series([None, *range(N - 1)], dtype="Int64"),
-    polars=pl.Series([None, *y[1:].tolist()]),
+    lambda Y: tuned().fit(X, Y).predict(X),
+    HOLED,
+    series=pd.Series(HOLED),
+    nullable=pd.Series([*HOLED[:-1], None], dtype="Float64"),
+    polars=pl.Series([*HOLED[:-1].tolist(), None]),
+)
+CASES += works(
+    "tuned:Y",
+    lambda Y: tuned().fit(X, Y).predict(X),
+    np.column_stack([y, HOLED]),
+    frame=pd.DataFrame({"a": y, "b": HOLED}),
+    nullable_frame=pd.DataFrame({"a": y, "b": [*HOLED[:-1], None]}, dtype="Float64"),
 )
 CASES += refused(
     "tuned:Y",

@@ -56,7 +56,7 @@ def _objects(found: Any) -> np.ndarray:
 
 def _names(model: Any, width: int, method: Callable[..., Any]) -> list[str]:
     """Return names of columns: classes, those of the targets, levels of quantiles, or y0, y1."""
-    if method.__name__ == "predict_proba":
+    if method.__name__ == "predict_proba" and hasattr(model, "classes_"):
         return [str(one) for one in model.classes_]
     known = getattr(model, "target_names_", None) or []
     if len(known) == width:

@@ -9,6 +9,7 @@ import numpy as np
 from .._numerics.arrays import n_rows
 from ..kernels import as_kernel
 from ..rows.encode import named
+from ._checks import weighted_mean
 
 __all__ = ["kernel_loss", "kernel_similarity"]
 
@@ -46,7 +47,7 @@ def kernel_loss(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
     return float(np.mean(true - 2.0 * cross + pred))
 
 
-def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
+def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     """Return the mean of k(y, y') / sqrt(k(y, y) k(y', y')); 1 is perfect.
 
     Parameters
@@ -54,6 +55,8 @@ def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
     kernel : kernel, str or callable
         With numeric parameters.
     Y_true, Y_pred : objects, n of each
+    sample_weight : array of shape (n,), optional
+        Weights of the rows in the mean, at least 0.
 
     Examples
     --------
@@ -64,4 +67,5 @@ def kernel_similarity(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
     cross, true, pred = _three_kernels(kernel, Y_true, Y_pred)
     norm = np.sqrt(true * pred)
     both_zero = (true == 0) & (pred == 0)
-    return float(np.mean(np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)))
+    alike = np.where(norm > 0, cross / np.where(norm > 0, norm, 1.0), both_zero)
+    return weighted_mean(alike, sample_weight)

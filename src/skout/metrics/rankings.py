@@ -8,14 +8,14 @@ import numpy as np
 
 from .._numerics.arrays import row_slices
 from .._numerics.validation import check_choice
-from ._checks import check_numbers, check_same_shape
+from ._checks import check_numbers, check_same_shape, weighted_mean
 
 __all__ = ["kendall_tau"]
 
 _BLOCK_NUMBERS = 2**18
 
 
-def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b") -> float:
+def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b", sample_weight: Any = None) -> float:
     """Return the mean over rows of Kendall's tau of two rankings of d items.
 
     With C pairs of items in the same order, D in opposite orders, and s and t pairs that are not
@@ -30,6 +30,8 @@ def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b") -> float:
     variant : {"b", "a"}, default "b"
         Where nothing is tied the two are equal. A tied pair counts as half right in "a"; "b"
         reaches 1 for rankings with the same ties.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows in the mean, at least 0.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def kendall_tau(R_true: Any, R_pred: Any, variant: str = "b") -> float:
         else:
             norm = np.sqrt(true_pairs.astype(np.float64) * pred_pairs)
         taus[rows] = agreement / np.where(norm > 0.0, norm, 1.0)  # 0 / 1 where all is tied
-    return float(np.mean(taus))
+    return weighted_mean(taus, sample_weight)
 
 
 def _pair_counts(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

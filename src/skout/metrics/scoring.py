@@ -14,7 +14,7 @@ from .._numerics.objects import Rows
 from .._numerics.validation import resolve
 from ..kernels import F1, NGram, PeakCosine, WeisfeilerLehman, as_kernel
 from ..rows.encode import check_matrix, named
-from ._checks import check_same_shape
+from ._checks import check_same_shape, check_weights, weighted_mean
 from .labels import subset_accuracy
 from .objects import kernel_similarity
 from .rankings import kendall_tau
@@ -44,7 +44,7 @@ METRIC_OF_KIND: dict[str, str] = {
 }
 
 
-def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
+def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     """Return the share of predictions that are the truth: of which a kernel makes equal rows.
 
     Examples
@@ -57,10 +57,11 @@ def exact_matches(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
     true, pred = row_keys(kernel.encode(Y_true)), row_keys(kernel.encode(Y_pred))
     if not true:
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
-    return float(np.mean([a == b for a, b in zip(true, pred, strict=True)]))
+    matches = np.array([a == b for a, b in zip(true, pred, strict=True)])
+    return weighted_mean(matches, sample_weight)
 
 
-def r_squared(Y_true: Any, Y_pred: Any) -> float:
+def r_squared(Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     """Return 1 - squared error / squared deviation from the mean, over all columns together.
 
     This is `sklearn.metrics.r2_score` with multioutput="variance_weighted", for sparse matrices
@@ -77,16 +78,18 @@ def r_squared(Y_true: Any, Y_pred: Any) -> float:
     with named("Y_pred"):
         pred = check_matrix(Y_pred)
     check_same_shape(true, pred, ("Y_true", "Y_pred"))
-    error = _sum_of_squares(true - pred)
-    mean = np.asarray(true.mean(axis=0)).ravel()
+    weights = check_weights(sample_weight, true.shape[0])
+    error = _sum_of_squares(true - pred, weights)
+    total = true.shape[0] if weights is None else weights.sum()
+    mean = np.asarray(true.mean(axis=0) if weights is None else weights @ true / total).ravel()
     if sparse.issparse(true):
-        spread = _sum_of_squares(true) - true.shape[0] * float(mean @ mean)
+        spread = _sum_of_squares(true, weights) - total * float(mean @ mean)
     else:
-        spread = _sum_of_squares(true - mean)
+        spread = _sum_of_squares(true - mean, weights)
     return 1.0 - error / spread if spread > 0.0 else float(error == 0.0)
 
 
-def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
+def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any, sample_weight: Any = None) -> float:
     """Return 1 - integrated squared error / that of the mean curve, on the grid of a kernel.
 
     Examples
@@ -99,7 +102,8 @@ def curve_r2(kernel: Any, Y_true: Any, Y_pred: Any) -> float:
     curves = _of_curves(as_kernel(kernel))
     if curves is None:
         raise TypeError(f"curve_r2 needs a kernel on curves, for its grid. Got {kernel!r}.")
-    return r_squared(*(curves.transform(curves.encode(Y)) for Y in (Y_true, Y_pred)))
+    true, pred = (curves.transform(curves.encode(Y)) for Y in (Y_true, Y_pred))
+    return r_squared(true, pred, sample_weight)
 
 
 def _of_curves(kernel: Any) -> Any:
@@ -110,23 +114,27 @@ def _of_curves(kernel: Any) -> Any:
     return next((one for one in found if one is not None), None)
 
 
-def _sum_of_squares(values: Any) -> float:
+def _sum_of_squares(values: Any, weights: np.ndarray | None) -> float:
+    if weights is not None:
+        squares = values.multiply(values) if sparse.issparse(values) else values**2
+        return float(weights @ np.asarray(squares.sum(axis=1)).ravel())
     values = values.data if sparse.issparse(values) else np.asarray(values)
     return float(np.vdot(values, values))
 
 
-def _by_rows(metric: Callable[[Any, Any], float]) -> Callable[[Any, Any, Any], float]:
+def _by_rows(metric: Callable[..., float]) -> Callable[..., float]:
     """Return a metric of outputs as one of a kernel and outputs."""
-    return lambda kernel, Y_true, Y_pred: metric(Y_true, Y_pred)
+    return lambda kernel, Y_true, Y_pred, **weights: metric(Y_true, Y_pred, **weights)
 
 
-def _by_kernel(kernel: Any) -> Callable[[Any, Any, Any], float]:
+def _by_kernel(kernel: Any) -> Callable[..., float]:
     """Return the similarity by a kernel that does not change with the model's."""
     return _by_rows(partial(kernel_similarity, kernel))
 
 
-#: Names that `scoring` takes: (kernel, Y_true, Y_pred) -> float, the greater the better.
-METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
+#: Names that `scoring` takes: (kernel, Y_true, Y_pred, sample_weight=None) -> float, the greater
+#: the better.
+METRICS: dict[str, Callable[..., float]] = {
     "example_f1": _by_kernel(F1()),  # which takes counts and packed bits, too
     "subset_accuracy": _by_rows(subset_accuracy),
     "kendall_tau": _by_rows(kendall_tau),

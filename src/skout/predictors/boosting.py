@@ -37,9 +37,9 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor
 
-    def fit(self, X: Any, y: Any) -> BoostedTrees:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTrees:
         """Grow the trees, and take their nodes."""
-        grown = clone(self.regressor).fit(X, y)
+        grown = clone(self.regressor).fit(X, y, sample_weight=sample_weight)
         trees = [stage[0].nodes for stage in grown._predictors]
         self.start_ = float(np.ravel(grown._baseline_prediction)[0])
         self.n_features_in_ = grown.n_features_in_

@@ -5,7 +5,7 @@ from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import AlignedRidge, LearntRidge
 from .logistic import LogisticOutputs
-from .maps import Averaged, Centred, LeafForest, PrincipalOutputs
+from .maps import Averaged, ByOutput, Centred, LeafForest, PrincipalOutputs
 from .outputs import (
     BordaDecoder,
     ClassCodes,
@@ -21,6 +21,7 @@ __all__ = [
     "Averaged",
     "BoostedTrees",
     "BordaDecoder",
+    "ByOutput",
     "Centred",
     "ClassCodes",
     "CodeDecoder",

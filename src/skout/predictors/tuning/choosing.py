@@ -12,7 +12,7 @@ from .kinds import column_scores
 from .search import Search, Trial
 from .stacking import Judge, Votes, choose, cross_fitted
 
-__all__ = ["column_choices", "last_seconds", "steps", "within"]
+__all__ = ["best_of", "column_choices", "last_seconds", "steps", "within"]
 
 
 def steps(search: Search) -> int:
@@ -21,6 +21,19 @@ def steps(search: Search) -> int:
     one = scoring_seconds(held, p, len(search.decoders))
     calls = search.budget.for_averages / one
     return 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
+
+
+def best_of(search: Search) -> list[Trial]:
+    """Return the trials to choose from, best first."""
+    ranked = sorted(search.finalists(), key=lambda one: -one.merit)
+    first: list[Trial] = []
+    rest: list[Trial] = []
+    met: set[str] = set()
+    for one in ranked:  # the best of each map stays
+        (rest if one.settings["map"] in met else first).append(one)
+        met.add(one.settings["map"])
+    kept = [*first, *rest][: steps(search)]
+    return sorted(kept, key=lambda one: -one.merit)
 
 
 def last_seconds(search: Search, settings: list[dict[str, Any]]) -> float:

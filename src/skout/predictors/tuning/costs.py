@@ -36,7 +36,7 @@ SLOW, SCORED = 0.03, 8
 
 def fit_seconds(settings: Settings, profile: Profile, n: int) -> float:
     """Return the seconds of one fit on n rows."""
-    return _CALL + _FITS[settings["map"]](settings, profile, n)
+    return _CALL + profile.n_models * _FITS[settings["map"]](settings, profile, n)
 
 
 def _ridge_fit(settings: Settings, profile: Profile, n: int) -> float:
@@ -119,9 +119,10 @@ def trial_seconds(settings: Settings, profile: Profile, folds: Folds, n_decoders
         seconds = 1e-9 * held * n * profile.d + 80 * 2e-9 * held * p * 2
     else:
         cells = 5 if settings["map"] in ("boosting", "logistic") else 1
-        seconds = k * fit_seconds(settings, profile, n)
+        seconds = k * (_CALL + _FITS[settings["map"]](settings, profile, n))
     one = scoring_seconds(held, p, n_decoders)
-    return _CALL + seconds + (cells if one <= SLOW else min(cells, SCORED)) * one
+    scored = cells if one <= SLOW else min(cells, SCORED)
+    return _CALL + profile.n_models * seconds + scored * one
 
 
 def scoring_seconds(held: int, p: int, n_decoders: int) -> float:

@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import ClassifierTags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
 from ..._numerics.pages import OnPages
-from ..._numerics.validation import FramesOut, all_at_once, check_number, check_rng, resolve
+from ..._numerics.validation import FramesOut, all_at_once, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from ...rows.encode import named
-from .checkpoint import Checkpoint, digest_of
-from .choosing import column_choices, last_seconds, steps, within
+from .checkpoint import Checkpoint, digest_of, scoring_facts
+from .choosing import best_of, column_choices, last_seconds, steps, within
 from .folds import make_folds
+from .given import Given, check_lengths, counted
 from .inputs import check_spread, column_groups, encoder_of, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
-from .report import drawn, line, rows_of
-from .search import Budget, Search, Trial
-from .space import family, profile_of
+from .means import weighed
+from .report import baselines_of, drawn, line, rows_of
+from .search import Budget, Search, as_budget
+from .space import left_out, profile_of
 from .stacking import Judge, Votes, choose, cross_fitted, unit
 from .trials import Sample
 
 __all__ = ["Tuned"]
 
 _LEAST_ROWS = 10
+# Kinds whose coordinates stand for probabilities.
+_LIKELY = ("classes", "label_sets")
 # Standard errors by which one member must be better than an average to be preferred.
 _CLEARLY = 1.0
 # Trees of a forest in the last fit, if there is time.
 _TREES = 300
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
+
+
+def _has_probabilities(model: Tuned) -> bool:
+    kind = getattr(model, "kind_", model.kind)
+    if isinstance(kind, str) and KINDS.spelled(kind) in _LIKELY:
+        return True
+    raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
 
 
 class Tuned(FramesOut, OnPages):
@@ -56,6 +69,8 @@ class Tuned(FramesOut, OnPages):
     scoring : None, str or callable (Y, predictions) -> float, default None
         None is the metric of the kind: example F1 of label sets, Kendall's tau of rankings, the
         mean over columns of R2 for numbers. Names are those of `skout.metrics.scoring.METRICS`.
+        With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
+        metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
         Seconds on two cores, of which about 85 % are planned; or a number of trials, "40 fits".
     random_state : None, int or Generator
@@ -98,6 +113,10 @@ class Tuned(FramesOut, OnPages):
         What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
     encoder_ : TableEncoder or None
         What made numbers of a table that has more than these.
+    left_out_ : dict
+        Maps that were not tried, and why: with weights, neighbours.
+    classes_ : ndarray
+        Of classes, in the order of `predict_proba`.
     kind_ : str
 
     Examples
@@ -113,9 +132,6 @@ class Tuned(FramesOut, OnPages):
     >>> model.kind_, len(model.results_)
     ('label_sets', 5)
     """
-
-    # A pipeline hands it on to `score`, also where it is None.
-    __metadata_request__score: ClassVar = {"sample_weight": None}
 
     def __init__(
         self,
@@ -145,17 +161,24 @@ class Tuned(FramesOut, OnPages):
         self.device = device
 
     @all_at_once
-    def fit(self, X: Any, Y: Any, groups: Any = None) -> Tuned:
+    def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
         """Search, and fit the winner on all rows.
 
         Parameters
         ----------
         X : array or CSR matrix of numbers, data frame, texts, or graphs, n rows
             A data frame of pandas or polars, a table of pyarrow or a dict of columns may have
-            categories, dates, texts, sets and gaps, see `skout.TableEncoder`.
+            categories, dates, texts, sets and gaps, see `skout.TableEncoder`. Of arrays on disk
+            or on a cluster, and of Blocks, all rows are brought into memory.
         Y : outputs, n of them
+            None if X are `Blocks`, which have them, and weights where they do. Numbers may have
+            gaps, NaN: each column is fitted and scored on the rows that have it.
         groups : array of n labels, optional
             Rows of one group are in one fold.
+        sample_weight : array of shape (n,), optional
+            What rows count in fits and in scores, of which only the ratios matter. Rows of weight
+            0 are left out before anything looks at them. Scales of columns and widths of kernels
+            are of the other rows as they are.
 
         Returns
         -------
@@ -167,64 +190,82 @@ class Tuned(FramesOut, OnPages):
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
-        kind, rows, Y = self._checked(X, Y)
+        kind, rows, given = self._checked(counted(X, Y, groups, sample_weight))
         self.kind_ = kind.name
         self._kind = kind.metric_name
-        search, basis = self._searched(kind, rows, Y, groups, budget, seed)
+        search, basis = self._searched(kind, rows, given, budget, seed)
         weights, decoder = self._choose(kind, search)
         model = self._winner(search, weights, clone(basis), kind.decoder(decoder), seed)
-        self.best_estimator_ = model.fit(rows, Y)
+        self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
-            distinct = unique(model.output_basis_.kernel_.encode(Y))[0]
-            self.candidates_ = take(Y, distinct[:_MOST_CANDIDATES])
+            distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
+            self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
         self._describe(kind, search)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
-            self.outer_scores_ = self._outer(X, Y, groups, seed)
+            self.outer_scores_ = self._outer(given, seed)
         return self
 
-    def _checked(self, X: Any, Y: Any) -> tuple[Kind, Any, Any]:
-        if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
-            raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
-        name = guess_kind(Y) if self.kind is None else self.kind
+    def _checked(self, given: Given) -> tuple[Kind, Any, Given]:
+        """Return the kind of outputs, rows as models take them, and what else was given."""
+        name = guess_kind(given.Y) if self.kind is None else self.kind
         kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
         with named("X"):
-            self.encoder_ = encoder_of(X)
-            names = names_of(X)
-            rows = read_inputs(X, self.encoder_, names)
+            self.encoder_ = encoder_of(given.X)
+            names = names_of(given.X)
+            rows = read_inputs(given.X, self.encoder_, names)
         if names is not None:
             self.feature_names_in_ = names
         if width_of(rows) is not None:
             self.n_features_in_ = width_of(rows) if names is None else len(names)
         with named("Y"):
-            Y = kind.checked(Y)
-        _check_lengths(rows, Y)
+            given = replace(given, Y=kind.checked(given.Y))
+        check_lengths(rows, given.Y)
+        if given.weights is not None:
+            kind.check_weights()
+        known = kind.known(given.Y)
+        if known is not None and not known.all():
+            rows, given = take(rows, np.flatnonzero(known)), given.at(np.flatnonzero(known))
         if n_rows(rows) < _LEAST_ROWS:
             raise ValueError(
                 f"Tuned needs at least {_LEAST_ROWS} rows to hold some out. Got {n_rows(rows)} "
                 "sample(s): fit a model of your choice, e.g. skout.iokr."
             )
         check_spread(rows)
-        return kind, rows, Y
+        return kind, rows, given
 
     def _searched(
-        self, kind: Kind, X: Any, Y: Any, groups: Any, budget: Budget, seed: int
+        self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int
     ) -> tuple[Search, Any]:
         """Run all trials, and return them with the output basis."""
-        basis = kind.basis(Y, seed)
+        Y, basis = given.Y, kind.basis(given.Y, seed)
         with named("Y"):
             T = np.asarray(basis.fit_transform(Y))
-        folds = make_folds(n_rows(X), seed, cv=self.cv, groups=groups, width=T.shape[1], y=Y)
+        how = {"groups": given.groups, "weights": given.weights, "place": given.place}
+        folds = make_folds(n_rows(X), seed, cv=self.cv, width=T.shape[1], y=Y, **how)
         sample = Sample(X, T, folds, seed, self.n_jobs)
-        columns = column_groups(self.encoder_)
-        profile = profile_of(X, folds.n_train, T.shape[1], kind.is_binary, columns)
+        outputs = sample.outputs()
+        profile = profile_of(
+            X,
+            folds.n_train,
+            max(own.T.shape[1] for _, own in outputs),
+            is_binary=kind.is_binary,
+            groups=column_groups(self.encoder_),
+            is_weighted=given.weights is not None,
+            n_models=sum(own.folds.n_train for _, own in outputs) / folds.n_train,
+        )
+        self.left_out_ = left_out(profile)
         judge = Judge(kind.judge(basis, Y, folds), T[folds.held].astype(np.float32), folds)
         checkpoint = None
         if self.checkpoint is not None:
-            facts = digest_of(X, T, seed, self.kind_, str(self.budget), repr(self.scoring))
-            checkpoint = Checkpoint(self.checkpoint, facts)
+            facts = [X, T, seed, self.kind_, str(self.budget), scoring_facts(kind, judge)]
+            if given.weights is not None:
+                facts.append(given.weights)
+            if self.cv is not None or given.groups is not None:
+                facts += [rows for split in folds.splits for rows in split]
+            checkpoint = Checkpoint(self.checkpoint, digest_of(*facts))
         search = Search(sample, profile, judge, kind.decoders(), budget, checkpoint, self.verbose)
         search.run()
         if not search.trials:
@@ -232,24 +273,12 @@ class Tuned(FramesOut, OnPages):
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
-    def _candidates(self, search: Search) -> list[Trial]:
-        """Return the trials to choose from, best first."""
-        ranked = sorted(search.finalists(), key=lambda one: -one.merit)
-        first: list[Trial] = []
-        rest: list[Trial] = []
-        met: set[str] = set()
-        for one in ranked:  # the best of each map stays
-            (rest if one.settings["map"] in met else first).append(one)
-            met.add(one.settings["map"])
-        kept = [*first, *rest][: steps(search)]
-        return sorted(kept, key=lambda one: -one.merit)
-
     def _choose(self, kind: Kind, search: Search) -> tuple[np.ndarray, dict[str, Any]]:
         """Choose one trial, or an average where that does better on rows that did not choose it.
 
         Return the weights of `best_settings_`, of all outputs or of each, and what decodes them.
         """
-        members, folds = self._candidates(search), search.sample.folds
+        members, folds = best_of(search), search.sample.folds
         votes = Votes([one.F for one in members], search.judge)
         votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
         honest, most = cross_fitted(votes, 1), 1
@@ -283,44 +312,33 @@ class Tuned(FramesOut, OnPages):
             grown = settings | more
             return grown if last_seconds(search, [grown]) < share else settings
 
-        members = []
+        members, has_gaps = [], bool(np.isnan(search.sample.T).any())
         for settings in self.best_settings_:
             if settings.get("rows") is not None and settings.get("sketch") is not None:
                 settings = larger(settings, sketch=2 * settings["sketch"])  # for more rows
             if "n_estimators" in settings:
                 settings = larger(settings, n_estimators=_TREES)
-            members.append(build(settings, seed, self.n_jobs, self.device))
+            members.append(build(settings, seed, self.n_jobs, self.device, has_gaps))
         return StructuredPredictor(Averaged(members, weights), basis, decoder)
 
     def _describe(self, kind: Kind, search: Search) -> None:
         """Note the results of all trials and the baselines."""
-        folds = search.sample.folds
-        T = search.sample.T
-        parts = [np.tile(kind.constant(T[train]), (len(held), 1)) for train, held in folds.splits]
-        table = search.judge.metric(np.concatenate(parts).astype(np.float32))
-        constant = float((table @ folds.weights).max())
-        forests = [one for one in search.trials if family(one.settings) == "forest"]
-        plain = [one for one in forests if one.stage == "baseline"]
-        if plain and not plain[0].is_full:  # not a fair one
-            plain = [one for one in forests if one.is_full] or plain
-        self.baselines_ = {"constant": constant}
-        if plain:
-            self.baselines_["forest"] = plain[0].score
-        self._forest_rows = plain[0].settings.get("rows") if plain else None
-        self.results_ = rows_of(search, constant)
-        self.n_splits_ = len(folds.splits)
+        self.baselines_, self._forest_rows = baselines_of(kind, search)
+        self.results_ = rows_of(search, self.baselines_["constant"])
+        self.n_splits_ = len(search.sample.folds.splits)
         self.interrupted_ = search.interrupted
 
-    def _outer(self, X: Any, Y: Any, groups: Any, seed: int) -> np.ndarray:
+    def _outer(self, given: Given, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
-        folds = make_folds(n_rows(Y), seed + 1, cv=self.outer_cv, groups=groups, y=Y)
+        n, how = n_rows(given.Y), {"groups": given.groups, "place": given.place}
+        folds = make_folds(n, seed + 1, cv=self.outer_cv, y=given.Y, **how)
         scores = []
         for train, held in folds.splits:
             inner = clone(self).set_params(outer_cv=None, checkpoint=None, kind=self.kind_)
             inner.set_params(random_state=seed)
-            own = None if groups is None else np.asarray(groups)[train]
-            inner.fit(take(X, train), take(Y, train), own)
-            scores.append(inner.score(take(X, held), take(Y, held)))
+            own, new = given.at(train), given.at(held)
+            inner.fit(own.X, own.Y, own.groups, own.weights)
+            scores.append(inner.score(new.X, new.Y, sample_weight=new.weights))
         return np.array(scores)
 
     def predict(self, X: Any, candidates: Any = None) -> Any:
@@ -373,6 +391,45 @@ class Tuned(FramesOut, OnPages):
         F = self.best_estimator_.predict_coordinates(self._rows(X))
         return self.searcher_.rank(F, candidates, k)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, of outputs that are classes."""
+        return self.best_estimator_.output_basis_.classes_
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return how likely each class, or each label, is.
+
+        Coordinates of classes and label sets are fitted by least squares, so that they estimate
+        probabilities; here they are made such. The labels of a set need not be those above 1/2: its
+        decoder was chosen by the metric.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes), rows of sum 1, or (n, n_labels)
+        """
+        F = self.best_estimator_.predict_coordinates(self._rows(X))
+        return self.best_estimator_.output_basis_.probabilities(F)
+
+    @available_if(_has_probabilities)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return what `predict_proba` makes probabilities of, where no two rows are cut to 0 or 1.
+
+        Parameters
+        ----------
+        X : as in fit, n rows
+
+        Returns
+        -------
+        scores : ndarray of shape (n, n_classes), (n,) of two classes, or (n, n_labels)
+        """
+        F = self.best_estimator_.predict_coordinates(self._rows(X))
+        return self.best_estimator_.output_basis_.scores(F)
+
     def _searcher(self) -> Any:
         """Return what ranks candidates by the output coordinates."""
         decoder = self.best_estimator_.decoder_
@@ -380,7 +437,7 @@ class Tuned(FramesOut, OnPages):
             return decoder
         return CandidateDecoder().fit(self.best_estimator_.output_basis_, self.candidates_)
 
-    def score(self, X: Any, Y: Any, candidates: Any = None) -> float:
+    def score(self, X: Any, Y: Any, candidates: Any = None, sample_weight: Any = None) -> float:
         """Return how good predictions are, by the metric that chose the model.
 
         Parameters
@@ -389,6 +446,7 @@ class Tuned(FramesOut, OnPages):
         Y : outputs, n of them
         candidates : optional
             As in `predict`.
+        sample_weight : array of shape (n,), optional
 
         Returns
         -------
@@ -400,8 +458,12 @@ class Tuned(FramesOut, OnPages):
         with named("Y"):
             Y = kind.checked(Y)
         found = self.predict(X, candidates)
-        _check_lengths(found, Y)
-        return float(metric(Y, found))
+        given = counted(found, Y, None, sample_weight)
+        check_lengths(found, Y)
+        if given.weights is not None:
+            kind.check_weights()
+        given = given.with_outputs(kind)
+        return float(metric(given.Y, given.X, **weighed(given.weights)))
 
     def summary(self) -> str:
         """Return one line on what was found.
@@ -430,23 +492,8 @@ class Tuned(FramesOut, OnPages):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if getattr(self, "kind_", self.kind) == "classes":
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _check_lengths(rows: Any, Y: Any) -> None:
-    if n_rows(rows) != n_rows(Y):
-        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")
-
-
-def as_budget(budget: Any) -> Budget:
-    """Return a budget from seconds, or from a text such as "40 fits"."""
-    if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+)\s*fits?\s*", budget)
-        if found is None or int(found[1]) == 0:
-            raise ValueError(
-                f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
-            )
-        return Budget(fits=float(found[1]))
-    return Budget(seconds=float(check_number(budget, "budget", strict=True)))

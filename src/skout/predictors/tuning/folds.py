@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Folds:
     # (n_parts,): parts of one number have rows that parts of other numbers have not, also where
     # rows are held out more than once
     blocks: np.ndarray
+    # (n,): what each row of X counts; None where all count the same
+    row_weights: np.ndarray | None = None
 
     @property
     def n_first(self) -> int:
@@ -43,7 +45,8 @@ class Folds:
     def first_round(self) -> Folds:
         """Return the first splits alone, see `n_first`."""
         n = sum(split < self.n_first for _, split in self.parts)
-        return Folds(self.splits[: self.n_first], self.parts[:n], self.blocks[:n])
+        splits = self.splits[: self.n_first]
+        return replace(self, splits=splits, parts=self.parts[:n], blocks=self.blocks[:n])
 
     def spread_out(self, F: np.ndarray) -> np.ndarray:
         """Return predictions of all held-out rows from those of the first splits.
@@ -64,11 +67,20 @@ class Folds:
         ends = np.cumsum([0, *(len(held) for _, held in self.splits)]).tolist()
         return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
+    @property
+    def held_weights(self) -> np.ndarray | None:
+        """What the held-out rows count; None where all count the same."""
+        return None if self.row_weights is None else self.row_weights[self.held]
+
+    def _part_sums(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, [rows.start for rows, _ in self.parts], axis=-1)
+
     def part_means(self, values: np.ndarray) -> np.ndarray:
         """Return the means over parts of values of the held-out rows, shape (k, n_held)."""
-        starts = [rows.start for rows, _ in self.parts]
-        sizes = np.array([rows.stop - rows.start for rows, _ in self.parts])
-        return np.add.reduceat(values, starts, axis=1) / sizes
+        weights = self.held_weights
+        if weights is None:
+            return self._part_sums(values) / self._part_sums(np.ones(self.n_held))
+        return self._part_sums(values * weights) / self._part_sums(weights)
 
     @property
     def n_parts(self) -> int:
@@ -76,8 +88,9 @@ class Folds:
 
     @property
     def weights(self) -> np.ndarray:
-        """The share of each part in all held-out rows."""
-        sizes = np.array([rows.stop - rows.start for rows, _ in self.parts], dtype=float)
+        """The share of each part in all held-out rows, by what they count."""
+        weights = self.held_weights
+        sizes = self._part_sums(np.ones(self.n_held) if weights is None else weights)
         return sizes / sizes.sum()
 
     def error(self, scores: np.ndarray) -> float:
@@ -101,24 +114,33 @@ class Folds:
 
 
 def make_folds(
-    n: int, seed: int, *, cv: Any = None, groups: Any = None, width: int = 1, y: Any = None
+    n: int,
+    seed: int,
+    *,
+    cv: Any = None,
+    groups: Any = None,
+    width: int = 1,
+    y: Any = None,
+    weights: np.ndarray | None = None,
+    place: np.ndarray | None = None,
 ) -> Folds:
     """Deal n rows into folds, see `cv` of `Tuned`: repeated for few rows, one split for many.
 
     Where there are many output coordinates, their `width`, one split with fewer held-out rows does.
-    Some splitters look at the outputs `y`.
+    Some splitters look at the outputs `y`. Splits that are given number the rows as the user does:
+    `place` says where each is among the n, -1 where it was left out; None where all are there.
     """
     if cv is None and groups is not None:
         cv = _folds_of_groups(groups, n)
     if cv is not None:
-        splits = _given(cv, n, groups, seed, y)
+        splits = _given(cv, n, groups, seed, y, place)
     elif n < _MANY and n * width < _HEAVY:
         splits = _dealt(n, seed)
     else:
         order = check_rng(seed).permutation(n)
         held = min(int(np.clip(_SCORED / width, *_HELD)), n // 4)
         splits = [(np.sort(order[held:]), order[:held])]
-    return _parted(splits, n)
+    return replace(_parted(splits, n), row_weights=weights)
 
 
 def _dealt(n: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -144,19 +166,22 @@ def _folds_of_groups(groups: Any, n: int) -> int:
     return k
 
 
-def _given(cv: Any, n: int, groups: Any, seed: int, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+def _given(
+    cv: Any, n: int, groups: Any, seed: int, y: Any, place: np.ndarray | None
+) -> list[tuple[np.ndarray, np.ndarray]]:
     from sklearn.model_selection import GroupKFold, KFold, check_cv  # slow to import
 
     with named("cv"):
         if isinstance(cv, int):
             kind = KFold if groups is None else GroupKFold
             cv = kind(cv, shuffle=True, random_state=seed)
-        rows = np.arange(n)
+        rows = np.arange(n) if place is None or hasattr(cv, "split") else place
         found = list(check_cv(cv).split(np.zeros((n, 1)), y, groups))
     try:
         splits = [(rows[train], rows[held]) for train, held in found]
     except IndexError as error:
-        raise ValueError(f"cv must have numbers of the {n} rows of X: {error}.") from None
+        raise ValueError(f"cv must have numbers of the {len(rows)} rows of X: {error}.") from None
+    splits = [(train[train >= 0], held[held >= 0]) for train, held in splits]
     if not splits or any(len(train) < 2 or len(held) == 0 for train, held in splits):
         raise ValueError(f"cv must give splits with rows on both sides. Got {cv!r} instead.")
     return splits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from ...molecules import fingerprints
 from ...readers.frames import coded_columns, is_gap
 from ...sketches import SubSample
 from .folds import Folds
+from .means import column_means, column_variances, weighed
 from .outputs import (
     BordaDecoder,
     ClassCodes,
@@ -73,6 +75,18 @@ class Kind:
             )
         return getattr(self.scoring, "__name__", type(self.scoring).__name__)
 
+    def check_weights(self) -> None:
+        """Raise where scores cannot be weighted: a function must take weights, too."""
+        if callable(self.scoring) and not _takes_weights(self.scoring):
+            raise TypeError(
+                f"fit has a sample_weight, and scoring={self.metric_name} takes none: give a "
+                "function of Y, predictions and sample_weight, as scikit-learn's metrics are."
+            )
+
+    def known(self, Y: Any) -> np.ndarray | None:
+        """Return which rows have an output, or a part of it; None where there are no gaps."""
+        return None
+
     def checked(self, Y: Any) -> Any:
         """Return the outputs as the rest takes them, or say what is wrong with them."""
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
@@ -89,22 +103,23 @@ class Kind:
         """Return a decoder."""
         return CandidateDecoder()
 
-    def constant(self, T: np.ndarray) -> np.ndarray:
+    def constant(self, T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the coordinates that a model without inputs predicts: the most frequent ones."""
-        _, first, counts = np.unique(T, axis=0, return_index=True, return_counts=True)
+        _, first, number = np.unique(T, axis=0, return_index=True, return_inverse=True)
+        counts = np.bincount(number.ravel(), weights)
         return T[first[np.flatnonzero(counts == counts.max())].min()]
 
-    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
-        """Return the metric of objects."""
+    def measured(self, basis: Any) -> Callable[..., float]:
+        """Return the metric of objects: a function of truth, prediction and `sample_weight`."""
         if callable(self.scoring):
             return self.scoring
         metric = resolve(self.scoring or self.metric, METRICS, "scoring")
-        return lambda true, pred: metric(basis.kernel_, true, pred)
+        return lambda true, pred, **weights: metric(basis.kernel_, true, pred, **weights)
 
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from coordinates of held-out rows to scores, (n_decoders, n_parts)."""
         metric = self.measured(basis)
-        truth = take(Y, folds.held)
+        truth, weights = take(Y, folds.held), folds.held_weights
         decoders = [
             [self.decoder(settings).fit(basis, take(Y, train)) for train, _ in folds.splits]
             for settings in self.decoders()
@@ -115,10 +130,19 @@ class Kind:
             for i, own in enumerate(decoders):
                 for part, (rows, split) in enumerate(folds.parts):
                     found = _quietly(own[split].decode, F[rows])
-                    table[i, part] = metric(take(truth, rows), found)
+                    own_weights = None if weights is None else weights[rows]
+                    table[i, part] = metric(take(truth, rows), found, **weighed(own_weights))
             return table
 
         return scores
+
+
+def _takes_weights(function: Any) -> bool:
+    try:
+        params = inspect.signature(function).parameters
+    except ValueError:  # a function of C that does not say
+        return True
+    return "sample_weight" in params or any(one.kind == one.VAR_KEYWORD for one in params.values())
 
 
 def _kernel_basis(kernel: Any, Y: Any, seed: int) -> KernelBasis:
@@ -213,8 +237,8 @@ class Rankings(Kind):
         is_sum = settings["decoder"] == "borda"
         return BordaDecoder() if is_sum else RankingDecoder(max_exact=_MOST_ITEMS)
 
-    def constant(self, T: np.ndarray) -> np.ndarray:
-        return T.mean(axis=0)  # decoded: the consensus
+    def constant(self, T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        return column_means(T, weights)  # decoded: the consensus
 
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
         if self.scoring not in (None, self.metric):
@@ -247,12 +271,12 @@ class Codes(Kind):
     def decoder(self, settings: Settings) -> Any:
         return CodeDecoder()
 
-    def constant(self, T: np.ndarray) -> np.ndarray:
-        return T.mean(axis=0)
+    def constant(self, T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        return column_means(T, weights)
 
 
 class Numbers(Codes):
-    """One column of numbers or several, each of which counts the same."""
+    """One column of numbers or several, each of which counts the same; NaN is a gap."""
 
     name = "numbers"
     metric = "r2"
@@ -264,22 +288,26 @@ class Numbers(Codes):
     def checked(self, Y: Any) -> Any:
         Y = super().checked(Y)
         Y = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
-        if Y.dtype == object:
-            values = [np.nan if is_gap(value) else value for value in Y.ravel()]
-            Y = np.array(values, dtype=np.float64).reshape(Y.shape)
-        if Y.dtype.kind == "f" and np.isnan(Y).any():
-            raise ValueError(
-                f"Input Y contains NaN, {np.isnan(Y).sum()} times. Leave rows with gaps out, or "
-                "fit skout.KernelRidge, whose targets may have some."
-            )
+        Y = _floats(Y) if Y.dtype == object else Y
         StandardTargets().fit(Y)  # raises
         check_squares(np.asarray(Y, dtype=np.float64), "Y", "Scale its columns.")
+        if isinstance(self.scoring, str) and self.scoring != self.metric and _has_gaps(Y):
+            raise ValueError(
+                f"Y has gaps, NaN, and scoring={self.scoring!r} takes whole outputs: leave scoring "
+                "out, give a function that passes NaN over, such as skout.metrics.r2, or leave "
+                "the rows with gaps out."
+            )
         return Y
+
+    def known(self, Y: Any) -> np.ndarray | None:
+        if not _has_gaps(Y):
+            return None
+        return np.asarray(~np.isnan(np.reshape(Y, (len(Y), -1))).all(axis=1))
 
     def basis(self, Y: Any, seed: int) -> Any:
         return StandardTargets()
 
-    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
+    def measured(self, basis: Any) -> Callable[..., float]:
         return _mean_r2 if self.scoring in (None, self.metric) else super().measured(basis)
 
     def judge(self, basis: Any, Y: Any, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
@@ -289,25 +317,35 @@ class Numbers(Codes):
 
 
 def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function from predicted columns to the mean of their R2, shape (1, n_parts)."""
-    spread = np.maximum(truth.var(axis=0), 1e-12)
+    """Return the function from predicted columns to the mean of their R2, shape (1, n_parts).
+
+    A column with gaps counts as much as others: a row that has it counts the more, the fewer do.
+    """
+    weights, missing = folds.held_weights, np.isnan(truth)
+    spread = np.maximum(column_variances(truth, weights), 1e-12)
+    if missing.any():
+        spread = spread * column_means(1.0 - missing, weights)
 
     def scores(F: np.ndarray) -> np.ndarray:
-        lost = ((F - truth) ** 2 / spread).mean(axis=1)
+        lost = (np.where(missing, 0.0, (F - truth) ** 2) / spread).mean(axis=1)
         return 1.0 - folds.part_means(lost[None])
 
     return scores
 
 
-def _mean_r2(true: Any, pred: Any) -> float:
+def _has_gaps(Y: np.ndarray) -> bool:
+    return Y.dtype.kind == "f" and bool(np.isnan(Y).any())
+
+
+def _mean_r2(true: Any, pred: Any, sample_weight: np.ndarray | None = None) -> float:
     """Return the mean over columns of 1 - squared error / squared deviation from the mean."""
     true, pred = (np.reshape(values, (len(values), -1)) for values in (true, pred))
     if true.shape[1] != pred.shape[1]:
         raise ValueError(f"Y must have {pred.shape[1]} columns. Got {true.shape[1]} instead.")
     units = StandardTargets().fit(true)  # in which squares stay in range
     true, pred = units.transform(true), units.transform(pred)
-    spread = np.maximum(true.var(axis=0), np.finfo(np.float64).tiny)
-    return float(1.0 - (((true - pred) ** 2).mean(axis=0) / spread).mean())
+    spread = np.maximum(column_variances(true, sample_weight), np.finfo(np.float64).tiny)
+    return float(1.0 - (column_means((true - pred) ** 2, sample_weight) / spread).mean())
 
 
 class Classes(Codes):
@@ -338,10 +376,13 @@ class Classes(Codes):
     def basis(self, Y: Any, seed: int) -> Any:
         return ClassCodes()
 
-    def measured(self, basis: Any) -> Callable[[Any, Any], float]:
-        if self.scoring in (None, self.metric, "exact_matches"):
-            return lambda true, pred: float(np.mean(np.asarray(true) == np.asarray(pred)))
-        return super().measured(basis)
+    def measured(self, basis: Any) -> Callable[..., float]:
+        is_share = self.scoring in (None, self.metric, "exact_matches")
+        return _share_of_matches if is_share else super().measured(basis)
+
+
+def _share_of_matches(true: Any, pred: Any, sample_weight: np.ndarray | None = None) -> float:
+    return float(np.average(np.asarray(true) == np.asarray(pred), weights=sample_weight))
 
 
 class Objects(Kind):
@@ -390,12 +431,26 @@ def guess_kind(Y: Any) -> str:
         return "numbers"
     if values.ndim != 2:
         raise ValueError(f"Y must have one axis or two. Got shape {values.shape}.")
+    _check_whole(values)
     are_sets = bool(np.all((values == 0) | (values == 1)))
     if values.shape[1] > 1 and _are_permutations(values):
         if are_sets:
             raise _unclear("rows of one 0 and one 1", "label_sets or rankings")
         return "rankings"
     return "label_sets" if are_sets else "numbers"
+
+
+def _check_whole(values: np.ndarray) -> None:
+    """Raise where rows without gaps say that these are label sets or rankings: they have none."""
+    gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if gaps.any():
+        whole = values[~gaps.any(axis=1)]
+        are_sets = bool(np.isin(values[~gaps], (0.0, 1.0)).all())
+        if are_sets or (len(whole) and _are_permutations(whole)):
+            raise ValueError(
+                f"Y has gaps, NaN, and else holds {'0 and 1' if are_sets else 'rankings'}: leave "
+                'rows with gaps out, or say kind="numbers", whose columns may have some.'
+            )
 
 
 def _are_names(Y: Any) -> bool:
@@ -415,11 +470,17 @@ def _as_array(Y: Any) -> np.ndarray | None:
         if values.dtype != object or values.ndim == 0:
             return values
         if values.ndim > 1:
-            return values.astype(np.float64)
+            return _floats(values)
         filled = np.array([one for one in values if not is_gap(one)])
         return filled if filled.dtype != object else filled.astype(np.float64)
     except (ValueError, TypeError):
         return None
+
+
+def _floats(values: np.ndarray) -> np.ndarray:
+    """Return numbers in an array of objects; those that are missing are NaN."""
+    found = [np.nan if is_gap(value) else value for value in values.ravel()]
+    return np.array(found, dtype=np.float64).reshape(values.shape)
 
 
 def _unclear(what: str, choices: str) -> ValueError:

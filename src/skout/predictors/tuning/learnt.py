@@ -31,11 +31,17 @@ _ALIGNED_ROWS = 600
 
 
 def learnt_kernel(
-    settings: dict[str, Any], X: Any, y: Any, seed: Any, n_jobs: int | None = None
+    settings: dict[str, Any],
+    X: Any,
+    y: Any,
+    seed: Any,
+    n_jobs: int | None = None,
+    weights: Any = None,
 ) -> Any:
     """Return the kernel in a learnt metric, or the weighted sum over groups, of a `LearntRidge`.
 
-    Where no group of columns says anything of the targets, it is the kernel of all columns.
+    Where no group of columns says anything of the targets, it is the kernel of all columns. Weights
+    count where a metric is learnt; groups are compared on the rows as they are.
     """
     of_width = KERNELS_OF_VECTORS[settings["kernel"]]
     groups = settings.get("groups")
@@ -53,7 +59,7 @@ def learnt_kernel(
         random_state=seed,
         n_jobs=n_jobs,
     )
-    return teacher.fit(X, y).kernel_
+    return teacher.fit(X, y, sample_weight=weights).kernel_
 
 
 class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -105,12 +111,14 @@ class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> LearntRidge:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LearntRidge:
         """Find the kernel, then fit with it."""
-        kernel = learnt_kernel(self.get_params(), X, y, self.random_state, self.n_jobs)
+        how = self.random_state, self.n_jobs, sample_weight
+        kernel = learnt_kernel(self.get_params(), X, y, *how)
         sketch = None if self.sketch is None else SubSample(min(self.sketch, n_rows(X)))
         settings = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        self.ridge_ = KernelRidge(kernel, sketch, alpha=self.alpha, **settings).fit(X, y)
+        ridge = KernelRidge(kernel, sketch, alpha=self.alpha, **settings)
+        self.ridge_ = ridge.fit(X, y, sample_weight=sample_weight)
         return self
 
     def predict(self, X: Any) -> Any:

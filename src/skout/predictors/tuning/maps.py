@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
+from ..._numerics.arrays import n_rows, take
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.threads import n_threads
 from ..._numerics.validation import check_rng
 from ...kernels import as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
+from ...solvers.holed import outputs_by_rows
 from ..boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
+from .means import column_means, weighed
 
-__all__ = ["Averaged", "Centred", "LeafForest", "PrincipalOutputs", "build", "kernel_of"]
+__all__ = [
+    "Averaged",
+    "ByOutput",
+    "Centred",
+    "LeafForest",
+    "PrincipalOutputs",
+    "build",
+    "kernel_of",
+]
 
 Settings = dict[str, Any]
 
+#: Maps whose outputs with different rows are fitted together.
+TAKE_GAPS = ("kernel ridge",)
 # Outputs that the trees of a forest look at, when there are more: random combinations.
 _PROJECTIONS = 24
 # A matrix with fewer entries than that share is worth keeping sparse.
@@ -37,14 +51,17 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     None is equal ones.
     """
 
+    # also where scikit-learn routes metadata: whoever gives weights wants them used
+    __metadata_request__fit: ClassVar = {"sample_weight": True}
+
     def __init__(self, members: Any, weights: Any = None) -> None:
         self.members = members
         self.weights = weights
 
-    def fit(self, X: Any, y: Any) -> Averaged:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Averaged:
         """Fit each member on the same rows."""
         targets = np.reshape(y, (len(y), -1))
-        self.members_ = [clone(one).fit(X, targets) for one in self.members]
+        self.members_ = [_fitted(one, X, targets, sample_weight) for one in self.members]
         self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
         return self
 
@@ -64,16 +81,24 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return tags
 
 
+def _fitted(member: Any, X: Any, y: np.ndarray, weights: Any) -> Any:
+    """Return a member of an average, fitted; one that scales columns hands weights to its map."""
+    name = "map__sample_weight" if isinstance(member, Pipeline) else "sample_weight"
+    params = {} if weights is None else {name: weights}
+    with config_context(enable_metadata_routing=False):  # of a pipeline of our own
+        return clone(member).fit(X, y, **params)
+
+
 class Centred(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A regressor of what targets differ by from their mean, to which it then shrinks."""
 
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor
 
-    def fit(self, X: Any, y: Any) -> Centred:
-        """Fit the regressor on centred targets."""
-        self.mean_ = np.asarray(y).mean(axis=0)
-        self.regressor_ = clone(self.regressor).fit(X, y - self.mean_)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Centred:
+        """Fit the regressor on centred targets, which may have gaps if it takes them."""
+        self.mean_ = column_means(np.asarray(y), sample_weight)
+        self.regressor_ = clone(self.regressor).fit(X, y - self.mean_, **weighed(sample_weight))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -94,18 +119,22 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_projections = n_projections
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> LeafForest:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LeafForest:
         """Grow the trees, and note which leaves the rows lie in."""
         targets = np.reshape(y, (len(y), -1))
         p = targets.shape[1]
         self._is_plain = p <= self.n_projections
+        weights = weighed(sample_weight)
         if self._is_plain:
-            self.forest_ = clone(self.forest).fit(X, targets[:, 0] if p == 1 else targets)
+            targets = targets[:, 0] if p == 1 else targets
+            self.forest_ = clone(self.forest).fit(X, targets, **weights)
             return self
         rng = check_rng(self.random_state)
         mixed = targets @ rng.standard_normal((p, self.n_projections))
-        self.forest_ = clone(self.forest).fit(X, mixed)
+        self.forest_ = clone(self.forest).fit(X, mixed, **weights)
         self._leaves = _leaf_matrix(self.forest_, X)
+        if sample_weight is not None:  # what a row counts in the mean of its leaf
+            self._leaves = sparse.csr_matrix(sparse.diags(sample_weight) @ self._leaves)
         is_sparse = np.count_nonzero(targets) < _SPARSE * targets.size
         self._targets = sparse.csr_matrix(targets) if is_sparse else targets.astype(np.float32)
         return self
@@ -115,7 +144,8 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._is_plain:
             F = self.forest_.predict(X)
             return F[:, None] if F.ndim == 1 else F
-        sizes = np.maximum(np.asarray(self._leaves.sum(axis=0)).ravel(), 1.0)
+        sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
+        sizes = np.where(sizes > 0.0, sizes, 1.0)
         n_trees = len(self.forest_.estimators_)
         inside = _leaf_matrix(self.forest_, X)
         shares = sparse.csr_matrix(inside @ sparse.diags(1.0 / (sizes * n_trees)))
@@ -145,12 +175,12 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.regressor = regressor
         self.n_components = n_components
 
-    def fit(self, X: Any, y: Any) -> PrincipalOutputs:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PrincipalOutputs:
         """Fit a regressor for each component."""
-        targets = np.reshape(y, (len(y), -1))
-        self.mean_, self.components_ = principal_axes(targets, self.n_components)
+        targets, weights = np.reshape(y, (len(y), -1)), weighed(sample_weight)
+        self.mean_, self.components_ = principal_axes(targets, self.n_components, sample_weight)
         scores = (targets - self.mean_) @ self.components_  # (n, q)
-        self.members_ = [clone(self.regressor).fit(X, column) for column in scores.T]
+        self.members_ = [clone(self.regressor).fit(X, column, **weights) for column in scores.T]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -159,13 +189,53 @@ class PrincipalOutputs(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return scores @ self.components_.T + self.mean_
 
 
-def principal_axes(targets: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
+def principal_axes(
+    targets: np.ndarray, q: int, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of targets, and their q axes of greatest variance or all unit vectors."""
-    mean = targets.mean(axis=0)
+    mean = column_means(targets, weights)
     if targets.shape[1] <= q:
         return mean, np.eye(targets.shape[1])
     centred = targets - mean
-    return mean, symmetric_eigen(centred.T @ centred)[1][:, :q]
+    counted = centred if weights is None else centred * weights[:, None]
+    return mean, symmetric_eigen(counted.T @ centred)[1][:, :q]
+
+
+class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor for each set of outputs that the same rows have: targets may have gaps, NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from skout.predictors.tuning.maps import ByOutput
+    >>> X, nan = np.array([[0.0], [1.0], [2.0]]), np.nan
+    >>> model = ByOutput(KNeighborsRegressor(1)).fit(X, [[5.0, nan], [6.0, 1.0], [7.0, 2.0]])
+    >>> model.predict([[0.1]])  # the second output is that of the second row
+    array([[5., 1.]])
+    """
+
+    def __init__(self, regressor: Any) -> None:
+        self.regressor = regressor
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ByOutput:
+        """Fit each set of outputs on the rows that have them."""
+        targets = np.reshape(y, (len(y), -1))
+        self.columns_, self.members_ = [], []
+        for columns, rows in outputs_by_rows(targets):
+            weights = {} if sample_weight is None else weighed(sample_weight[rows])
+            own = targets[np.ix_(rows, columns)]
+            self.columns_.append(columns)
+            self.members_.append(clone(self.regressor).fit(take(X, rows), own, **weights))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions of all, shape (n, p)."""
+        found = [np.asarray(one.predict(X)) for one in self.members_]
+        F = np.empty((n_rows(X), sum(map(len, self.columns_))))
+        for columns, values in zip(self.columns_, found, strict=True):
+            F[:, columns] = np.reshape(values, (len(F), -1))
+        return F
 
 
 def kernel_of(settings: Settings) -> Any:
@@ -176,9 +246,17 @@ def kernel_of(settings: Settings) -> Any:
     return as_kernel(name)
 
 
-def build(settings: Settings, seed: int, n_jobs: int | None = None, device: Any = None) -> Any:
-    """Return the regressor that settings describe, not fitted."""
+def build(
+    settings: Settings,
+    seed: int,
+    n_jobs: int | None = None,
+    device: Any = None,
+    has_gaps: bool = False,
+) -> Any:
+    """Return the regressor that settings describe, not fitted, of targets that may have gaps."""
     regressor = _BUILDERS[settings["map"]](settings, seed, n_jobs, device)
+    if has_gaps and settings["map"] not in TAKE_GAPS:
+        regressor = ByOutput(regressor)
     if "scaling" not in settings:
         return regressor
     return Pipeline([("scale", ColumnScaler(settings["scaling"])), ("map", regressor)])

@@ -21,6 +21,7 @@ from ...decoding.labels import label_matrix, take_better
 from ...kernels import F1, Kendall, Linear
 from ...rows import Source
 from ...rows.encode import check_matrix
+from .means import column_means, column_variances
 
 __all__ = [
     "BordaDecoder",
@@ -135,6 +136,14 @@ class LabelFeatures(_Coordinates):
         levels = self.levels_.astype(F.dtype, copy=False)
         cube = F[:, : r * self.n_labels_].reshape(len(F), r, self.n_labels_)
         return np.einsum("nrl,r->nl", cube, levels)
+
+    def scores(self, F: np.ndarray) -> np.ndarray:
+        """Return E[Y_j | x], see `marginals`."""
+        return self.marginals(F)
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray:
+        """Return the probability of each label, (n, L): the marginals, within 0 and 1."""
+        return np.clip(self.marginals(F), 0.0, 1.0)
 
 
 class SetDecoder(Decoder):
@@ -277,7 +286,7 @@ class BordaDecoder(RankingDecoder):
 
 
 class StandardTargets(_Coordinates):
-    """Columns of numbers with mean 0 and variance 1, so that each counts the same.
+    """Columns of numbers with mean 0 and variance 1, so that each counts the same; NaN is a gap.
 
     Examples
     --------
@@ -291,17 +300,22 @@ class StandardTargets(_Coordinates):
         """Find means and scales of shape (n,) or (n, d); a constant column has scale 1."""
         values = _columns(Y)
         self.is_vector_ = np.ndim(Y) == 1
-        _, power = np.frexp(np.abs(values).max(axis=0, initial=0.0))
+        empty = np.flatnonzero(np.isnan(values).all(axis=0))
+        if len(values) and len(empty):
+            raise ValueError(f"Y has no number in column {empty[0]}: leave this column out.")
+        _, power = np.frexp(np.fmax.reduce(np.abs(values), axis=0, initial=0.0))
         near = np.ldexp(values, -power)  # up to 1: squares stay in range
-        self.mean_, spread = (np.ldexp(one, power) for one in (near.mean(axis=0), near.std(axis=0)))
+        mean, spread = column_means(near), np.sqrt(column_variances(near))
+        self.mean_, spread = np.ldexp(mean, power), np.ldexp(spread, power)
         tiny = 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
         self.scale_ = np.where(spread > tiny, spread, 1.0)
         self.rank_ = values.shape[1]
-        self.kernel_, self.landmarks_ = Linear(), values[:2].copy()
+        some = values[:2]
+        self.kernel_, self.landmarks_ = Linear(), np.where(np.isnan(some), self.mean_, some)
         return self
 
     def transform(self, Y: Any) -> np.ndarray:
-        """Return (Y - mean) / scale."""
+        """Return (Y - mean) / scale, with the gaps of Y."""
         return (_columns(Y) - self.mean_) / self.scale_
 
     def decoded(self, F: np.ndarray) -> np.ndarray:
@@ -313,7 +327,11 @@ class StandardTargets(_Coordinates):
 def _columns(Y: Any) -> np.ndarray:
     values = np.asarray(Y)
     values = values[:, None] if values.ndim == 1 else values
-    return check_matrix(values, accept_sparse=False).astype(np.float64, copy=False)
+    gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+    if not gaps.any():
+        return check_matrix(values, accept_sparse=False).astype(np.float64, copy=False)
+    filled = check_matrix(np.where(gaps, 0.0, values), accept_sparse=False)
+    return np.where(gaps, np.nan, filled)
 
 
 class ClassCodes(_Coordinates):
@@ -342,6 +360,21 @@ class ClassCodes(_Coordinates):
     def decoded(self, F: np.ndarray) -> np.ndarray:
         """Return the class of the largest coordinate."""
         return self.classes_[F.argmax(axis=1)]
+
+    def scores(self, F: np.ndarray) -> np.ndarray:
+        """Return what classes are chosen by, (n, n_classes); of two, how far the second leads."""
+        return F[:, 1] - F[:, 0] if self.rank_ == 2 else F
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray:
+        """Return the probabilities nearest to the coordinates, shape (n, n_classes).
+
+        They are max(f - t, 0), with the t that makes their sum 1: the projection onto a convex set
+        that has the truth in it, and so nowhere further from the truth than f.
+        """
+        ordered = -np.sort(-F, axis=1)
+        t = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, F.shape[1] + 1)
+        last = np.count_nonzero(ordered > t, axis=1) - 1  # the last class that is not 0
+        return np.maximum(F - np.take_along_axis(t, last[:, None], axis=1), 0.0)
 
 
 class CodeDecoder(Decoder):

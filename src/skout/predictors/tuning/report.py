@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...selection.common import axes
+from .space import family
 
-__all__ = ["drawn", "line", "rows_of"]
+__all__ = ["baselines_of", "drawn", "line", "rows_of"]
 
 _NAMES = {
     "example_f1": "F1",
@@ -23,6 +24,24 @@ _CONSTANT = {
     "classes": "the most frequent class",
 }
 _NO_SETTINGS = ("rows", "groups")
+
+
+def baselines_of(kind: Any, search: Any) -> tuple[dict[str, float], int | None]:
+    """Return the scores of a constant prediction and of a forest, and the rows of the forest."""
+    folds, T, weights = search.sample.folds, search.sample.T, search.sample.weights
+    parts = [
+        np.tile(kind.constant(T[train], weights(train)), (len(held), 1))
+        for train, held in folds.splits
+    ]
+    table = search.judge.metric(np.concatenate(parts).astype(np.float32))
+    found = {"constant": float((table @ folds.weights).max())}
+    forests = [one for one in search.trials if family(one.settings) == "forest"]
+    plain = [one for one in forests if one.stage == "baseline"]
+    if plain and not plain[0].is_full:  # not a fair one
+        plain = [one for one in forests if one.is_full] or plain
+    if not plain:
+        return found, None
+    return {**found, "forest": plain[0].score}, plain[0].settings.get("rows")
 
 
 def rows_of(search: Any, constant: float) -> list[dict[str, Any]]:
@@ -66,10 +85,15 @@ def line(model: Any) -> str:
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
     constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
+    parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]
     encoder = getattr(model, "encoder_", None)  # older files have none
     if encoder is not None:
         parts.append(encoder.summary())
     return "; ".join(parts)
+
+
+def _left_out(model: Any) -> dict[str, str]:
+    return getattr(model, "left_out_", {})  # older files have none
 
 
 def drawn(model: Any, ax: Any) -> Any:

@@ -6,6 +6,7 @@ brake only: a machine much slower than the reference stops early, and says so.
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from tqdm.auto import tqdm
 
 from ..._numerics.arrays import n_rows, take
 from ..._numerics.threads import n_threads
-from ..._numerics.validation import check_rng
+from ..._numerics.validation import check_number, check_rng
 from .checkpoint import Checkpoint
 from .costs import SCORED, SLOW, fit_seconds, scoring_seconds, trial_seconds
 from .maps import kernel_of
@@ -26,7 +27,7 @@ from .space import RIDGES, Profile, baseline_forest, family, neighbours, portfol
 from .stacking import Judge
 from .trials import Sample, predictions
 
-__all__ = ["Budget", "Search", "Trial"]
+__all__ = ["Budget", "Search", "Trial", "as_budget"]
 
 Settings = dict[str, Any]
 Cell = tuple[Settings, np.ndarray]
@@ -89,6 +90,18 @@ class Budget:
     def for_last_fits(self) -> float:
         """Seconds that are planned for fits of the winner on all rows."""
         return _PLANNED * _LAST * self.seconds
+
+
+def as_budget(budget: Any) -> Budget:
+    """Return a budget from seconds, or from a text such as "40 fits"."""
+    if isinstance(budget, str):
+        found = re.fullmatch(r"\s*(\d+)\s*fits?\s*", budget)
+        if found is None or int(found[1]) == 0:
+            raise ValueError(
+                f'budget must be seconds, or a number of fits such as "40 fits". Got {budget!r}.'
+            )
+        return Budget(fits=float(found[1]))
+    return Budget(seconds=float(check_number(budget, "budget", strict=True)))
 
 
 class Search:

@@ -18,6 +18,7 @@ __all__ = [
     "Profile",
     "baseline_forest",
     "family",
+    "left_out",
     "neighbours",
     "portfolio",
     "profile_of",
@@ -50,21 +51,29 @@ class Profile:
     is_binary: bool = False  # output coordinates say yes or no
     objects: tuple[Any, ...] = ()  # kernels of objects that are no vectors
     groups: tuple[tuple[int, int], ...] = ()  # where columns of a table are in the matrix
+    is_weighted: bool = False  # rows do not all count the same
+    n_models: float = 1.0  # fits on all rows that one of outputs with different rows is worth
 
     @property
     def grows_trees(self) -> bool:
         return not self.is_object and self.n * self.columns <= _MOST_DENSE
 
 
-def profile_of(
-    X: Any, n: int, p: int, is_binary: bool, groups: tuple[tuple[int, int], ...]
-) -> Profile:
-    """Return the profile of inputs."""
+def profile_of(X: Any, n: int, p: int, **more: Any) -> Profile:
+    """Return the profile of inputs; `more` are its fields that X does not tell."""
     if not are_vectors(X):
-        return Profile(n, 50.0, 1, p, is_object=True, objects=_kernels_of_objects(X[0]))
+        objects = _kernels_of_objects(X[0])
+        return Profile(n, 50.0, 1, p, **{**more, "is_object": True, "objects": objects})
     is_sparse = sparse.issparse(X)
     d = max(1.0, X.nnz / X.shape[0]) if is_sparse else float(X.shape[1])
-    return Profile(n, d, X.shape[1], p, is_sparse, is_binary=is_binary, groups=groups)
+    return Profile(n, d, X.shape[1], p, is_sparse, **more)
+
+
+def left_out(profile: Profile) -> dict[str, str]:
+    """Return the maps that are not tried though X has columns, and why."""
+    if profile.is_weighted and not profile.is_object:
+        return {"neighbours": "take no weights"}
+    return {}
 
 
 def _kernels_of_objects(first: Any) -> tuple[Any, ...]:
@@ -146,6 +155,7 @@ def portfolio(profile: Profile) -> list[Settings]:
         allowed |= {"boosting"}
     if profile.is_binary:
         allowed |= {"logistic"}
+    allowed -= set(left_out(profile))
     return [_placed(one, profile) for one in found if one["map"] in allowed]
 
 

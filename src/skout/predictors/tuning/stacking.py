@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .folds import Folds
+from .means import column_means
 
 __all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted", "unit"]
 
@@ -28,17 +29,21 @@ class Judge:
     """
 
     metric: Callable[[np.ndarray], np.ndarray]  # of coordinates: scores (n_decoders, n_parts)
-    truth: np.ndarray  # (n_held, p) coordinates of the held-out rows
+    truth: np.ndarray  # (n_held, p) coordinates of the held-out rows, NaN where there is none
     folds: Folds
 
     def __post_init__(self) -> None:
-        deviation = self.truth - self.truth.mean(axis=0)
-        self._spread = max(float((deviation**2).sum(axis=1).mean()), 1e-300)
+        weights = self.folds.held_weights
+        squares = (self.truth - column_means(self.truth, weights)) ** 2
+        total = np.where(np.isnan(squares), 0.0, squares).sum(axis=1)
+        self._spread = max(float(np.average(total, weights=weights)), 1e-300)
         self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
 
     def smooth(self, F: np.ndarray) -> np.ndarray:
         """Return what merit has beside the metric, shape (n_parts,)."""
-        lost = np.einsum("ij,ij->i", F - self.truth, F - self.truth)
+        errors = F - self.truth
+        errors[np.isnan(errors)] = 0.0  # of outputs that a row has not
+        lost = np.einsum("ij,ij->i", errors, errors)
         return self.share * (1.0 - self.folds.part_means(lost[None])[0] / self._spread)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,11 +18,13 @@ from ..._numerics.threads import n_threads, single_thread
 from ..._numerics.validation import check_rng
 from ...basis import KernelBasis
 from ...sketches import SubSample
+from ...solvers.holed import outputs_by_rows
 from .folds import Folds
 from .inputs import ColumnScaler
 from .learnt import learnt_kernel
 from .logistic import logistic_path, yes_or_no
-from .maps import boosting_of, build, kernel_of, principal_axes
+from .maps import TAKE_GAPS, boosting_of, build, kernel_of, principal_axes
+from .means import column_means, weighed
 
 __all__ = ["Sample", "alphas_of", "predictions"]
 
@@ -49,7 +51,7 @@ class Sample:
     """Rows, their coordinates, and which are held out."""
 
     X: Any  # matrix or objects
-    T: np.ndarray  # (n, p)
+    T: np.ndarray  # (n, p), NaN where a row has no such output
     folds: Folds
     seed: int
     n_jobs: int | None = None
@@ -76,6 +78,31 @@ class Sample:
         for (train, held), rows in zip(splits, self.folds.spans, strict=True):
             yield train, held, rows
 
+    def weights(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return what some rows count in a fit, None where all count the same."""
+        weights = self.folds.row_weights
+        return None if weights is None else weights[rows]
+
+    def outputs(self) -> list[tuple[Any, Sample]]:
+        """Return outputs that have the same rows, each time with a sample of these alone.
+
+        All rows are still predicted: only those to train on are fewer.
+        """
+        if not np.isnan(self.T).any():
+            return [(slice(None), self)]
+        found = []
+        for columns, _ in outputs_by_rows(self.T):
+            there = ~np.isnan(self.T[:, columns[0]])
+            splits = [(train[there[train]], held) for train, held in self.folds.splits]
+            if min(len(train) for train, _ in splits) < 2:
+                raise ValueError(
+                    f"column {columns[0]} of Y has fewer than two numbers in the training rows of "
+                    "a split: leave it out, or let `cv` hold out fewer rows"
+                )
+            folds = replace(self.folds, splits=splits)
+            found.append((columns, replace(self, T=self.T[:, columns], folds=folds)))
+        return found
+
     def room(self) -> np.ndarray:
         """Return an empty array for the predictions of all held-out rows."""
         return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)
@@ -86,6 +113,24 @@ def predictions(settings: Settings, sample: Sample) -> Found:
 
     The "rows" of settings are how many to train on, None for all of them.
     """
+    outputs = sample.outputs()
+    if len(outputs) == 1 or settings["map"] in TAKE_GAPS:
+        yield from _whole(settings, sample)
+        return
+    parts = [
+        (columns, {tuple(more.items()): F for more, F in _whole(settings, own)})
+        for columns, own in outputs
+    ]
+    for cell in parts[0][1]:
+        if all(cell in found for _, found in parts):
+            F = sample.room()
+            for columns, found in parts:
+                F[:, columns] = found[cell]
+            yield dict(cell), F
+
+
+def _whole(settings: Settings, sample: Sample) -> Found:
+    """Yield what `predictions` does, of outputs without gaps or of a map that takes them."""
     path = _PATHS.get(settings["map"], _one_fit)
     if settings["map"] == "kernel ridge" or sample.folds.n_first == len(sample.folds.splits):
         yield from path(settings, sample)
@@ -111,31 +156,41 @@ Path = dict[tuple[float, bool], np.ndarray]
 
 
 def _ridges(settings: Settings, sample: Sample, F: Path) -> None:
-    """Fill in predictions with the same kernel and landmarks in all folds."""
+    """Fill in predictions with the same kernel and landmarks in all folds and for all outputs."""
     X = sample.rows(settings.get("scaling"))
-    splits = sample.splits(settings.get("rows"))
-    trained = np.unique(np.concatenate([train for train, _ in splits]))
+    parts = [(columns, own.splits(settings.get("rows"))) for columns, own in sample.outputs()]
+    trained = np.unique(np.concatenate([train for _, splits in parts for train, _ in splits]))
     used = np.unique(np.concatenate([trained, sample.folds.held]))
     Z = _coordinates(kernel_of(settings), settings, sample, take(X, trained), take(X, used))
     position = np.full(n_rows(X), -1)
     position[used] = np.arange(len(used))
-    whole = Z.T @ Z if len(splits) > 1 and len(trained) == len(used) else None
-    for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
-        parts = Z[position[train]], Z[position[held]]
-        _fold_path(*parts, sample.T[train], whole, {key: F[key][rows] for key in F})
+    for columns, splits in parts:
+        T = sample.T[:, columns]
+        are_rest = all(len(train) + len(held) == len(used) for train, held in splits)
+        whole = _gram(Z, sample.weights(used)) if len(splits) > 1 and are_rest else None
+        for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+            near, new, weights = Z[position[train]], Z[position[held]], sample.weights(train)
+            if whole is None:
+                gram = _gram(near, weights)
+            else:
+                gram = whole - _gram(new, sample.weights(held))
+            for cell, found in _fold_path(near, new, gram, T[train], weights, F):
+                F[cell][rows, columns] = found
 
 
 def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
     """Fill in predictions with a metric, or weights, that each fold learns from its own rows."""
     X, T = sample.rows(settings.get("scaling")), sample.T
     for train, held, rows in sample.folds_of(settings):
-        own = take(X, train)
-        centred = T[train] - T[train].mean(axis=0)
-        kernel = learnt_kernel(settings, own, centred, sample.seed, sample.n_jobs)
+        own, weights = take(X, train), sample.weights(train)
+        centred = T[train] - column_means(T[train], weights)
+        kernel = learnt_kernel(settings, own, centred, sample.seed, sample.n_jobs, weights)
         both = take(X, np.concatenate([train, held]))
         Z = _coordinates(kernel, settings, sample, own, both)
-        parts = Z[: len(train)], Z[len(train) :]
-        _fold_path(*parts, T[train], None, {key: F[key][rows] for key in F})
+        near, new = Z[: len(train)], Z[len(train) :]
+        gram = _gram(near, weights)
+        for cell, found in _fold_path(near, new, gram, T[train], weights, F):
+            F[cell][rows] = found
 
 
 def _coordinates(
@@ -148,25 +203,32 @@ def _coordinates(
     return np.asarray(basis.fit(landmarks).transform(rows), dtype=np.float64)
 
 
+def _gram(Z: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return Z' W Z."""
+    return (Z if weights is None else weights[:, None] * Z).T @ Z
+
+
 def _fold_path(
     Z_train: np.ndarray,
     Z_held: np.ndarray,
+    gram: np.ndarray,
     T: np.ndarray,
-    whole: np.ndarray | None,
-    out: Path,
-) -> None:
-    """Fill in predictions of one fold, with targets centred and not.
+    weights: np.ndarray | None,
+    cells: Iterable[tuple[float, bool]],
+) -> Iterator[tuple[tuple[float, bool], np.ndarray]]:
+    """Yield predictions of one fold for each alpha, with targets centred and not.
 
-    f = z . (Z'Z + n alpha I)^-1 Z'T; centred it is f + (1 - g) mean, g the fit of the constant 1.
+    f = z . (Z'WZ + n alpha I)^-1 Z'WT, n the sum of the weights W; centred it is f + (1 - g) mean,
+    g the fit of the constant 1.
     """
-    gram = Z_train.T @ Z_train if whole is None else whole - Z_held.T @ Z_held
-    right = Z_train.T @ np.column_stack([T, np.ones(len(T))])
-    mean = T.mean(axis=0)
-    for alpha in sorted({alpha for alpha, _ in out}):
-        coef = ridge_solve(gram, right, len(T) * alpha)
-        F = Z_held @ coef
-        out[alpha, False][...] = F[:, :-1]
-        out[alpha, True][...] = F[:, :-1] + np.outer(1.0 - F[:, -1], mean)
+    n = len(T) if weights is None else weights.sum()
+    both = np.column_stack([T, np.ones(len(T))])
+    right = Z_train.T @ (both if weights is None else weights[:, None] * both)
+    mean = column_means(T, weights)
+    for alpha in sorted({alpha for alpha, _ in cells}):
+        F = Z_held @ ridge_solve(gram, right, n * alpha)
+        yield (alpha, False), F[:, :-1]
+        yield (alpha, True), F[:, :-1] + np.outer(1.0 - F[:, -1], mean)
 
 
 def _one_fit(settings: Settings, sample: Sample) -> Found:
@@ -175,7 +237,8 @@ def _one_fit(settings: Settings, sample: Sample) -> Found:
     X, plain = sample.rows(scaling), {k: v for k, v in settings.items() if k != "scaling"}
     F = sample.room()
     for k, (train, held, rows) in enumerate(sample.folds_of(settings)):
-        model = build(plain, sample.seed + k, sample.n_jobs).fit(take(X, train), sample.T[train])
+        model, weights = build(plain, sample.seed + k, sample.n_jobs), sample.weights(train)
+        model.fit(take(X, train), sample.T[train], **weighed(weights))
         F[rows] = model.predict(take(X, held))
     yield {}, F
 
@@ -187,13 +250,17 @@ def _boosting_path(settings: Settings, sample: Sample) -> Found:
     stages = sorted({stage for stage in _STAGES if stage < most} | {most})
     F = {stage: sample.room() for stage in stages}
     splits = sample.splits(settings.get("rows"))
-    axes = [principal_axes(sample.T[train], settings["n_components"]) for train, _ in splits]
+    axes = [
+        principal_axes(sample.T[train], settings["n_components"], sample.weights(train))
+        for train, _ in splits
+    ]
 
     def boosted(k: int, j: int) -> list[np.ndarray]:
         train, held = splits[k]
         mean, vectors = axes[k]
         column = (sample.T[train] - mean) @ vectors[:, j]
-        model = boosting_of(settings, sample.seed + k).fit(take(X, train), column)
+        model, weights = boosting_of(settings, sample.seed + k), sample.weights(train)
+        model.fit(take(X, train), column, **weighed(weights))
         staged = enumerate(model.staged_predict(take(X, held)), start=1)
         return [values for stage, values in staged if stage in stages]
 
@@ -238,9 +305,10 @@ def _logistic_path(settings: Settings, sample: Sample) -> Found:
     X, T = sample.rows(settings.get("scaling")), sample.T
     F = {C: sample.room() for C in _STRENGTHS}
     for train, held, rows in sample.folds_of(settings):
-        answers, which, base, gain = yes_or_no(T[train])
-        new = take(X, held)
-        for C, coef, intercept in logistic_path(take(X, train), answers, _STRENGTHS):
+        weights = sample.weights(train)
+        answers, which, base, gain = yes_or_no(T[train], weights)
+        new, path = take(X, held), logistic_path(take(X, train), answers, _STRENGTHS, weights)
+        for C, coef, intercept in path:
             share = expit(new @ coef + intercept)
             F[C][rows] = base + share[:, which] * gain
     for C, values in F.items():

@@ -1,0 +1,34 @@
+"""Means over the rows that count: weights say how much, and NaN is what a row does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["column_means", "column_variances", "weighed"]
+
+
+def column_means(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of each column of T (n, p) over the rows that have it, by their weights.
+
+    m_j = sum_i w_i t_ij / sum_i w_i, over the rows i where t_ij is not NaN.
+    """
+    missing = np.isnan(T)
+    if weights is None and not missing.any():
+        return T.mean(axis=0)
+    rows = np.ones(len(T)) if weights is None else weights
+    counts = np.where(missing, 0.0, rows[:, None])  # (n, p)
+    return (counts * np.where(missing, 0.0, T)).sum(axis=0) / counts.sum(axis=0)
+
+
+def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean squared deviation of each column from its mean, see `column_means`."""
+    if weights is None and not np.isnan(T).any():
+        return T.var(axis=0)
+    return column_means((T - column_means(T, weights)) ** 2, weights)
+
+
+def weighed(weights: np.ndarray | None) -> dict[str, Any]:
+    """Return weights as a parameter of a fit or a metric, nothing where there are none."""
+    return {} if weights is None else {"sample_weight": weights}
