@@ -122,7 +122,7 @@ class Decoder(ABC, PartsByName):
         candidates : optional
             Default the distinct training outputs.
         k : int, default 10
-            At most the size of the pool, or of the largest set.
+            How many to return; of a shared pool that has fewer, all.
 
         Returns
         -------

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Rows
+from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
 from .sets import CandidateSets
@@ -87,6 +88,11 @@ class EmbeddedPool:
     def largest(self) -> int:
         """The most candidates that a query has."""
         return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
+
+    def width(self, k: Any) -> int:
+        """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
+        check_number(k, "k", low=1, integer=True)
+        return k if self.is_per_query else min(k, len(self))
 
     def distinct(self) -> EmbeddedPool:
         """Return the candidates without copies, in each set if there are sets."""

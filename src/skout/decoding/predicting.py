@@ -116,7 +116,7 @@ class DecodingPredictor(ObjectPredictor):
         candidates : objects, CandidateSets, list of lists or EmbeddedPool, optional
             Default the distinct training outputs, `decoder_.pool_`.
         k : int, default 10
-            How many to return.
+            How many to return; of a shared pool that has fewer, all.
 
         Returns
         -------

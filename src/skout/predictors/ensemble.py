@@ -28,7 +28,7 @@ from ..decoding.search import Found, share_of
 from ..metrics import mean_reciprocal_rank
 from ..predictor import StructuredPredictor
 from ..rows import reread
-from .ranking import RankingPredictor, check_k
+from .ranking import RankingPredictor
 from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
@@ -309,8 +309,7 @@ class Ensemble(RankingPredictor):
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
         pools = self.embed(candidates)
-        check_k(k, pools.pool, len(pools))
-        return self._blend(self._queries(X, pools), pools).best(k)
+        return self._blend(self._queries(X, pools), pools).best(pools.pool.width(k))
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"

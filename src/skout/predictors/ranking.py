@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_number
-from ..decoding.pools import EmbeddedPool, taken
+from ..decoding.pools import taken
 from ..decoding.predicting import ObjectPredictor
 from ..decoding.search import Found
 from .lists import in_pool, plain_pool
 
-__all__ = ["RankingPredictor", "check_k"]
+__all__ = ["RankingPredictor"]
 
 
 class RankingPredictor(ObjectPredictor):
@@ -42,7 +41,7 @@ class RankingPredictor(ObjectPredictor):
         candidates : objects, CandidateSets, list of lists or what `embed` made, optional
             Default the distinct training outputs.
         k : int, default 10
-            How many to return.
+            How many to return; of a shared pool that has fewer, all.
 
         Returns
         -------
@@ -97,10 +96,3 @@ class RankingPredictor(ObjectPredictor):
 
     def _embedded(self, candidates: Any) -> Any:
         return self.embed(candidates)
-
-
-def check_k(k: Any, pool: EmbeddedPool, n: int) -> None:
-    """Raise unless k candidates can be returned for some of n queries."""
-    check_number(k, "k", low=1, integer=True)
-    if k > pool.largest and n:
-        raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")
