@@ -26,7 +26,6 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Finished,
     Memory,
     RowMap,
     columns,
@@ -41,7 +40,7 @@ from ..solvers import cost
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
 from . import oncard
 from .adding import AddsRows
-from .base import ScoresHoles, first_column
+from .base import Finished, ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
 from .choice import Choice, Chooses, alphas_and_splits, choose, fit_without_moments, wanted_solver
 from .doubt import Doubts, add_variance

@@ -22,7 +22,6 @@ from .encode import (
 )
 from .local import Local, Memory
 from .source import (
-    Finished,
     Limits,
     Progress,
     Reduction,
@@ -39,7 +38,6 @@ __all__ = [
     "Dask",
     "Device",
     "Disk",
-    "Finished",
     "Limits",
     "Local",
     "Memory",
