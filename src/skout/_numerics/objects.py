@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from .arrays import astype, float_dtype, is_float, n_rows, row_keys, tensor
 
-__all__ = ["Joint", "Ragged", "Rows", "as_objects", "moved", "stack", "to_device"]
+__all__ = ["Joint", "Ragged", "Rows", "as_objects", "column_of", "moved", "stack", "to_device"]
 
 
 class Rows(ABC):
@@ -222,6 +223,21 @@ def as_objects(objects: Any) -> np.ndarray:
     for i, item in enumerate(objects):
         out[i] = item
     return out
+
+
+def column_of(objects: Any) -> Any:
+    """Return objects in an arrow array, or in the only column of a frame, as a 1-D array.
+
+    What else there is comes back as it was given: numbers in a column are vectors of length 1.
+    """
+    is_arrow = hasattr(objects, "to_pylist")
+    if is_arrow and not hasattr(objects, "columns"):
+        return np.asarray(objects)
+    if len(getattr(objects, "columns", ())) != 1 or len(objects) == 0:
+        return objects
+    column = np.asarray(objects)[:, 0]
+    has_numbers = any(isinstance(item, Number) and item == item for item in column)  # but NaN
+    return objects if has_numbers else column
 
 
 def moved(rows: Any, move: Callable[[Any], Any]) -> Any:

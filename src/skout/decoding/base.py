@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
+from .._numerics.objects import column_of
 from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
@@ -168,8 +169,11 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
 
 def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
-    if not hasattr(Y, "to_numpy"):
+    if not hasattr(Y, "to_numpy") and not hasattr(Y, "to_pylist"):
         return numpy_of(Y)
+    Y = column_of(Y)
+    if isinstance(Y, np.ndarray):
+        return Y
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
     with numbers_in(Y, name):

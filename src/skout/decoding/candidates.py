@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
+from .._numerics.objects import column_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
 from .base import KeepsOutputs, PendingOutputs, plain_outputs
@@ -169,7 +170,8 @@ class CandidateDecoder(KeepsOutputs):
             )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
+        pool = column_of(candidates)
+        return self._indexed(self._embedded(pool, pool, slice(None), path))
 
     def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
