@@ -1,6 +1,7 @@
 """Data frames in and out: every public estimator, with pandas and polars; names and index."""
 
 import functools
+import io
 import sys
 
 import numpy as np
@@ -342,7 +343,14 @@ COLUMNS = {
     "arrow dictionary": lambda words: pa.array(words).dictionary_encode(),
     "arrow column": lambda words: pa.chunked_array([words[:4], words[4:]]),
     "arrow table": lambda words: pa.table({"smiles": words}),
+    "HDF5": lambda words: _in_hdf5(words),
+    "zarr": lambda words: extra("zarr").array(np.array(words), zarr_format=2),
 }
+
+
+def _in_hdf5(words):
+    file = extra("h5py").File(io.BytesIO(), "w")
+    return file.create_dataset("words", data=words).asstr()
 
 
 @pytest.mark.parametrize("kernel", [NGram(2), VertexHistogram()], ids=["strings", "graphs"])
@@ -362,6 +370,27 @@ def test_a_column_of_objects_is_a_list_of_them(container, kernel):
     assert list(model.predict(X)) == list(known.predict(X))
     assert list(model.predict(X, few)) == list(known.predict(X, SMILES[:4]))
     assert_array_equal(model.rank(X, few, k=3)[0], known.rank(X, SMILES[:4], k=3)[0])
+    assert model.score(X, column) == known.score(X, SMILES)
+    sets = [few] * len(X)
+    assert list(model.predict(X, sets)) == list(known.predict(X, SMILES[:4]))
+
+
+SET_COLUMNS = {
+    "pandas": lambda sets: pd.Series(sets, index=range(3, 3 + len(sets))),
+    "polars": lambda sets: pl.Series(sets),
+    "arrow": lambda sets: pa.array(sets),
+    "array": lambda sets: np.array([*sets, None], dtype=object)[:-1],
+}
+
+
+@pytest.mark.parametrize("kind", SET_COLUMNS)
+def test_a_column_of_lists_is_a_set_for_each_row(kind):
+    X = np.random.default_rng(0).standard_normal((len(SMILES), 3))
+    sets = [SMILES[: 1 + i % 4] for i in range(len(X))]
+    model = iokr(Gaussian(0.5), NGram(2)).fit(X, SMILES)
+    column = SET_COLUMNS[kind](sets)
+    assert list(model.predict(X, column)) == list(model.predict(X, sets))
+    assert_array_equal(model.rank(X, column, k=6)[0], model.rank(X, sets, k=6)[0])
 
 
 @pytest.mark.parametrize("kind", ["float64", "Float64", "object"])

@@ -169,10 +169,10 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
 
 def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
-    if not hasattr(Y, "to_numpy") and not hasattr(Y, "to_pylist"):
-        return numpy_of(Y)
-    Y = column_of(Y)
     if isinstance(Y, np.ndarray):
+        return Y
+    Y = column_of(numpy_of(Y))
+    if not hasattr(Y, "to_numpy"):
         return Y
     if not hasattr(Y, "columns"):
         return Y.to_numpy()

@@ -156,6 +156,7 @@ class CandidateDecoder(KeepsOutputs):
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
+        candidates = column_of(candidates)
         if are_lists(candidates, self.basis_.landmarks_):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
@@ -170,8 +171,7 @@ class CandidateDecoder(KeepsOutputs):
             )
         if n_rows(candidates) == 0:
             raise ValueError("candidates is empty: give at least one object to choose from.")
-        pool = column_of(candidates)
-        return self._indexed(self._embedded(pool, pool, slice(None), path))
+        return self._indexed(self._embedded(candidates, candidates, slice(None), path))
 
     def _embedded(self, objects: Any, pool: Any, used: Any, path: Any = None) -> EmbeddedPool:
         """Embed each distinct one of the used members of a pool once."""
