@@ -132,10 +132,11 @@ def duration(seconds: float) -> str:
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds:.2f} s"
 
 
-def page() -> None:
+def page_text() -> str:
+    """Return the page, from the records."""
     rows = machines()
     text = TEXT
     table = ["| machine | m | measured | the model says |", "|---|---:|---|---|"]
@@ -157,8 +158,11 @@ def page() -> None:
     text = text.replace("{COSTS}", "\n".join(table))
     text = text.replace("{CLUSTER}", cluster()).replace("{DISK}", disk_text())
     text = text.replace("{MACHINES}\n", kernel_machines())
-    text = text.replace("{LARGE}", large_m())
-    (DOCS / "scale.md").write_text(text)
+    return text.replace("{LARGE}", large_m())
+
+
+def page() -> None:
+    (DOCS / "scale.md").write_text(page_text(), encoding="utf-8")
     draw()
 
 
@@ -290,7 +294,7 @@ sums that there is no solution. So skout sums in float64:
 
 TEXT = """# How far does it go?
 
-*This page is made by `benchmarks/cost.py page` from the records in `benchmarks/records`.*
+*This page is made by `benchmarks/cost.py page` from [records](records.md) of `benchmarks/records`.*
 
 A sketched fit passes over the rows once. What it keeps does not grow with them: the landmarks and
 the moments, m x m + m x q numbers. So the cost is the arithmetic,
@@ -315,7 +319,8 @@ By that model; nobody has run the last two lines here.
 {COSTS}
 
 The rows must come from somewhere: 10^9 rows of 50 float32 columns are 200 GB, which a disk of
-2 GB/s reads in under two minutes; it is not the reading that takes the time.
+2 GB/s reads in under two minutes. On two cores that is little beside the arithmetic; a card waits
+for the disk.
 
 ## One machine, or several?
 
@@ -362,7 +367,9 @@ on a card. The preconditioner is the one that makes the whole cheapest:
 | a second sketch, where m x m numbers have no room | 2 m r^2 | 60 |
 
 `solver="auto"` takes "cg" where it promises to be 1.5 times cheaper; "direct" is used below 2,500
-landmarks in any case, and for a sequence of alphas, of which one pass serves all. Kernel values
+landmarks in any case, and for a sequence of alphas, of which one pass serves all. The cheaper one
+need not be the same on a laptop and on a card: with "direct" their predictions agree to ten digits,
+with "cg" on either to `tol` (1e-3 by default, far below the error of the model). Kernel values
 are kept in float32 as far as memory goes: a quarter of the machine's unless
 `memory_limits(coordinates_mb=...)` is set, on a card what is free. Without a sketch
 (`sketch=None`) the same holds of the n x n kernel matrix, in tiles on and below its diagonal, and

@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """
 ## Speed and quality
 
-| what | skout | beside | | made by |
-|---|---:|---:|---|---|
+| what | skout | beside | | made by | run on |
+|---|---:|---:|---|---|---|
 """
 FOOT = """
 Seconds are of two cores. Label sets here are of models whose settings cross-validation chose on
 training rows, ours and the others; the table further up has the defaults. The table is written by
 `python benchmarks/summary.py --write` from the records of the scripts named, which say how each
-number was made.
+number was made. A number is that of the library of its day.
 """
 LABELS_HEAD = """
 ## Label sets without a threshold
@@ -36,16 +36,27 @@ scikit-learn's random forest; example F1 on test rows in percent:
 """
 LABELS_FOOT = """
 Means of three seeds; the best of a row is bold. The numbers are made by
-`python experiments/out_of_the_box.py`, with a record of seeds, versions and settings. On bibtex the
-default has {default:.1f}, a model tuned for it {tuned:.1f}
+`python experiments/out_of_the_box.py`, with a record of seeds, versions and settings, and were run
+on {date}. On bibtex the default has {default:.1f}, a model tuned for it {tuned:.1f}
 (`python experiments/multilabel.py --data bibtex`).
 """
 
 
+def read(folder: str, name: str) -> dict[str, Any]:
+    """Return a record."""
+    path = ROOT / folder / "records" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def results(folder: str, name: str) -> list[dict[str, Any]]:
     """Return the results of a record."""
-    path = ROOT / folder / "records" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["results"]
+    return read(folder, name)["results"]
+
+
+def source(script: str, *names: str) -> list[str]:
+    """Return the last cells of a row: the script, and when the oldest of these records was run."""
+    folder = script.split("/")[0]
+    return [f"`{script}`", min(read(folder, name)["date"] for name in names)]
 
 
 def pick(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
@@ -69,42 +80,42 @@ def speed() -> list[list[str]]:
             f"{ridge['seconds']:.1f} s",
             f"{ridge['sklearn_seconds']:.1f} s",
             "`Nystroem` + `Ridge`",
-            "`benchmarks/ridge.py`",
+            *source("benchmarks/ridge.py", "ridge"),
         ],
         [
             f"the same from disk, {disk['n']:,} rows",
             f"{disk['seconds']:.0f} s, {disk['peak_megabytes']:.0f} MB",
             "",
             f"a file of {disk['file_megabytes']:,.0f} MB",
-            "`benchmarks/outofcore.py`",
+            *source("benchmarks/outofcore.py", "outofcore"),
         ],
         [
             "SISOKR on bibtex, fit and predict",
             f"{sisokr['skout fit'] + sisokr['skout predict']:.1f} s",
             f"{sisokr['plain fit'] + sisokr['plain predict']:.1f} s",
             "the formulas in NumPy",
-            "`benchmarks/structured.py`",
+            *source("benchmarks/structured.py", "structured_bibtex"),
         ],
         [
             f"{pool['queries']:,} queries among {pool['candidates']:,} candidates, exactly",
             f"{pool['seconds']:.1f} s",
             "",
             f"{100 * pool['share of this product']:.0f} % of the rate of the matrix product",
-            "`benchmarks/structured.py`",
+            *source("benchmarks/structured.py", "structured_pool"),
         ],
         [
             f"Weisfeiler-Lehman kernel of {graphs['graphs']:,} molecules",
             f"{graphs['skout seconds']:.2f} s",
             f"{graphs['grakel seconds']:.2f} s",
             "GraKeL",
-            "`benchmarks/graphs.py`",
+            *source("benchmarks/graphs.py", "graphs_grakel"),
         ],
         [
             "Tanimoto of 1,500 x 100,000 fingerprints",
             f"{popcounts['seconds']:.1f} s",
             f"{rdkit['seconds']:.0f} s",
             "RDKit, a tenth of it timed",
-            "`benchmarks/bits.py`",
+            *source("benchmarks/bits.py", "bits"),
         ],
     ]
 
@@ -113,10 +124,11 @@ def quality() -> list[list[str]]:
     """Return the rows on errors: ours, and the best other figure, also where it is better."""
     rows = []
     for data in ("bibtex", "delicious", "tmc2007-500", "yeast", "corel16k001"):
-        (ours,) = results("experiments", f"multilabel_{data}_600")
-        rivals = results("experiments", f"multilabel_{data}_logistic")
-        for name in ("forest", "neighbours"):
-            rivals = rivals + results("experiments", f"multilabel_{data}_{name}")
+        names = [
+            f"multilabel_{data}_{part}" for part in ("600", "logistic", "forest", "neighbours")
+        ]
+        (ours,), *others = (results("experiments", name) for name in names)
+        rivals = [row for other in others for row in other]
         best = max(rivals, key=lambda row: row["f1"][0])
         rows.append(
             [
@@ -124,7 +136,7 @@ def quality() -> list[list[str]]:
                 f"{ours['f1'][0]:.1f}",
                 f"{best['f1'][0]:.1f}",
                 f"{best['method']}: the best of {len(rivals)} from scikit-learn",
-                "`experiments/multilabel.py`",
+                *source("experiments/multilabel.py", *names),
             ]
         )
     (ours,) = results("experiments", "lpm24_sisokr")
@@ -132,7 +144,8 @@ def quality() -> list[list[str]]:
     for key, unit in (("f1", "fingerprints"), ("f1_molecules", "molecules")):
         what = f"properties of molecules, L+M-24, F1 over {unit} in %"
         numbers = f"{ours[key]:.1f}", f"{near[key]:.1f}"
-        rows.append([what, *numbers, "nearest neighbours", "`experiments/lpm24.py`"])
+        made = source("experiments/lpm24.py", "lpm24_sisokr", "lpm24_neighbours")
+        rows.append([what, *numbers, "nearest neighbours", *made])
     deep = pick(results("experiments", "smi2mol"), method="DSOKR")
     edits = deep["GED with edge labels"][0]
     rows.append(
@@ -141,7 +154,7 @@ def quality() -> list[list[str]]:
             f"{edits:.2f}",
             f"{deep['thesis with']:.2f}",
             "the thesis",
-            "`experiments/smi2mol.py`",
+            *source("experiments/smi2mol.py", "smi2mol"),
         ]
     )
     return rows
@@ -160,8 +173,13 @@ def label_sets() -> str:
         best = max(texts, key=float)
         rows.append([row["data"], *(f"**{t}**" if t == best else t for t in texts)])
     (tuned,) = results("experiments", "multilabel_bibtex_600")
-    numbers = {"default": pick(found, data="bibtex")["skout"][0], "tuned": tuned["f1"][0]}
-    return LABELS_HEAD + lines(rows) + LABELS_FOOT.format(**numbers)
+    default = pick(found, data="bibtex")["skout"][0]
+    date = read("experiments", "out_of_the_box")["date"]
+    return (
+        LABELS_HEAD
+        + lines(rows)
+        + LABELS_FOOT.format(date=date, default=default, tuned=tuned["f1"][0])
+    )
 
 
 def speed_and_quality() -> str:

@@ -8,6 +8,8 @@ link. With SKOUT_ONLINE set, names of NumPy, SciPy and others link to their page
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -35,7 +37,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "generated/changes.md"]
+exclude_patterns = ["_build", "generated/changes.md", "generated/records.md"]
 default_role = "py:obj"
 smartquotes = False  # quotes in these texts are those of code
 suppress_warnings = ["config.cache"]
@@ -111,7 +113,51 @@ def collect_changes(app) -> None:
         paths = sorted((HERE.parent / "changelog.d").glob(f"*.{kind}.md"))
         texts = [" ".join(path.read_text(encoding="utf-8").split()) for path in paths]
         lines += [f"## {title}", "", *(f"- {text}" for text in texts), ""] if texts else []
-    target = HERE / "generated" / "changes.md"
+    write("changes", lines)
+
+
+def collect_records(app) -> None:
+    """Write the table of the records: when each was run, and how far the library has gone since."""
+    later = changes_since()
+    lines = ["| record | run on | commit | changes since |", "|---|---|---|---:|"]
+    for path in sorted(HERE.parent.glob("*/records/*.json")):
+        name, text = path.relative_to(HERE.parent).as_posix(), path.read_text(encoding="utf-8")
+        dates = re.findall(r'"date": "([^"]+)"', text)  # a record of several runs has several
+        days = " to ".join(dict.fromkeys((min(dates), max(dates))))
+        commits = ", ".join(dict.fromkeys(re.findall(r'"commit": "([^"]+)"', text)))
+        lines.append(f"| `{name}` | {days} | {commits} | {later.get(name, '')} |")
+    write("records", lines)
+
+
+def changes_since() -> dict[str, int]:
+    """Return how many commits have changed the library since each record was written.
+
+    Nothing where that is not known: outside of a repository, or in a shallow clone.
+    """
+    try:
+        if git("rev-parse", "--is-shallow-repository").strip() != "false":
+            return {}
+        log = git("log", "--format=%x00", "--name-only", "--", "src/skout", "*/records/*.json")
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    found: dict[str, int] = {}
+    changes = 0
+    for names in (commit.split() for commit in log.split("\0")[1:]):  # from the newest one on
+        for name in names:
+            found.setdefault(name, changes)
+        changes += any(name.startswith("src/skout/") for name in names)
+    return found
+
+
+def git(*arguments: str) -> str:
+    """Return what git says of this checkout."""
+    command = ["git", "-C", str(HERE.parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def write(name: str, lines: list[str]) -> None:
+    """Write a file that a page includes, unless it is there already."""
+    target = HERE / "generated" / f"{name}.md"
     target.parent.mkdir(exist_ok=True)
     text = "\n".join(lines)
     if not target.exists() or target.read_text(encoding="utf-8") != text:
@@ -128,4 +174,5 @@ def prepare(app, docname: str, source: list[str]) -> None:
 def setup(app) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")  # no bars among the outputs of examples
     app.connect("builder-inited", collect_changes, priority=1)
+    app.connect("builder-inited", collect_records, priority=1)
     app.connect("source-read", prepare)

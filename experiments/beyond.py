@@ -422,7 +422,8 @@ def draw(results: list[dict[str, Any]]) -> None:
 
 TEXT = """# Beyond the papers
 
-*This page is made by `experiments/beyond.py page` from the records in `experiments/records`.*
+*This page is made by `experiments/beyond.py page` from [records](records.md) of
+`experiments/records`.*
 
 The library makes choices that the papers do not: an output kernel that is the metric, landmarks
 that look at the data, decoding without candidates, several draws together. What is each of them

@@ -23,7 +23,7 @@ MARK = "<!-- tables -->"  # the page of the documentation starts here
 HEADING = f"""# Results of the experiments
 
 Made by `make reproduce` (or `python experiments/page.py`) from the files in [records](records),
-which name seeds, versions, settings and hardware.
+which name seeds, versions, settings, hardware and date.
 
 {MARK}
 
@@ -33,7 +33,7 @@ printed numbers, the row is a sentence of the text about it. Seconds of the pape
 machines, so only shares compare. *Record* means that the numbers are of a committed run on a GPU,
 which `make reproduce` does not repeat. Rows that the paper does not have, or whose protocol is not
 the paper's, are *ours* and not counted. Seconds are those of the whole run; entries of one script
-share it.
+share it. Numbers are those of the library on the date of the run.
 """
 
 
@@ -61,13 +61,14 @@ def _summary(rows: dict[str, list[Row]]) -> str:
 
 
 def _made(config: Config) -> str:
-    """Say where the numbers come from, and how long they took."""
+    """Say where the numbers come from, how long they took, and when the oldest of them was run."""
+    records = [read_record(name) for name in config.records]
+    date = min(record["date"] for record in records)
     if config.plan is None:
-        return "record"
-    seconds = [read_record(name).get("wall_seconds") for name in config.records]
-    known = [value for value in seconds if value is not None]
+        return f"record, {date}"
+    known = [record["wall_seconds"] for record in records if "wall_seconds" in record]
     cpu = f"CPU, {sum(known):.0f} s" if known else "CPU"
-    return f"{cpu}; {config.gpu}: record" if config.gpu else cpu
+    return f"{cpu}; {config.gpu}: record, {date}" if config.gpu else f"{cpu}, {date}"
 
 
 def _section(config: Config, rows: list[Row]) -> str:

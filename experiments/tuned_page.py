@@ -248,7 +248,8 @@ def _pair(value: list[float]) -> str:
 
 TEXT = """# Tuned beside scikit-learn
 
-*This page is made by `experiments/tuned.py page` from `experiments/records/tuned.json`.*
+*This page is made by `experiments/tuned.py page` from the [record](records.md)
+`experiments/records/tuned.json`.*
 
 `Tuned` with its defaults beside scikit-learn's best: on every set of labels, rankings and several
 targets at hand, with one protocol that was fixed before the first look at a test row. What `Tuned`

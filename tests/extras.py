@@ -13,6 +13,11 @@ from typing import Any, NoReturn
 
 import pytest
 
+#: NumPy 1 leaves the archive open that it could not write, which is told when it is collected.
+OPEN_ARCHIVE = (
+    "ignore:Exception ignored in. <function ZipFile:pytest.PytestUnraisableExceptionWarning"
+)
+
 
 class Missing:
     """Stands for a library that is not installed: to use it skips the test."""

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from extras import small_files
+from extras import OPEN_ARCHIVE, small_files
 from scipy import sparse
 
 import skout
@@ -326,6 +326,7 @@ def test_many_equal_outputs(tmp_path):
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 
+@pytest.mark.filterwarnings(OPEN_ARCHIVE)
 def test_a_fit_goes_on_where_the_disk_is_full(tmp_path):
     path = tmp_path / "fit.npz"
     with skout.memory_limits(block_rows=100):

@@ -262,7 +262,7 @@ def test_spectra_without_candidates_keep_their_row_and_are_told(folder, records)
     heavy = mgf(name, 4000.0, peaks)
     (folder / "heavy.mgf").write_text(heavy + mgf(name, 4000.0, peaks, adduct="") + heavy)
     result = identified(folder, "heavy.mgf", out="none.csv")
-    said = " ".join(result.stderr.split())
+    said = " ".join(result.output.split())  # both streams
     assert "3 of 3 spectra have no candidates. 2: the pool has no molecule" in said
     assert "1: its adduct is not known" in said
     with open(folder / "none.csv", newline="") as file:

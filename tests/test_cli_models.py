@@ -326,7 +326,7 @@ def test_all_formats_give_the_same(tables, tmp_path, call, monkeypatch):
     assert call("predict", tmp_path / "parquet", tables / "test.parquet", "-o", out)[0] == 0
     first = call("predict", tmp_path / "csv", out.parent / "test.npz")
     assert first[0] == 1
-    assert "has no column 'x1' (nor 2 others). It has: X0, X1, X2." in first[2]
+    assert "has no column 'x1' (and 2 more). It has: X0, X1, X2." in first[2]
     results = [
         call("predict", tmp_path / form, table)[1].splitlines()[1:]
         for form, table in (

@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,70 @@ def test_the_page_beyond_the_papers_is_that_of_the_records(monkeypatch):
     beyond = script(ROOT / "experiments" / "beyond.py")
     text = (DOCS / "beyond.md").read_text(encoding="utf-8")
     assert beyond.page_text() == text, "run: python experiments/beyond.py page"
+
+
+def test_the_page_of_costs_is_that_of_the_records(monkeypatch):
+    pytest.importorskip("psutil")  # of the benchmarks
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    cost = script(ROOT / "benchmarks" / "cost.py")
+    text = (DOCS / "scale.md").read_text(encoding="utf-8")
+    assert cost.page_text() == text, "run: python benchmarks/cost.py page"
+
+
+def run_git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_records_say_when_they_were_run_and_what_changed_since(tmp_path, monkeypatch):
+    """Of four commits the third changes one of two records, and the others the library."""
+    conf = script(DOCS / "conf.py")
+    monkeypatch.setattr(conf, "HERE", tmp_path / "docs")
+    for folder in ("docs", "src/skout", "benchmarks/records"):
+        (tmp_path / folder).mkdir(parents=True)
+    record = tmp_path / "benchmarks" / "records"
+    (record / "a.json").write_text('{"date": "2026-01-02", "commit": "abc1234"}')
+    (record / "b.json").write_text('[{"date": "2026-01-04"}, {"date": "2026-01-03"}]')
+    assert conf.changes_since() == {}, "outside of a repository nothing is known"
+    run_git(tmp_path, "init", "-q")
+    for step in range(4):
+        if step == 2:
+            (record / "a.json").write_text('{"date": "2026-01-05", "commit": "abc1234"}')
+        else:
+            (tmp_path / "src" / "skout" / "part.py").write_text(f"step = {step}\n")
+        run_git(tmp_path, "add", ".")
+        run_git(tmp_path, "commit", "-q", "-m", str(step))
+    conf.collect_records(None)
+    assert (tmp_path / "docs" / "generated" / "records.md").read_text().splitlines()[2:] == [
+        "| `benchmarks/records/a.json` | 2026-01-05 | abc1234 | 1 |",
+        "| `benchmarks/records/b.json` | 2026-01-03 to 2026-01-04 |  | 2 |",
+    ]
+    run_git(tmp_path, "clone", "-q", "--depth=1", tmp_path.as_uri(), "shallow")
+    monkeypatch.setattr(conf, "HERE", tmp_path / "shallow" / "docs")
+    assert conf.changes_since() == {}, "a shallow clone has no history"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*/records/*.json")), ids=lambda path: path.stem)
+def test_every_record_has_a_date(path):
+    assert re.search(r'"date": "\d{4}-\d\d-\d\d"', path.read_text(encoding="utf-8"))
+
+
+def spelled_out(name: str) -> list[str]:
+    """Return "a_b" and "a" for "a{_b,}"."""
+    before, brace, rest = name.partition("{")
+    if not brace:
+        return [name]
+    inside, _, after = rest.partition("}")
+    return [one for part in inside.split(",") for one in spelled_out(before + part + after)]
+
+
+def test_the_records_of_experiments_are_those_that_their_page_names():
+    folder = ROOT / "experiments"
+    names = re.findall(r"`(records/\S+\.json)`", (folder / "README.md").read_text(encoding="utf-8"))
+    found = {one: set(folder.glob(one)) for name in names for one in spelled_out(name)}
+    assert [name for name, paths in found.items() if not paths] == []
+    assert set.union(*found.values()) == set(folder.glob("records/*.json"))
 
 
 def test_the_tested_versions_are_those_of_the_record():

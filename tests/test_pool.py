@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from extras import small_files
+from extras import OPEN_ARCHIVE, small_files
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -321,6 +321,7 @@ def test_processes_and_batches_change_nothing(folder, source, tmp_path):
     assert everything(MoleculePool.build(source, tmp_path / "one.skpool")) == expected
 
 
+@pytest.mark.filterwarnings(OPEN_ARCHIVE)
 def test_a_full_disk_leaves_no_pool(tmp_path):
     path = tmp_path / "x.skpool"
     with small_files(20_000), pytest.raises(OSError, match="File too large"):

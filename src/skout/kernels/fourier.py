@@ -36,8 +36,8 @@ class Fourier(_Wrapper):
     >>> from skout.kernels import Fourier, Gaussian
     >>> X = np.array([[0.0, 0.0], [1.0, 0.5]])
     >>> kernel = Gaussian(gamma=0.5)
-    >>> abs(Fourier(kernel, size=20_000)(X) - kernel(X)).max() < 0.02
-    np.True_
+    >>> bool(abs(Fourier(kernel, size=20_000)(X) - kernel(X)).max() < 0.02)
+    True
     """
 
     def __init__(self, kernel: Any = "gaussian", size: int = 1000, seed: int = 0) -> None:

@@ -101,7 +101,7 @@ def _moment(cell: str, day_first: bool) -> np.datetime64:
     if hour > 24 or minute > 59 or second > 60:
         return nothing
     start = np.datetime64(f"{year:04d}-{month:02d}", "M")
-    moment = start.astype("datetime64[D]") + (day - 1)
+    moment = start.astype("datetime64[D]") + np.timedelta64(day - 1, "D")
     if moment.astype("datetime64[M]") != start:  # no such day
         return nothing
     seconds = 3600 * hour + 60 * minute + second - _offset(found.get("zone", ""))

@@ -89,7 +89,8 @@ class KernelRidge(
     solver : "auto", "direct" or "cg", default "auto"
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
-        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale.
+        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale; a card
+        may then take another one than a host, and agree with it up to `tol` only.
     tol, max_iter : float and int, default 1e-3 and 200
         Relative residual at which "cg" stops, and its most steps; a warning says if too few.
     random_state : None, int or Generator

@@ -65,7 +65,7 @@ class Table(ABC):
         known, may_miss = set(self.names), set(gaps)
         missing = [name for name in (*numbers, *texts) if name not in known]
         if missing:
-            more = f" (nor {len(missing) - 1} others)" if len(missing) > 1 else ""
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise ValueError(
                 f"{self.path} has no column {missing[0]!r}{more}. It has: {listed(self.names)}."
             )
