@@ -32,7 +32,8 @@ from skout import (
     iokr,
     sisokr,
 )
-from skout.kernels import Gaussian, Laplacian, NGram, VertexHistogram
+from skout._numerics.objects import column_of
+from skout.kernels import Gaussian, Laplacian, NGram, ProbabilityProduct, VertexHistogram
 from skout.sketches import SubSample
 
 pd = extra("pandas")
@@ -391,6 +392,14 @@ def test_a_column_of_lists_is_a_set_for_each_row(kind):
     column = SET_COLUMNS[kind](sets)
     assert list(model.predict(X, column)) == list(model.predict(X, sets))
     assert_array_equal(model.rank(X, column, k=6)[0], model.rank(X, sets, k=6)[0])
+
+
+@pytest.mark.parametrize("kernel", [NGram(2), ProbabilityProduct()], ids=["strings", "spectra"])
+def test_encoded_rows_are_no_frame(kernel):
+    """They may have columns of their own."""
+    objects = SMILES if isinstance(kernel, NGram) else [([10.0, 20.0], [1.0, 2.0], 30.0)] * 3
+    rows = kernel.encode(objects)
+    assert column_of(rows) is rows
 
 
 @pytest.mark.parametrize("kind", ["float64", "Float64", "object"])

@@ -230,6 +230,8 @@ def column_of(objects: Any) -> Any:
 
     What else there is comes back as it was given: numbers in a column are vectors of length 1.
     """
+    if isinstance(objects, list | tuple | Rows):
+        return objects
     if hasattr(objects, "to_pylist") and not hasattr(objects, "columns"):
         return np.asarray(objects)
     if _are_texts_on_disk(objects):  # an index of which must increase
