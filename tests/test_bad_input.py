@@ -345,7 +345,6 @@ CASES += refused(
     nan=np.where(LABELS, np.nan, 1.0),
     none=[None, *WORDS[1:]],
     nullable=pd.Series([None, *(LABELS[1:] > 0)], dtype="boolean"),
-    column=pd.DataFrame({"a": WORDS}),
     mixed=pd.Series([1, "a"] * 6),
 )
 CASES += refused(
@@ -570,7 +569,6 @@ CASES += refused(
     word="a",
     none=None,
     bool=True,
-    huge=10**9,
     nan=np.nan,
 )
 for name, call, match in [
