@@ -728,7 +728,6 @@ def test_an_empty_matrix_names_its_query():
 @pytest.mark.parametrize(
     ("k", "error", "message"),
     [
-        (3, ValueError, "k=3 is larger than the number of candidates, 2"),
         (0, ValueError, "k must be an integer >= 1. Got 0"),
         (1.0, TypeError, "k must be an integer >= 1. Got 1.0"),
         (True, TypeError, "k must be an integer >= 1. Got True"),

@@ -1,6 +1,7 @@
 """Data frames in and out: every public estimator, with pandas and polars; names and index."""
 
 import functools
+import io
 import sys
 
 import numpy as np
@@ -31,6 +32,9 @@ from skout import (
     iokr,
     sisokr,
 )
+from skout._numerics.objects import column_of
+from skout.kernels import Gaussian, Laplacian, NGram, ProbabilityProduct, VertexHistogram
+from skout.sketches import SubSample
 
 pd = extra("pandas")
 pl = extra("polars")
@@ -325,3 +329,125 @@ def test_a_library_that_is_not_there_is_named(monkeypatch):
     model = PREDICTORS["KernelRidge"][0]().fit(X, NUMBERS).set_output(predict="polars")
     with pytest.raises(ImportError, match=r"needs polars: pip install polars"):
         model.predict(X)
+
+
+# Columns of objects -------------------------------------------------------------------------------
+
+SMILES = ["CCO", "CCN", "CCCC", "OCCO", "CCCl", "CC#N"] * 5
+COLUMNS = {
+    "pandas series": lambda words: pd.Series(words, index=range(7, 7 + len(words))),
+    "pandas frame": lambda words: pd.DataFrame({"smiles": words}),
+    "pandas category": lambda words: pd.Series(words, dtype="category"),
+    "polars series": lambda words: pl.Series(words),
+    "polars frame": lambda words: pl.DataFrame({"smiles": words}),
+    "arrow array": lambda words: pa.array(words),
+    "arrow dictionary": lambda words: pa.array(words).dictionary_encode(),
+    "arrow column": lambda words: pa.chunked_array([words[:4], words[4:]]),
+    "arrow table": lambda words: pa.table({"smiles": words}),
+    "HDF5": lambda words: _in_hdf5(words),
+    "zarr": lambda words: extra("zarr").array(np.array(words), zarr_format=2),
+}
+
+
+def _in_hdf5(words):
+    file = extra("h5py").File(io.BytesIO(), "w")
+    return file.create_dataset("words", data=words).asstr()
+
+
+@pytest.mark.parametrize("kernel", [NGram(2), VertexHistogram()], ids=["strings", "graphs"])
+@pytest.mark.parametrize("container", COLUMNS)
+def test_a_column_of_objects_is_a_list_of_them(container, kernel):
+    """As inputs, outputs and candidates."""
+    if isinstance(kernel, VertexHistogram):
+        extra("rdkit.Chem").MolFromSmiles("C")
+    X = np.random.default_rng(0).standard_normal((len(SMILES), 3))
+    column, few = COLUMNS[container](SMILES), COLUMNS[container](SMILES[:4])
+    ridge = KernelRidge(kernel, SubSample(4), random_state=0)
+    expected = clone(ridge).fit(SMILES, X).predict(SMILES[:4])
+    assert_allclose(ridge.fit(column, X).predict(few), expected, atol=1e-12)
+    model = iokr(Gaussian(0.5), kernel)
+    known = clone(model).fit(X, SMILES)
+    model.fit(X, column)
+    assert list(model.predict(X)) == list(known.predict(X))
+    assert list(model.predict(X, few)) == list(known.predict(X, SMILES[:4]))
+    assert_array_equal(model.rank(X, few, k=3)[0], known.rank(X, SMILES[:4], k=3)[0])
+    assert model.score(X, column) == known.score(X, SMILES)
+    sets = [few] * len(X)
+    assert list(model.predict(X, sets)) == list(known.predict(X, SMILES[:4]))
+
+
+SET_COLUMNS = {
+    "pandas": lambda sets: pd.Series(sets, index=range(3, 3 + len(sets))),
+    "polars": lambda sets: pl.Series(sets),
+    "arrow": lambda sets: pa.array(sets),
+    "array": lambda sets: np.array([*sets, None], dtype=object)[:-1],
+}
+
+
+@pytest.mark.parametrize("kind", SET_COLUMNS)
+def test_a_column_of_lists_is_a_set_for_each_row(kind):
+    X = np.random.default_rng(0).standard_normal((len(SMILES), 3))
+    sets = [SMILES[: 1 + i % 4] for i in range(len(X))]
+    model = iokr(Gaussian(0.5), NGram(2)).fit(X, SMILES)
+    column = SET_COLUMNS[kind](sets)
+    assert list(model.predict(X, column)) == list(model.predict(X, sets))
+    assert_array_equal(model.rank(X, column, k=6)[0], model.rank(X, sets, k=6)[0])
+
+
+@pytest.mark.parametrize("kernel", [NGram(2), ProbabilityProduct()], ids=["strings", "spectra"])
+def test_encoded_rows_are_no_frame(kernel):
+    """They may have columns of their own."""
+    objects = SMILES if isinstance(kernel, NGram) else [([10.0, 20.0], [1.0, 2.0], 30.0)] * 3
+    rows = kernel.encode(objects)
+    assert column_of(rows) is rows
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64", "object"])
+def test_a_column_of_numbers_stays_a_matrix(kind):
+    values = np.arange(20.0)
+    frame = pd.DataFrame({"a": values}).astype(kind)
+    model = iokr(Gaussian(0.5), "linear").fit(values[:, None], frame)
+    assert model.predict(values[:, None]).shape == (20, 1)
+
+
+def test_arrow_tables_of_numbers_for_a_function_as_kernel():
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    table = pa.table({f"x{j}": X[:, j] for j in range(3)})
+    model = KernelRidge(lambda A, B: (1.0 + A @ B.T) ** 2, SubSample(8), random_state=0)
+    expected = clone(model).fit(X, X[:, 0]).predict(X)
+    assert_allclose(model.fit(table, X[:, 0]).predict(table), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["None", "NaN", "NA"])
+def test_a_missing_label_is_said(kind):
+    missing = {"None": None, "NaN": np.nan, "NA": pd.NA}[kind]
+    labels = pd.Series(["a", "b", missing, "a"], dtype=object)
+    with pytest.raises(ValueError, match="y has no label in row 2: leave out rows"):
+        KernelClassifier(Gaussian(1.0)).fit(np.eye(4), labels)
+
+
+# Tensors and sparse matrices of other kinds -------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["with gradient", "bfloat16"])
+def test_tensors_that_numpy_does_not_take(kind):
+    torch = extra("torch")
+    X = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    T = torch.tensor(X, requires_grad=True)
+    if kind == "bfloat16":
+        T = T.detach().bfloat16()
+        X = T.float().numpy()  # as rounded
+    model = KernelRidge(Gaussian(0.5), SubSample(10), random_state=0)
+    expected = clone(model).fit(X, X[:, 0]).predict(X)
+    assert_allclose(model.fit(T, T[:, 0]).predict(T), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", Laplacian("median"), "gaussian", "tanimoto"])
+def test_sparse_rows_with_long_indices(kernel):
+    X = sparse.random(40, 6, 0.3, "csr", random_state=0)
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    model = KernelRidge(kernel, SubSample(10), random_state=0)
+    y = np.arange(40.0)
+    expected = clone(model).fit(X, y).predict(X)
+    assert_array_equal(model.fit(wide, y).predict(wide), expected)

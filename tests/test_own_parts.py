@@ -642,31 +642,41 @@ class OwnCosine(VectorKernel):
 
     def against(self, B):
         def block(A, out=None):  # noqa: ARG001
+            lengths = [((C * C).sum(1) ** 0.5) for C in (A, B)]
             with np.errstate(invalid="ignore"):
-                return (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
+                return (A @ B.T) / lengths[0][:, None] / lengths[1]
 
         return block
 
     def diag(self, A):
-        return np.ones(len(A))
+        return namespace(A).ones_like(A[:, 0])
 
 
+@pytest.mark.usefixtures("card")
+@pytest.mark.parametrize("device", [None, "cuda"])
 @pytest.mark.parametrize("sketch", [None, SubSample(20), PSparsified(20), GaussianSketch(10)])
 @pytest.mark.parametrize(
     "model",
     [
         lambda k, s: KernelBasis(k, s, random_state=0),
         lambda k, s: KernelRidge(k, s, random_state=0),
-        lambda k, s: KernelRidge(k, s or SubSample(20), solver="cg", random_state=0),
+        lambda k, s: KernelRidge(k, s, solver="cg", random_state=0),
         lambda k, s: KernelMachine(k, s, loss="huber", random_state=0),
+        lambda k, s: KernelClassifier(k, s, random_state=0),
         lambda k, s: iokr("gaussian", k, input_sketch=s, output_sketch=s, random_state=0),
         lambda k, s: iokr(k, "gaussian", input_sketch=s, output_sketch=s, random_state=0),
     ],
-    ids=["basis", "ridge", "cg", "machine", "outputs", "inputs"],
+    ids=["basis", "ridge", "cg", "machine", "classes", "outputs", "inputs"],
 )
-def test_kernel_values_that_are_not_finite_are_said(model, sketch):
+def test_kernel_values_that_are_not_finite_are_said(model, sketch, device, request):
+    is_output = "outputs" in request.node.callspec.id
+
     def used(X, new):
-        fitted = model(OwnCosine(), sketch).fit(X, X)
+        one = model(OwnCosine(), sketch)
+        one = one if device is None else with_device(one)
+        fitted = one.fit(X, X[:, 0] > 0 if isinstance(one, KernelClassifier) else X)
+        if is_output and X is not new:
+            return fitted.predict(X, new)  # as candidates
         return (fitted.predict if hasattr(fitted, "predict") else fitted.transform)(new)
 
     rows = np.random.default_rng(0).standard_normal((60, 3))
@@ -674,6 +684,16 @@ def test_kernel_values_that_are_not_finite_are_said(model, sketch):
     assert np.isfinite(used(rows, rows)).all()
     with pytest.raises(ValueError, match=r"OwnCosine\(\) gives NaN or infinity for some rows"):
         used(hole, hole)
+    with pytest.raises(ValueError, match=r"OwnCosine\(\) gives NaN or infinity for some rows"):
+        used(rows, hole)
+
+
+def test_standard_deviations_of_values_that_are_not_finite():
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    for sketch in (None, SubSample(20)):
+        model = KernelRidge(OwnCosine(), sketch, random_state=0).fit(rows, rows[:, 0])
+        with pytest.raises(ValueError, match=r"OwnCosine\(\) gives NaN or infinity for some rows"):
+            model.predict(np.zeros((1, 3)), return_std=True)
 
 
 @pytest.mark.parametrize(

@@ -749,7 +749,6 @@ def test_empty_candidates_of_objects():
 @pytest.mark.parametrize(
     ("k", "error", "message"),
     [
-        (31, ValueError, "k=31 is larger than the number of candidates, 30"),
         (0, ValueError, "k must be an integer >= 1. Got 0"),
         (2.0, TypeError, "k must be an integer >= 1. Got 2.0"),
     ],

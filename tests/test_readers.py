@@ -28,6 +28,7 @@ from skout.readers import (
     read_smiles,
     write_mgf,
 )
+from skout.readers.molecules import stream_molecules
 
 FILES = Path(__file__).parent / "files"
 
@@ -306,6 +307,34 @@ def test_smiles_of_an_open_file():
     assert_array_equal(read_smiles(io.BytesIO(text), column="a").smiles, ["CCO"])
     with pytest.raises(ValueError, match="the text has no column 'c'; it has a, b"):
         read_smiles(io.BytesIO(text), column="c")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('smiles,name\nCCO,"two\nlines"\nC,methane\n', ["two\nlines", "methane"]),
+        ('smiles,name\nCCO,"a\n\nb ""c"", d"\nC,methane\n', ['a\n\nb "c", d', "methane"]),
+        ('smiles,name\r\nCCO,"two\r\nlines"\r\n\r\nC,"x"\r\n', ["two\nlines", "x"]),
+        ('smiles,name\nCCO,5" tube\nC,6" tube\n', ['5" tube', '6" tube']),
+        # opened and never closed: rows of their own, as before
+        ('smiles,name\nCCO,"ethanol\nC,methane\n', ["ethanol", "methane"]),
+        ('smiles,name\nCCO,"ethanol\nC,"methane\n', ["ethanol", "methane"]),
+        ("smiles\tname\nCCO\t\nC\tmethane\n", ["", "methane"]),
+        ("name\tsmiles\n\tCCO\nmethane\tC\n", ["", "methane"]),
+    ],
+)
+def test_cells_with_line_ends_and_empty_cells(text, names, tmp_path):
+    path = write(tmp_path / "file.csv", text)
+    table = read_smiles(path)
+    assert list(table.smiles) == ["CCO", "C"]
+    assert list(table["name"]) == names
+    assert [name for _, name in stream_molecules(path)] == names
+
+
+def test_lines_are_counted_where_cells_have_line_ends(tmp_path):
+    path = write(tmp_path / "file.csv", 'smiles,name\nCCO,"a\nb"\nC\n')
+    with pytest.raises(ValueError, match=r"record 2 \(line 4\): it has 1 cells for 2 columns"):
+        read_smiles(path)
 
 
 def test_sdf_of_rdkit(tmp_path):

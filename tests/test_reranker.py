@@ -539,14 +539,12 @@ def test_bad_input(name):
         clone(word).fit(X, Y, **given)
 
 
-def test_columns_must_come_again_and_k_be_small():
+def test_columns_must_come_again():
     word = Reranker(BASE, cv=2).fit(X, Y, candidates=POOL, columns=np.arange(len(POOL)))
     with pytest.raises(ValueError, match="fitted with columns"):
         word.predict(NEW, POOL)
     with pytest.raises(ValueError, match="fitted without columns"):
         fitted("iokr", "pool").predict(NEW, POOL, np.arange(len(POOL)))
-    with pytest.raises(ValueError, match="k=500 is larger"):
-        fitted("iokr", "pool").rank(NEW, POOL, 500)
 
 
 def test_a_fit_that_fails_changes_nothing():

@@ -107,7 +107,11 @@ def namespace(array: Any) -> Any:
 
 def numpy_of(array: Any) -> Any:
     """Return a tensor of any device as an array; other things as they are."""
-    return array.detach().cpu().numpy() if is_tensor(array) else array
+    if not is_tensor(array):
+        return array
+    array = array.detach().cpu()
+    is_short = array.dtype == namespace(array).bfloat16  # which NumPy has not; float32 holds all
+    return (array.float() if is_short else array).numpy()
 
 
 def special(array: Any) -> Any:

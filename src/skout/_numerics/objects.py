@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "Ragged",
     "Rows",
     "as_objects",
+    "column_of",
     "moved",
     "pointers",
     "ranges",
@@ -237,6 +239,33 @@ def as_objects(objects: Any) -> np.ndarray:
     for i, item in enumerate(objects):
         out[i] = item
     return out
+
+
+def column_of(objects: Any) -> Any:
+    """Return objects as a 1-D array: of arrow, in the only column of a frame, or texts on disk.
+
+    What else there is comes back as it was given: numbers in a column are vectors of length 1.
+    """
+    if isinstance(objects, list | tuple | Rows):
+        return objects
+    if hasattr(objects, "to_pylist") and not hasattr(objects, "columns"):
+        return np.asarray(objects)
+    if _are_texts_on_disk(objects):  # an index of which must increase
+        return np.asarray(objects[:])
+    if len(getattr(objects, "columns", ())) != 1 or len(objects) == 0:
+        return objects
+    column = np.asarray(objects)[:, 0]
+    has_numbers = any(isinstance(item, Number) and item == item for item in column)  # but NaN
+    return objects if has_numbers else column
+
+
+def _are_texts_on_disk(objects: Any) -> bool:
+    """Whether this is an HDF5 or zarr array that holds no numbers."""
+    here = isinstance(objects, np.ndarray) or hasattr(objects, "iloc") or hasattr(objects, "dask")
+    dtype = getattr(objects, "dtype", None)
+    if here or not isinstance(dtype, np.dtype) or dtype.kind in "biufc":
+        return False
+    return len(getattr(objects, "shape", ())) == 1
 
 
 def moved(rows: Any, move: Callable[[Any], Any]) -> Any:

@@ -21,6 +21,8 @@ from .._numerics.arrays import (
     float_dtype,
     is_tensor,
     n_rows,
+    namespace,
+    numpy_of,
     row_slices,
     take,
     unique,
@@ -358,6 +360,7 @@ class _CardProjection(RowMap):
     """The same of tensors on a card, in the precision that is fast there."""
 
     def __init__(self, base: Projection, place: Place) -> None:
+        self.kernel, self.total = base.features.kernel, 0.0
         self.features = base.features.on(place.device, place.dtype)
         self.matrix = None if base.matrix is None else place.moved(base.matrix)
         self.offset = None if base.offset is None else place.moved(base.offset)
@@ -366,7 +369,11 @@ class _CardProjection(RowMap):
     def __call__(self, rows: Any, out: Any = None) -> Any:
         F = self.features(rows)
         F = F if self.matrix is None else F @ self.matrix
+        self.total += F.sum(dtype=namespace(F).float64)
         return F if self.offset is None else F.add_(self.offset)
+
+    def finish(self) -> None:
+        check_values(self.kernel, numpy_of(self.total))
 
 
 class _Diagonal(RowMap):

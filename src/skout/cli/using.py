@@ -236,7 +236,6 @@ def rank_part(
             f"The model predicts {saved.outputs.kind}: there is nothing to rank. Use predict."
         )
     model = saved.chooser
-    k = min(k, max(1, saved.n_candidates(candidates)))  # others say themselves that they have none
     indices, scores = model.rank(saved.rows(saved.inputs.read(table, part)), candidates, k=k)
     pool = model.decoder_.pool_ if candidates is None else candidates.objects
     found, place = np.unique(indices, return_inverse=True)

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
+from .._numerics.objects import column_of
 from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
@@ -122,7 +123,7 @@ class Decoder(ABC, PartsByName):
         candidates : optional
             Default the distinct training outputs.
         k : int, default 10
-            At most the size of the pool, or of the largest set.
+            How many to return; of a shared pool that has fewer, all.
 
         Returns
         -------
@@ -168,8 +169,11 @@ def able(decoder: Any, *methods: str, by: str) -> Any:
 
 def plain_outputs(Y: Any, name: str = "Y") -> Any:
     """Return outputs in a data frame or series as an array, since files hold no frames."""
+    if isinstance(Y, np.ndarray):
+        return Y
+    Y = column_of(numpy_of(Y))
     if not hasattr(Y, "to_numpy"):
-        return numpy_of(Y)
+        return Y
     if not hasattr(Y, "columns"):
         return Y.to_numpy()
     with numbers_in(Y, name):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.files import check_place, new_map, replacing
-from .._numerics.validation import check_number
+from .._numerics.objects import column_of
 from ..metrics.retrieval import share_of
 from ..rows import Memory, Source, encoded
 from ..rows.encode import named
@@ -157,6 +157,7 @@ class CandidateDecoder(KeepsOutputs):
         if isinstance(candidates, EmbeddedPool):
             check_made_by(candidates, self._name)
             return candidates
+        candidates = column_of(candidates)
         if are_lists(candidates, self.basis_.landmarks_):
             candidates = CandidateSets.from_lists(candidates)
         if isinstance(candidates, CandidateSets):
@@ -215,9 +216,7 @@ class CandidateDecoder(KeepsOutputs):
 
     def rank(self, F: np.ndarray, candidates: Any = None, k: int = 10) -> Found:
         pool = self.embed(candidates)
-        check_number(k, "k", low=1, integer=True)
-        if k > pool.largest and len(pool):  # no sets at all have room for any k
-            raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")
+        k = pool.width(k)
         queries = self.queries(F, pool)
         if pool.is_per_query:
             return top_k_of_sets(self._set_scores(queries, pool), pool.objects.indptr, k)
@@ -392,7 +391,7 @@ def best_positions(
 ) -> tuple[EmbeddedPool, list[np.ndarray], np.ndarray]:
     """Return distinct candidates, where in their pool the k best of each query are, and scores."""
     pool = decoder.embed(candidates).distinct()
-    index, scores = decoder.rank(F, pool, k=min(k, pool.largest))
+    index, scores = decoder.rank(F, pool, k=k)
     best = [row[row >= 0] for row in index]
     if pool.is_per_query:
         best = [pool.objects.positions(i)[row] for i, row in enumerate(best)]

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
-from .._numerics.objects import Rows
+from .._numerics.objects import Rows, column_of
+from .._numerics.validation import check_number
 from ..rows import source
 from .search import Found
 from .sets import CandidateSets
@@ -87,6 +88,11 @@ class EmbeddedPool:
     def largest(self) -> int:
         """The most candidates that a query has."""
         return int(self.objects.sizes.max(initial=0)) if self.is_per_query else len(self)
+
+    def width(self, k: Any) -> int:
+        """Return the columns of a ranking by k: of a shared pool at most all, sets are padded."""
+        check_number(k, "k", low=1, integer=True)
+        return k if self.is_per_query else min(k, len(self))
 
     def distinct(self) -> EmbeddedPool:
         """Return the candidates without copies, in each set if there are sets."""
@@ -213,12 +219,22 @@ def _more(queries: np.ndarray) -> str:
 
 def are_lists(candidates: Any, known: Any) -> bool:
     """Whether candidates are one list or matrix a query, not one pool of objects like `known`."""
-    if not isinstance(candidates, list | tuple) or len(candidates) == 0:
+    if not isinstance(candidates, list | tuple):
+        candidates = _column_of_lists(candidates, known)
+    if len(candidates) == 0:
         return False
     if known.ndim == 2:  # a vector may be a list of numbers
         return any(_is_matrix(some) or _are_fingerprints(some) for some in candidates)
     depth = 1 if isinstance(known, Rows) else 1 + _list_depth(known[0])
     return max(_list_depth(some) for some in candidates) >= depth
+
+
+def _column_of_lists(candidates: Any, known: Any) -> Any:
+    """Return a column whose cells are lists as a list of them; an empty one for anything else."""
+    is_column = len(getattr(candidates, "shape", ())) == 1 and not isinstance(candidates, Rows)
+    if not is_column or known.ndim == 2 or len(candidates) == 0:
+        return []
+    return list(candidates) if _list_depth(one(candidates, 0)) else []
 
 
 def _is_matrix(some: Any) -> bool:
@@ -240,10 +256,12 @@ def _is_vector(item: Any) -> bool:
 
 def _list_depth(item: Any) -> int:
     """Return how deep lists, arrays and series are nested; a string or a tuple is an object."""
+    if hasattr(item, "columns"):  # a frame, whose first row may be a frame again
+        return 2 if column_of(item) is item else 1
     depth = 0
     while isinstance(item, list) or (hasattr(item, "__array__") and np.ndim(item) > 0):
         depth += 1
-        if len(item) == 0:
+        if n_rows(item) == 0:
             break
         item = one(item, 0)
     return depth

@@ -71,7 +71,7 @@ class ObjectPredictor(PartsByName):
         candidates : objects, CandidateSets, list of lists or what `embed` made, optional
             Default the distinct training outputs.
         k : int, default 10
-            How many to return.
+            How many to return; of a shared pool that has fewer, all.
 
         Returns
         -------

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import has_rows, n_rows, row_slices, take
-from .._numerics.objects import Rows, stack
+from .._numerics.objects import Rows, column_of, stack
 from .._numerics.threads import map_blocks
 from .search import Found
 
@@ -94,6 +94,7 @@ class CandidateSets(PerQuery):
         ----------
         lists : sequence of n lists or series of objects, or of n matrices with a row a candidate
         """
+        lists = [column_of(some) for some in lists]
         for some in lists:
             _check_list(some)
         indptr = np.cumsum([0, *(n_rows(some) for some in lists)])

@@ -36,14 +36,15 @@ def rank(decoder: Any, F: Any, candidates: Any, k: int) -> tuple[Any, Any]:
     """
     if _are_here(F, candidates):
         return decoder.rank(F, candidates, k=k)
+    check_number(k, "k", low=1, integer=True)
     shards = _shards(candidates)
     if shards is not None:
-        _check_k(k, len(shards))
+        k = min(k, len(shards))
         found = _by_shards(decoder, F, shards, k, _ranked, (k,), _RANKED)
     else:
         there, pool, objects = _sent(decoder, candidates)
         if objects is not None:
-            _check_k(k, n_rows(objects))
+            k = min(k, n_rows(objects))
         found = _lazily(_rank_block, F, (k,), _RANKED, there, pool, k)
     return found["indices"], found["scores"]
 
@@ -117,12 +118,6 @@ def _refuse_sets(are_sets: bool) -> None:
         )
 
 
-def _check_k(k: int, n: int) -> None:
-    check_number(k, "k", low=1, integer=True)
-    if k > n:
-        raise ValueError(f"k={k} is larger than the number of candidates, {n}.")
-
-
 def _lazily(function: Any, F: Any, tail: tuple[int, ...], dtype: Any, *args: Any) -> Any:
     """Return function(block, *args) of each block of a dask array, as a lazy dask array."""
     tasks = [task(function, block, *args) for block in F.to_delayed().ravel()]
@@ -132,8 +127,11 @@ def _lazily(function: Any, F: Any, tail: tuple[int, ...], dtype: Any, *args: Any
 @alone
 def _rank_block(F: np.ndarray, decoder: Any, pool: Any, k: int) -> np.ndarray:
     out = np.empty((len(F), k), dtype=_RANKED)
+    out["indices"], out["scores"] = -1, -np.inf
     if len(F):
-        out["indices"], out["scores"] = decoder.rank(F, pool, k=k)
+        indices, scores = decoder.rank(F, pool, k=k)
+        found = out[:, : indices.shape[1]]  # a decoder of a user may have fewer than k
+        found["indices"], found["scores"] = indices, scores
     return out
 
 
@@ -201,7 +199,8 @@ def _search(F: np.ndarray, decoder: Any, shard: _Shard, k: int) -> _Best:
     indices, scores = decoder.rank(F, shard.pool, k=min(k, len(shard.pool)))
     objects = take(shard.pool.objects, indices[:, 0]) if k == 1 else None
     numbers = np.where(indices < 0, indices, indices + shard.start)
-    return _Best(numbers, scores, shard.keys[indices], objects)
+    keys = np.where(indices < 0, np.uint64(0), shard.keys[indices])  # an index may find too few
+    return _Best(numbers, scores, keys, objects)
 
 
 class _Merge(Reduction):

@@ -442,7 +442,7 @@ class PairwiseFunction(Kernel):
         """Return numeric matrices as finite float arrays, anything else as an array of objects."""
         if hasattr(objects, "to_numpy") and hasattr(objects, "columns"):
             objects = objects.to_numpy()
-        is_matrix = sparse.issparse(objects) or getattr(objects, "ndim", 1) == 2
+        is_matrix = len(getattr(objects, "shape", ())) == 2
         if not (is_matrix or self.takes_vectors):
             return as_objects(objects)
         return check_matrix(objects, accept_sparse=not self.takes_vectors)

@@ -234,6 +234,13 @@ def _centre(B: Any) -> Any:
     return middle if (mean - middle) @ (mean - middle) > _FAR * spread else mean
 
 
+def _with_short_indices(A: Any) -> sparse.csr_matrix:
+    """Return rows as CSR with the 32-bit indices that scikit-learn's compiled loops take."""
+    A = sparse.csr_matrix(A)
+    indices, indptr = (some.astype(np.int32, copy=False) for some in (A.indices, A.indptr))
+    return sparse.csr_matrix((A.data, indices, indptr), shape=A.shape)
+
+
 def manhattan(A: Any, B: Any) -> Any:
     """Return L1 distances."""
     if is_tensor(A):
@@ -245,7 +252,7 @@ def manhattan(A: Any, B: Any) -> Any:
     if sparse.issparse(A) or sparse.issparse(B):
         from sklearn.metrics.pairwise import manhattan_distances  # slow to import
 
-        return manhattan_distances(sparse.csr_matrix(A), sparse.csr_matrix(B))
+        return manhattan_distances(*map(_with_short_indices, (A, B)))
     return cdist(A, B, "cityblock")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import n_rows
+from .._numerics.objects import column_of
 from ..kernels import as_kernel
 from ..rows.encode import named
 from ._checks import weighted_mean
@@ -20,9 +21,9 @@ def _three_kernels(
     """Return k(y, y'), k(y, y) and k(y', y') for each pair."""
     kernel = as_kernel(kernel)
     with named("Y_true"):
-        true = kernel.encode(Y_true)
+        true = kernel.encode(column_of(Y_true))
     with named("Y_pred"):
-        pred = kernel.encode(Y_pred)
+        pred = kernel.encode(column_of(Y_pred))
     if n_rows(true) == 0:
         raise ValueError("Y_true is empty: a mean over 0 samples has no value.")
     return kernel.paired(true, pred), kernel.diag(true), kernel.diag(pred)

@@ -29,7 +29,7 @@ from ..metrics import mean_reciprocal_rank
 from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
-from .ranking import RankingPredictor, check_k
+from .ranking import RankingPredictor
 from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]
@@ -310,8 +310,7 @@ class Ensemble(RankingPredictor):
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10) -> Found:
         pools = self.embed(candidates)
-        check_k(k, pools.pool, len(pools))
-        return self._blend(self._queries(X, pools), pools).best(k)
+        return self._blend(self._queries(X, pools), pools).best(pools.pool.width(k))
 
     def truth_ranks(
         self, X: Any, Y: Any, candidates: Any = None, *, ties: str = "average"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from .._numerics.validation import check_number
-from ..decoding.pools import EmbeddedPool, taken
+from ..decoding.pools import taken
 from ..decoding.predicting import ObjectPredictor
 from .lists import in_pool, plain_pool
 
-__all__ = ["RankingPredictor", "check_k"]
+__all__ = ["RankingPredictor"]
 
 
 class RankingPredictor(ObjectPredictor):
@@ -40,10 +39,3 @@ class RankingPredictor(ObjectPredictor):
 
     def _embedded(self, candidates: Any) -> Any:
         return self.embed(candidates)
-
-
-def check_k(k: Any, pool: EmbeddedPool, n: int) -> None:
-    """Raise unless k candidates can be returned for some of n queries."""
-    check_number(k, "k", low=1, integer=True)
-    if k > pool.largest and n:
-        raise ValueError(f"k={k} is larger than the number of candidates, {pool.largest}.")

@@ -19,7 +19,7 @@ from ..metrics.retrieval import share_of
 from .evidence import asked, check_features, columns_of, evidence
 from .lists import Lists, last_of
 from .listwise import importances
-from .ranking import RankingPredictor, check_k
+from .ranking import RankingPredictor
 from .rehearsal import LastRehearsal, check_columns, check_predictor, learnt
 
 __all__ = ["Reranker"]
@@ -257,7 +257,7 @@ class Reranker(RankingPredictor):
 
     def rank(self, X: Any, candidates: Any = None, k: int = 10, columns: Any = None) -> Found:
         given, columns = self._asked(X, candidates, columns)
-        check_k(k, given.pool, given.n)
+        k = given.pool.width(k)
         listed, scores = self._ranked(given, k, X, columns)
         if np.any(listed.sizes == 0):
             raise ValueError("The index found no candidate for some queries: raise its n_probe.")

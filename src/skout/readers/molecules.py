@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,8 @@ __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stre
 
 _SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
+# Lines of a quoted cell, at most: one that is never closed must not take the rest of a file.
+_CELL_LINES = 100
 # A number (of a record, or of a line), SMILES, and fields.
 Row = tuple[int, str, dict[str, str]]
 
@@ -99,7 +102,7 @@ def read_smiles(
 
 def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of records."""
-    rows = _rows(lines_of(path, faults), column, faults.name)
+    rows = _rows(lines_of(path, faults, "\r\n"), column, faults.name)
     for number, (line, smiles, fields) in enumerate(rows, 1):
         if smiles:
             yield number, smiles, fields
@@ -109,7 +112,7 @@ def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
 
 def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> Iterator[Row]:
     """Yield line, SMILES and fields; without SMILES the fields say what is wrong."""
-    first = next(((number, line) for number, line in lines if line), None)
+    first = next(((number, line) for number, line in lines if line.strip()), None)
     if first is None:
         return
     sign = "\t" if "\t" in first[1] else max(",;", key=first[1].count)
@@ -123,16 +126,45 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> It
     if place is None:
         yield _from_line(*first)
         for number, line in lines:
-            if line:
+            if line.strip():
                 yield _from_line(number, line)
         return
-    for number, line in lines:
-        if line:
-            yield _from_cells(number, next(csv.reader([line], delimiter=sign)), names, place)
+    for number, cells in _records(lines, sign):
+        yield _from_cells(number, cells, names, place)
+
+
+def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the cells of each row of a table; quoted cells may have line ends.
+
+    Where a quote is opened and not closed as it should be, its line is a row of its own.
+    """
+    ahead: deque[tuple[int, str]] = deque()
+
+    def following() -> tuple[int, str] | None:
+        return ahead.popleft() if ahead else next(lines, None)
+
+    while (first := following()) is not None:
+        number, row = first
+        more: list[tuple[int, str]] = []
+        while _is_open(row, sign) and len(more) < _CELL_LINES and (after := following()):
+            more.append(after)
+            row = f"{row}\n{after[1]}"
+        try:
+            cells = next(csv.reader([row], delimiter=sign, strict=bool(more)), [])
+        except csv.Error:
+            ahead.extendleft(reversed(more))
+            cells = next(csv.reader([first[1]], delimiter=sign))
+        if row.strip():
+            yield number, cells
+
+
+def _is_open(row: str, sign: str) -> bool:
+    """Whether a quoted cell goes on after this text: then a line more makes no row more."""
+    return '"' in row and len([*csv.reader([row, ""], delimiter=sign)]) == 1
 
 
 def _from_line(number: int, line: str) -> Row:
-    smiles, _, name = line.replace("\t", " ").partition(" ")
+    smiles, _, name = line.strip().replace("\t", " ").partition(" ")
     return number, smiles, {"name": name.strip()}
 
 

@@ -107,17 +107,18 @@ def read_all(
     return found, tuple(faults.problems)
 
 
-def lines_of(path: Any, faults: Faults) -> Iterator[tuple[int, str]]:
+def lines_of(path: Any, faults: Faults, space: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers; a cut archive ends where it is cut.
 
-    UTF-8, with or without a mark at its beginning, or Latin-1; lines may end in CR LF. Where an
-    archive is cut, `faults` is told so of a record 0.
+    UTF-8, with or without a mark at its beginning, or Latin-1; lines may end in CR LF. `space` are
+    the characters that both ends of a line are freed of, None for all white space. Where an archive
+    is cut, `faults` is told so of a record 0.
     """
     number = 0
     with opened(path) as stream:
         try:
             for number, raw in enumerate(stream, 1):
-                yield number, _decoded(raw, first=number == 1)
+                yield number, _decoded(raw, first=number == 1).strip(space)
         except DAMAGED as error:
             faults.add(0, number, f"the archive is damaged from here on ({error}).")
 
@@ -160,10 +161,9 @@ def _decoded(raw: bytes, *, first: bool) -> str:
     if first:
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    return text.strip()
+        return raw.decode("latin-1")
 
 
 def as_path(path: Any) -> Any:

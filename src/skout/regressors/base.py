@@ -31,7 +31,6 @@ from ..kernels import Kernel, as_kernel
 from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
-    Finished,
     Memory,
     RowMap,
     Source,
@@ -50,7 +49,7 @@ from .learning import learnt_kernel
 from .path import Judge, Search
 from .splits import least_loss, splits_of
 
-__all__ = ["KernelMachineBase", "ScoresHoles", "coordinates_of", "first_column"]
+__all__ = ["Finished", "KernelMachineBase", "ScoresHoles", "coordinates_of", "first_column"]
 
 
 # Targets below this leave the solver, which smooths losses, without digits.
@@ -60,6 +59,26 @@ _COLUMNS = 24
 # Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
 # measured on.
 _PROBED, _PREDICTED = 64, 8192
+
+
+class Finished(RowMap):
+    """What a function makes of the results of another map, as arrays; it must be picklable."""
+
+    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
+        self.base, self.function, self.width = base, function, base.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.base.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
+        return self.function(numpy_of(self.base(rows)))
+
+    def on(self, place: Any) -> RowMap | None:
+        there = self.base.on(place)
+        return None if there is None else Finished(there, self.function)
+
+    def finish(self) -> None:
+        self.base.finish()
 
 
 class KernelMachineBase(Chooses, PartsByName):

@@ -165,6 +165,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
         if np.asarray(y).dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         with named("y"):
+            _refuse_missing(y)
             check_classification_targets(y)
             _refuse_mixed(y)
             y = column_or_1d(y, warn=True)
@@ -245,6 +246,17 @@ def _probabilities(F: np.ndarray) -> np.ndarray:
     p = expit(F)
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+
+
+def _refuse_missing(y: Any) -> None:
+    """Raise where a label among objects is missing, which scikit-learn calls an unknown type."""
+    labels = np.asarray(y)
+    if labels.dtype != object:
+        return
+    for i, label in enumerate(labels.ravel()):
+        is_nan = isinstance(label, float) and label != label
+        if label is None or is_nan or type(label).__name__ == "NAType":
+            raise ValueError(f"y has no label in row {i}: leave out rows whose label is missing.")
 
 
 def _refuse_mixed(y: Any) -> None:

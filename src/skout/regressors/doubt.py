@@ -28,7 +28,7 @@ import numpy as np
 from .._numerics.arrays import astype, take
 from .._numerics.factors import cholesky
 from .._numerics.linalg import symmetric_eigen, symmetric_eigenvalues, triangular_inverse
-from ..basis.features import KernelMatrix, LandmarkFeatures, Projection
+from ..basis.features import KernelMatrix, LandmarkFeatures, Projection, check_values
 from ..basis.passes import Sample
 from ..rows import Reduction, RowMap, Source
 from ..solvers import ridge, ridge_errors, ridge_paths
@@ -84,6 +84,8 @@ class WithStd(RowMap):
         rows = astype(rows, np.float64)
         phi = self.features(rows)
         F = phi @ self.mean.matrix + self.mean.offset
+        if not np.isfinite(F).all():
+            check_values(self.features.kernel, phi)
         diagonal = self.features.kernel.diag(rows)
         std = np.empty(F.shape)
         for k, part in enumerate(self.parts):

@@ -19,7 +19,7 @@ import numpy as np
 from .._numerics.arrays import astype, cast, n_rows, numpy_of, row_slices, take, times
 from .._numerics.factors import add_gram
 from .._numerics.threads import map_blocks
-from ..basis.features import LandmarkFeatures
+from ..basis.features import LandmarkFeatures, check_values
 from ..basis.products import Store
 from ..solvers.cg import refined
 from ..solvers.cost import sketch_rank
@@ -100,7 +100,7 @@ class _Tiles:
         chosen = np.sort(np.random.default_rng(_SEED).choice(self.n, size, replace=False))
         landmarks = astype(take(self.rows, chosen), np.float64)
         features = LandmarkFeatures(self.kernel, self.room.moved(landmarks, np.float64))
-        L = definite_factor(lambda: cast(features(features.landmarks), np.float64))
+        L = definite_factor(lambda: _full(features))
         Z = self.room.empty((self.n, size), np.float32)
         gram = 0.0 * L.L
         for some in row_slices(self.n, max(256, 2**27 // size if self.room.on_card else 1024)):
@@ -111,6 +111,7 @@ class _Tiles:
             Z[some] = cast(part, np.float32)
         total = float((scale[:, 0] ** 2).sum()) * float(self.kernel.diag(landmarks).mean())
         trace = float(gram.diagonal().sum())
+        check_values(self.kernel, np.array(trace))
         return Z, gram, (max(total - trace, 0.0) + 1e-9 * total) / self.n
 
 
@@ -193,11 +194,8 @@ def exact_on_card(
     rows = problem.room.moved(astype(problem.tiles.rows, np.float64), np.float64)
     features = LandmarkFeatures(problem.tiles.kernel, rows)
 
-    def matrix() -> Any:
-        return cast(features(rows), np.float64)
-
     def system() -> Any:
-        A = matrix().mul_(C).mul_(C.T)
+        A = _full(features).mul_(C).mul_(C.T)
         if problem.fit_intercept:
             A -= unit * (unit.T @ A)
             A -= (A @ unit) * unit.T
@@ -209,8 +207,15 @@ def exact_on_card(
         c = C * factor.solve_transposed(factor.solve(b))
         if problem.fit_intercept:
             c = c - C * unit * (unit.T @ (c / C))
-        found.append(problem.found(c, lambda c: matrix() @ c))
+        found.append(problem.found(c, lambda c: _full(features) @ c))
     return found, {"solver": "direct", "converged": True, "memory_bytes": 8 * len(C) ** 2}
+
+
+def _full(features: LandmarkFeatures) -> Any:
+    """Return the kernel matrix of landmarks, where they are, in float64."""
+    K = cast(features(features.landmarks), np.float64)
+    check_values(features.kernel, numpy_of(K.sum()))
+    return K
 
 
 def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:

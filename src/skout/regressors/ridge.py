@@ -25,7 +25,6 @@ from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
-    Finished,
     Memory,
     RowMap,
     columns,
@@ -40,7 +39,7 @@ from ..solvers import cost
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
 from . import oncard
 from .adding import AddsRows
-from .base import ScoresHoles, first_column
+from .base import Finished, ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
 from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solver
 from .doubt import Doubts, add_variance

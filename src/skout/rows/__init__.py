@@ -21,7 +21,6 @@ from .encode import (
 )
 from .local import Memory
 from .source import (
-    Finished,
     Limits,
     Progress,
     Reduction,
@@ -37,7 +36,6 @@ __all__ = [
     "Blocks",
     "Dask",
     "Device",
-    "Finished",
     "Limits",
     "Memory",
     "Place",

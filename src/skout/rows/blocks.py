@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.arrays import n_rows, take
-from .._numerics.objects import Rows
+from .._numerics.objects import Rows, column_of
 from .._numerics.validation import check_number, check_rng
 from .disk import Disk
 from .local import Memory, first_bad_row
@@ -269,6 +269,7 @@ def _as_column(column: Any) -> Any:
     """Return an array, a CSR matrix, or a list of objects: a copy."""
     if sparse.issparse(column):
         return column.tocsr(copy=True)
+    column = column_of(column)
     if hasattr(column, "to_numpy"):
         return np.array(column.to_numpy())
     if hasattr(column, "shape"):

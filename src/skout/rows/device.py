@@ -207,6 +207,7 @@ class Device(Source):
             found = there(rows)
             is_array = isinstance(results, np.ndarray)
             results[some] = numpy_of(found) if is_array else to_device(found, results.device)
+        there.finish()
         return results if out is not None or self.is_tensor else numpy_of(results)
 
     def _room(self, shape: tuple[int, ...], dtype: Any, where: Any) -> Any:
@@ -310,6 +311,7 @@ class _Made(Device):
     def _blocks(self, width: int, *beside: Any) -> Iterator[tuple[slice, list[Any]]]:
         for some, (rows, *columns) in self.rows._blocks(width + self.function.width, *beside):
             yield some, [self.there(rows), *columns]
+        self.there.finish()
 
 
 def _sent(parts: list[Any], device: Any, lane: Any) -> list[Any]:

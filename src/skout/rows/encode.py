@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from .._numerics.arrays import float_dtype, has_rows, is_checked, n_rows, numpy_of
-from .._numerics.objects import Rows
+from .._numerics.objects import Rows, column_of
 from .._numerics.validation import check_squares, check_total_weight
 from .blocks import Blocks
 from .dask import Dask, is_dask
@@ -167,12 +167,15 @@ class _Encode:
 
 def rows_in_memory(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> Any:
     """Encode X for `kernel`; vectors also get scikit-learn's checks of shape and names."""
+    X = numpy_of(X)
     checked = kernel.takes_vectors and not _are_fingerprints(X)
     if checked:
         with numbers_in(X, "X"):
             X = validate_data(
                 estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
             )
+    elif not kernel.takes_vectors:
+        X = column_of(X)
     with config_context(assume_finite=checked), named("X"):  # checked above
         rows = kernel.encode(X)
     if kernel.takes_vectors and not checked and getattr(rows, "ndim", 1) == 2:

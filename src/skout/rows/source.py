@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import float_dtype, numpy_of, row_slices, unique
+from .._numerics.arrays import float_dtype, row_slices, unique
 from .._numerics.validation import check_number
 
 __all__ = [
-    "Finished",
     "Limits",
     "Progress",
     "Reduction",
@@ -58,22 +57,9 @@ class RowMap(ABC):
         """Return what does the same with tensors on a device; None if it runs on the host only."""
         return None
 
-
-class Finished(RowMap):
-    """What a function makes of the results of another map, as arrays; it must be picklable."""
-
-    def __init__(self, base: RowMap, function: Callable[[Any], Any]) -> None:
-        self.base, self.function, self.width = base, function, base.width
-
-    def most_rows(self, n: int) -> int | None:
-        return self.base.most_rows(n)
-
-    def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
-        return self.function(numpy_of(self.base(rows)))
-
-    def on(self, place: Any) -> RowMap | None:
-        there = self.base.on(place)
-        return None if there is None else Finished(there, self.function)
+    def finish(self) -> None:
+        """Raise where results of a device are wrong: at the end, so that it need not wait."""
+        return
 
 
 class Reduction(ABC):

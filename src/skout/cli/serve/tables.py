@@ -56,11 +56,14 @@ class _Rows(Records):
         self.path, self.names, self._rows = Path("rows"), list(rows[0]), rows
 
     def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+        asked = dict.fromkeys((*numbers, *texts))
         for number, row in enumerate(self._rows, 1):
-            for name in (*numbers, *texts):
-                if name not in row:
-                    raise ValueError(f"{self.path}: row {number} has no {name!r}.")
+            if not row.keys() >= asked.keys():
+                name = next(name for name in asked if name not in row)
+                raise ValueError(f"{self.path}: row {number} has no {name!r}.")
         return super()._parts(numbers, texts, rows)
 
     def _records(self) -> Iterator[list[Any]]:
-        return ([row.get(name) for name in self.names] for row in self._rows)
+        for row in self._rows:
+            as_first = list(row) == self.names  # mostly, and then values are the quicker way
+            yield list(row.values()) if as_first else [row.get(name) for name in self.names]

@@ -1,10 +1,11 @@
 """What a table is to the command line: named columns, read by the block."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...readers.cells import as_number, as_numbers, listed, no_column
 
-__all__ = ["Part", "Table", "cell_text", "check_names", "listed", "select"]
+__all__ = ["Part", "Table", "cell_text", "check_names", "listed", "picker", "select"]
 
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
@@ -153,6 +154,11 @@ def check_names(names: list[str], path: Path) -> None:
                 "its own name."
             )
         place[name] = j
+
+
+def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return what picks some cells of a row; of one, itemgetter would give the cell itself."""
+    return itemgetter(*places) if len(places) > 1 else lambda row: [row[j] for j in places]
 
 
 def cell_text(cell: Any) -> str:

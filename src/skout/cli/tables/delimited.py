@@ -9,14 +9,13 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BufferedReader
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from ...readers.cells import MISSING
-from .base import Part, Table, check_names
+from .base import Part, Table, check_names, picker
 from .dialects import Dialect, open_bytes, open_text, recognise
 
 __all__ = ["Delimited"]
@@ -156,8 +155,7 @@ class Delimited(Table):
         """Yield the rows after those that are done, read by the standard library."""
         place = {name: j for j, name in enumerate(self.names)}
         at = [place[name] for name in numbers]
-        # of one column, itemgetter would give the cell itself
-        pick: Any = itemgetter(*at) if len(at) > 1 else lambda row: [row[j] for j in at]
+        pick = picker(at)
         columns = {name: place[name] for name in texts}
         start = done + 1
         with self._read() as reader:

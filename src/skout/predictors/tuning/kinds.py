@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._numerics.arrays import n_rows, take
+from ..._numerics.objects import column_of
 from ..._numerics.validation import Registry, check_squares, resolve
 from ...basis import KernelBasis
 from ...decoding import CandidateDecoder, RankingDecoder
@@ -89,6 +90,7 @@ class Kind:
 
     def checked(self, Y: Any) -> Any:
         """Return the outputs as the rest takes them, or say what is wrong with them."""
+        Y = column_of(Y)
         return Y.to_numpy() if hasattr(Y, "to_numpy") else Y
 
     def basis(self, Y: Any, seed: int) -> Any:
@@ -413,6 +415,7 @@ def guess_kind(Y: Any) -> str:
     """Return the name of the kind of outputs, or raise where it is unclear."""
     if coded_columns({"Y": Y}):  # to its library
         return "classes"
+    Y = column_of(Y)
     Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
     if sparse.issparse(Y):
         return "label_sets" if np.all(Y.data == 1) else "numbers"
