@@ -19,6 +19,7 @@ X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 def fitted(tmp_path_factory):
     """The file of a model that the command line tuned, and its test table."""
     pytest.importorskip("typer")
+    pytest.importorskip("uvicorn")
     from serving import COLUMNS, N, fit
 
     from skout.cli.results import write_rows

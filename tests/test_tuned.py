@@ -544,6 +544,17 @@ def test_leaf_forest_is_the_forest_where_outputs_are_few():
     assert errors[1] < 1.3 * errors[0]
 
 
+def test_threads_of_a_forest_change_no_bit():
+    X, held = inputs(80), inputs(6000, seed=3)
+    T = np.tanh(X @ np.random.default_rng(0).standard_normal((4, 3)))
+    found = [
+        LeafForest(ExtraTreesRegressor(50, random_state=0, n_jobs=n)).fit(X, T).predict(held)
+        for n in (1, 4, 4, 4)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
 def test_principal_outputs_and_boosted_trees(tmp_path):
     X = inputs(80)
     T = np.column_stack([X[:, 0], 2.0 * X[:, 0], -X[:, 0]])

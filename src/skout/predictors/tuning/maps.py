@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +11,9 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
-from ..._numerics.arrays import n_rows, take
+from ..._numerics.arrays import n_rows, row_slices, take
 from ..._numerics.linalg import symmetric_eigen
-from ..._numerics.threads import n_threads
+from ..._numerics.threads import map_blocks, n_threads
 from ..._numerics.validation import check_rng
 from ...kernels import as_kernel
 from ...regressors import KernelRidge
@@ -40,6 +41,8 @@ Settings = dict[str, Any]
 TAKE_GAPS = ("kernel ridge",)
 # Outputs that the trees of a forest look at, when there are more: random combinations.
 _PROJECTIONS = 24
+# Rows that a thread predicts at a time.
+_ROWS = 2048
 # A matrix with fewer entries than that share is worth keeping sparse.
 _SPARSE = 0.1
 
@@ -128,6 +131,7 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._is_plain:
             targets = targets[:, 0] if p == 1 else targets
             self.forest_ = clone(self.forest).fit(X, targets, **weights)
+            self.forest_.n_jobs = 1  # its threads add trees in any order: see `predict`
             return self
         rng = check_rng(self.random_state)
         mixed = targets @ rng.standard_normal((p, self.n_projections))
@@ -142,7 +146,11 @@ class LeafForest(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return means over the training rows in the same leaves, shape (n, p)."""
         if self._is_plain:
-            F = self.forest_.predict(X)
+            rows = [*row_slices(n_rows(X), _ROWS)] or [slice(0)]
+            parts = map_blocks(
+                self.forest_.predict, rows, read=partial(take, X), n_jobs=self.forest.n_jobs
+            )
+            F = np.concatenate(list(parts))
             return F[:, None] if F.ndim == 1 else F
         sizes = np.asarray(self._leaves.sum(axis=0)).ravel()
         sizes = np.where(sizes > 0.0, sizes, 1.0)
