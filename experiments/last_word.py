@@ -50,7 +50,7 @@ from skout.decoding import CandidateDecoder
 from skout.kernels import Gaussian, GaussianTanimoto, align
 from skout.predictors.joint import JointBasis, JointRegressor, scaled, scaling
 from skout.predictors.sides import SideInputs, fit_sides
-from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, judged, reciprocal_ranks
+from skout.predictors.weighing import Option, WayScores, reciprocal_ranks
 from skout.sketches import SubSample
 
 N_DRAWS, M_X, M_Y = 5, 3000, 1500
@@ -188,7 +188,7 @@ def protocol_row(ways: TwoWay, given: Protocol) -> dict[str, Any]:
     start = time.process_time()
     pool = ways.embed(own).distinct()
     parts = ways.regressor_, ways.output_basis_, ways.decoder_
-    options, values = judged(parts, X, Y, pool, NORMALISATIONS)
+    options, values = two_way.judged(parts, X, Y, pool)
     alone = [(v, o) for v, o in zip(values, options, strict=True) if np.isinf(o.weight)]
     tried = [options[0], max(alone)[1], options[int(np.argmax(values))]]
     both, scale = weighed(ways, tried[2])

@@ -50,7 +50,7 @@ from skout.decoding import CandidateDecoder
 from skout.kernels import F1, Gaussian, GaussianTanimoto, PeakCosine
 from skout.metrics import example_f1
 from skout.predictors.joint import JointBasis, JointRegressor
-from skout.predictors.weighing import NORMALISATIONS, Option, judged
+from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, option_scores, options_for
 from skout.sketches import SubSample
 
 MOST, N_DRAWS, CV = 6, 5, 3
@@ -173,13 +173,26 @@ def fitted(problem: Problem, train: np.ndarray, seed: int) -> Fitted:
     return Fitted(back.regressor_, zx, back.output_basis_, g)
 
 
+def judged(
+    parts: tuple[Any, Any, Any], X: Any, Y: Any, candidates: Any
+) -> tuple[list[Option], Any]:
+    """Return weights and normalisations, and the mean reciprocal rank of held-out rows by each.
+
+    `parts` are regressor, basis and decoder of both ways with weight 1, by distance.
+    """
+    regressor, basis, decoder = parts
+    scores = WayScores(decoder.embed(candidates).distinct(), basis, regressor.predict(X))
+    options = options_for(scores.spreads(), NORMALISATIONS)
+    return options, option_scores(scores, options, None, decoder, Y)
+
+
 def draw(problem: Problem, seed: int, quick: bool) -> dict[str, Any]:
     """Return the results of a draw; weight and normalisation are chosen on validation molecules."""
     train, val, test = parts_of(problem, quick)
     with clock() as fit:
         ways = fitted(problem, train, seed)
     held = *pair(problem, val), problem.sets(val)
-    options, values = judged(ways.parts(1.0, False), *held, NORMALISATIONS)
+    options, values = judged(ways.parts(1.0, False), *held)
     both = options[int(np.argmax(values))]
     alone = [(v, o) for v, o in zip(values, options, strict=True) if np.isinf(o.weight)]
     tried = {"backward": Option(0.0, "distance"), "forward": max(alone)[1], "both": both}

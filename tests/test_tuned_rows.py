@@ -60,7 +60,7 @@ def same(a, b):
     assert a.best_settings_ == b.best_settings_
     assert_allclose(a.score_, b.score_, rtol=1e-12)
     F, G = (one.best_estimator_.predict_coordinates(X) for one in (a, b))
-    assert_allclose(F, G, rtol=1e-12, atol=1e-13)  # threads of a forest add in any order
+    assert_allclose(F, G, rtol=1e-12, atol=1e-13)
 
 
 # Weights: fits -----------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_only_ratios_of_weights_matter():
 def test_neighbours_are_not_tried_with_weights():
     Y = OUTPUTS["numbers"]
     assert "neighbours" in {row["map"] for row in quick(budget="12 fits").fit(X, Y).results_}
-    model = quick(budget="30 fits").fit(X, Y, sample_weight=WEIGHTS)
+    model = quick(budget="12 fits").fit(X, Y, sample_weight=WEIGHTS)
     assert "neighbours" not in {row["map"] for row in model.results_}
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "Ways",
     "best_option",
     "choose_weight",
+    "option_scores",
     "options_for",
     "reciprocal_ranks",
 ]
@@ -173,7 +174,7 @@ def choose_weight(
         pool = decoder.embed(rehearsal.own(test) if has_own else None).distinct()
         scores = WayScores(pool, basis, regressor.predict(inputs.take(test)))
         options = options or options_for(scores.spreads(), normalisations)
-        table.append(_option_scores(scores, options, scoring, decoder, outputs.take(test)))
+        table.append(option_scores(scores, options, scoring, decoder, outputs.take(test)))
         counts.append(len(test))
     return {
         "weight": np.array([one.weight for one in options]),
@@ -261,7 +262,7 @@ class WayScores:
         return np.mean([S.std(axis=1) for _, S in islice(self, _SPREADS)], axis=0)
 
 
-def _option_scores(
+def option_scores(
     scores: WayScores, options: list[Option], scoring: Any, decoder: Any, truth: Any
 ) -> np.ndarray:
     """Return how good each option is, on average over the queries."""
