@@ -78,3 +78,15 @@ def pytest_runtest_call():
         if without is not None and f"pip install skout[{without}" in str(error):
             pytest.skip(str(error))
         raise
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Let forests of `Tuned` have ten trees at most, where a test does not care how many."""
+    from skout.predictors.tuning import maps
+
+    def small(settings, *more):
+        return maps._forest(settings | {"n_estimators": min(settings["n_estimators"], 10)}, *more)
+
+    for name in ("extra trees", "random forest"):
+        monkeypatch.setitem(maps._BUILDERS, name, small)

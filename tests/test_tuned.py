@@ -29,6 +29,8 @@ from skout.predictors.tuning.outputs import LabelFeatures, PairOrders, SetDecode
 from skout.predictors.tuning.stacking import Judge, Votes, choose, cross_fitted
 from skout.predictors.tuning.trials import Sample, predictions
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 N = 60
 
 
@@ -406,7 +408,7 @@ def test_parameters_and_errors():
         ({"cv": StratifiedKFold(2)}, "cv: Supported target types"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            Tuned(**params).fit(X, outputs("numbers", X))
+            Tuned(**{"budget": "2 fits", **params}).fit(X, outputs("numbers", X))
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="X contains NaN"):
         quick().fit(X, outputs("numbers", inputs()))

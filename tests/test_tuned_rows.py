@@ -26,6 +26,8 @@ from skout.predictors.tuning.outputs import ClassCodes, LabelFeatures
 from skout.predictors.tuning.trials import Sample, predictions
 from skout.sources import Blocks
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 N = 40
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, 3))
