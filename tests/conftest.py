@@ -1,9 +1,11 @@
 """Settings that every test module shares."""
 
 import gc
+import itertools
 import os
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -25,6 +27,21 @@ def pytest_configure(config):
         "ignore:It looks like .register_random. was passed:hypothesis.errors.HypothesisWarning",
     )
     gc.disable()
+
+
+# Draws without a seed are the same at every run too: a test fails always or never.
+_default_rng, _seeds = np.random.default_rng, itertools.count()
+
+
+def _seeded(seed=None):
+    return _default_rng(next(_seeds) if seed is None else seed)
+
+
+def pytest_runtest_setup():
+    """Begin to count seeds anew, so that other tests have no part in what a test draws."""
+    global _seeds
+    _seeds = itertools.count()
+    np.random.default_rng = _seeded
 
 
 def pytest_collection_finish():

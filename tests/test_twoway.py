@@ -322,7 +322,10 @@ def test_groups_stay_together_where_alpha_is_chosen_too():
     x, y = rng.standard_normal((2, 40, 1))  # nothing to learn
     X4, Y4, groups = np.repeat(x, 4, axis=0), np.repeat(y, 4, axis=0), np.repeat(np.arange(40), 4)
     alphas = (1e-8, 1.0)
-    backward = iokr(Gaussian(50.0), Gaussian(1.0), input_sketch=SubSample(100), alpha=alphas)
+    sketch = SubSample(100)
+    backward = iokr(
+        Gaussian(50.0), Gaussian(1.0), input_sketch=sketch, alpha=alphas, random_state=0
+    )
     model = TwoWay(backward, weight=1.0)
     assert model.fit(X4, Y4).regressor_.regressor.alpha_ == 1e-8
     fitted = model.fit(X4, Y4, groups)
