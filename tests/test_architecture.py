@@ -68,7 +68,8 @@ OPTIONAL = {
     *("fastapi", "starlette", "uvicorn"),
 }
 MAY_PRINT = {"cli", "__main__"}
-MAX_MODULE_LINES = 500
+# A class that belongs together may be as long as this; files are cut by meaning, not by length.
+MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 60  # without the docstring
 # Names of numpy.linalg, scipy.linalg, torch.linalg ... that factorise, openly or inside.
 FACTORISATIONS = {
@@ -363,7 +364,7 @@ def test_no_import_cycle(seen):
         (upward_imports, "skout", "from .cli import main"),
         (hidden_imports, "skout.predictor", "def f():\n    from skout.basis import KernelBasis"),
         (prints, "skout.basis.basis", "def f():\n    print(1)"),
-        (oversize, "skout.basis.basis", "x = 1\n" * 501),
+        (oversize, "skout.basis.basis", "x = 1\n" * 701),
         (oversize, "skout.basis.basis", "def f():\n    '''Doc.'''\n" + "    x = 1\n" * 60),
         (hidden_randomness, "skout.sketches", "import numpy as np\nnp.random.rand(3)"),
         (hidden_randomness, "skout.sketches", "from numpy.random import shuffle"),

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
+from skout.basis import Engine
 from skout.basis.features import KernelMatrix
 from skout.basis.passes import Plan, Sample, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
@@ -454,7 +455,7 @@ def test_moments_are_those_of_the_coordinates(sketch, whiten):
     w, groups = np.arange(30.0), np.arange(30) % 3
     basis = KernelBasis(Gaussian(0.3), sketch, whiten=whiten, random_state=0).fit(X)
     Z = basis.transform(X)
-    parts = basis._moments(Sample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
+    parts = basis.engine.moments(Sample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
     for group, part in enumerate(parts):
         some = groups == group
         Zw = Z[some] * w[some, None]
@@ -542,12 +543,12 @@ PLANS = [
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_plan_gives_the_moments_of_the_coordinates(monkeypatch, plan, weighted):
     """Centred, whitened in part or in whole: it is rounding that differs, not the result."""
-    monkeypatch.setattr("skout.basis.basis.accuracy_plan", lambda *_: plan)
+    monkeypatch.setattr("skout.basis.engine.accuracy_plan", lambda *_: plan)
     rng = np.random.default_rng(0)
     X, T = rng.standard_normal((200, 3)).astype(plan.dtype), rng.standard_normal((200, 2))
     w = rng.uniform(0.5, 2.0, 200) if weighted else None
     basis = KernelBasis(Gaussian(0.8), SubSample(20), random_state=0).fit(X)
-    (found,) = basis._moments(Sample(Memory(X), Memory(T), w), 1e-3)
+    (found,) = basis.engine.moments(Sample(Memory(X), Memory(T), w), 1e-3)
     Z = basis.transform(X).astype(np.float64)
     weights = np.ones(200) if w is None else w
     tol = 1e-9 if plan.dtype == np.float64 else 2e-2
@@ -621,16 +622,16 @@ def test_fit_transform_of_objects():
 
 def test_fit_transform_computes_no_kernel_value_twice(monkeypatch):
     X = rows(duplicates=True)
-    monkeypatch.setattr(KernelBasis, "_coordinates", lambda self, rows: pytest.fail("again"))
+    monkeypatch.setattr(Engine, "coordinates", lambda self, rows: pytest.fail("again"))
     assert KernelBasis(Gaussian(0.3)).fit_transform(X).shape == (30, 16)
 
 
 def test_fit_transform_computes_what_depends_on_the_landmarks(monkeypatch):
     X = rows(n=30, d=3)
     asked = []
-    original = KernelBasis._coordinates
+    original = Engine.coordinates
     monkeypatch.setattr(
-        KernelBasis, "_coordinates", lambda self, rows: asked.append(rows) or original(self, rows)
+        Engine, "coordinates", lambda self, rows: asked.append(rows) or original(self, rows)
     )
     Z = KernelBasis(Linear()).fit_transform(X)
     assert [len(some) for some in asked] == [27]  # all but the three landmarks
@@ -765,7 +766,7 @@ def test_what_is_prepared_stays_out_of_files(tmp_path):
 def test_a_machine_finds_its_matrix_once():
     model = KernelMachine(Gaussian(1.0), SubSample(30), loss=Huber(), random_state=0)
     with mock.patch.object(
-        KernelBasis, "_on_features", autospec=True, side_effect=KernelBasis._on_features
+        Engine, "on_features", autospec=True, side_effect=Engine.on_features
     ) as spy:
         model.fit(PREPARED_X, PREPARED_X[:, 0])
         found = [model.predict(PREPARED_X[:3]) for _ in range(3)]
@@ -776,7 +777,7 @@ def test_a_machine_finds_its_matrix_once():
 def test_what_is_prepared_goes_with_its_model():
     model = KernelRidge(Gaussian(1.0), SubSample(30), random_state=0)
     model.fit(PREPARED_X, PREPARED_X[:, 0]).predict(PREPARED_X)
-    features = weakref.ref(model.basis_._features)
+    features = weakref.ref(model.basis_.engine.features)
     assert features() is not None
     del model
     gc.collect()
@@ -802,6 +803,6 @@ def test_a_linear_kernel_mixes_rows_instead_of_kernel_values():
     X = np.random.default_rng(0).standard_normal((300, 7))
     basis = KernelBasis("linear", PSparsified(4, p=0.1), random_state=0).fit(X)
     assert len(basis.landmarks_) > 50
-    assert len(basis._features.landmarks) == basis.rank_ == 4
+    assert len(basis.engine.features.landmarks) == basis.rank_ == 4
     raw = basis.components_ @ (basis.weights_ @ (basis.landmarks_ @ X.T))
     assert_allclose(basis.transform(X), raw.T, atol=1e-12)

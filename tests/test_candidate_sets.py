@@ -355,13 +355,13 @@ def spied(monkeypatch):
     """A decoder of strings, and the list of the strings whose coordinates are computed."""
     decoder, _, F = fitted(oracle.as_matrix(oracle.bigrams), WORDS, n_queries=3)
     embedded = []
-    original = decoder.basis_._coordinates
+    original = decoder.basis_.coordinates
 
     def coordinates(rows, out=None):
         embedded.extend(rows)
         return original(rows, out)
 
-    monkeypatch.setattr(decoder.basis_, "_coordinates", coordinates)
+    monkeypatch.setattr(decoder.basis_, "coordinates", coordinates)
     return decoder, F, embedded
 
 

@@ -231,7 +231,7 @@ def test_coordinates_given_to_fit_are_used(monkeypatch):
     T = basis.transform(WORDS)
     expected = LocalSearchDecoder(edits).fit(basis, WORDS).decode(F)
     with monkeypatch.context() as patch:
-        patch.setattr(basis, "_coordinates", lambda *_, **__: pytest.fail("embedded again"))
+        patch.setattr(basis, "coordinates", lambda *_, **__: pytest.fail("embedded again"))
         decoder = LocalSearchDecoder(edits).fit(basis, WORDS, T)
     assert decoder.decode(F) == expected
 
@@ -240,13 +240,13 @@ def test_each_object_is_embedded_once_a_round(monkeypatch):
     basis, _, F = string_problem()
     decoder = LocalSearchDecoder(edits, n_rounds=1).fit(basis, WORDS)
     embedded = []
-    original = basis._coordinates
+    original = basis.coordinates
 
     def coordinates(rows, out=None):
         embedded.extend(rows)
         return original(rows, out)
 
-    monkeypatch.setattr(basis, "_coordinates", coordinates)
+    monkeypatch.setattr(basis, "coordinates", coordinates)
     decoder.decode(F)
     assert len(embedded) == len(set(embedded)) > len(WORDS)
 

@@ -3,51 +3,43 @@
 from __future__ import annotations
 
 import functools
-import operator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.arrays import float_dtype, match, n_rows, take, unique
-from .._numerics.linalg import (
-    eigen_whitening,
-    inverse_gram_product,
-    pivoted_cholesky,
-    symmetric_eigenvalues,
-    triangular_inverse,
-    triangular_product,
-)
 from .._numerics.validation import PartsByName, all_at_once, check_choice, check_number, check_rng
-from ..kernels import Kernel, as_kernel
-from ..rows import Memory, Progress, Reduction, Source, Survey, encoded, on_device, unpacked
+from ..kernels import as_kernel
+from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows
-from ..solvers.moments import Moments, PartlyWhitened
-from .features import (
-    KernelMatrix,
-    LandmarkFeatures,
-    Projection,
-    distinct,
-    drawn,
-    keep,
-    late_components,
-    merge_copies,
-    pivot_noise,
-)
-from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
-from .products import Residual, principal
+from .engine import Engine
+from .span import span_of
 
 __all__ = ["KernelBasis"]
 
-# Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
-_DRAWS = 8
-# What a basis that was fitted lazily finds when it is asked for.
-_LAZY = ("components_", "rank_", "_n_features_out")
-# If at most this share of the rows is distinct, the coordinates of equal rows are computed once.
-_MOST_DISTINCT = 0.8
+# What is computed when it is first read, where a fit did not need it.
+_COMPUTED = ("components_", "rank_", "_n_features_out", "_padded")
+
+
+class Computed:
+    """An attribute that is computed when it is first read, and then is like any other."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, item: Any, owner: type | None = None) -> Any:
+        if item is None:
+            return self
+        if "landmarks_" not in vars(item):  # not fitted: as if it were not there
+            raise AttributeError(f"{type(item).__name__!r} object has no attribute {self.name!r}")
+        value = self.compute(item)
+        vars(item)[self.name] = value
+        return value
 
 
 class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName):
@@ -144,12 +136,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     def _fitted_on(self, X: Any) -> Source:
         """Fit on X, and return its rows."""
         self._check()
-        kernel = as_kernel(self.kernel)
-        X, _, weights = unpacked(
-            X, None, None, seed=self.random_state, size=least_rows(self.sketch)
-        )
-        rows = encoded(self, kernel, X, reset=True)
-        self._fit_rows(kernel, rows, check_rng(self.random_state), weights)
+        seed, size = self.random_state, least_rows(self.sketch)
+        X, _, weights = unpacked(X, None, None, seed=seed, size=size)
+        rows = encoded(self, as_kernel(self.kernel), X, reset=True)
+        self.fit_encoded(rows, weights)
         return rows
 
     def _check(self) -> None:
@@ -175,165 +165,95 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         Z : ndarray of shape (n, p)
         """
-        return self._training_coordinates(self._fitted_on(X))
+        rows = self._fitted_on(X)
+        return self.engine.training_coordinates(rows)
 
-    def _training_coordinates(self, rows: Source) -> Any:
-        """Return the coordinates of the rows that this was fitted on; of copies only once."""
-        if as_sketch(self.sketch) is None and self.whiten == "cholesky":
-            return self._exact_coordinates(rows.here())
-        copies = rows.copies(_MOST_DISTINCT)
-        if copies is None:
-            return self._coordinates(rows)
-        first, inverse = copies
-        return self._coordinates(rows.subset(first))[inverse]
-
-    def _exact_coordinates(self, rows: Any) -> np.ndarray:
-        """Return rows of L for landmarks: z(l_i) . z(l_j) = k(l_i, l_j)."""
-        position = match(rows, self.landmarks_)
-        Z = triangular_inverse(self.components_)[position].astype(float_dtype(rows), copy=False)
-        others = np.flatnonzero(position < 0)  # rows that depend on landmarks
-        if len(others):
-            Z[others] = self._coordinates(Memory(take(rows, others)))
-        return Z
-
-    def _fit_rows(
-        self,
-        kernel: Kernel,
-        rows: Source,
-        rng: np.random.Generator,
-        weights: Any = None,
-        *,
-        remember: bool = False,
-        lazily: float = np.inf,
-        also: Reduction | None = None,
+    def fit_encoded(
+        self, rows: Source, weights: Any = None, *, also: Reduction | None = None
     ) -> Any:
-        """Fit on encoded rows; their weights count where the kernel's width is found.
+        """Fit on encoded rows, for those who have them; return the result of `also`.
 
-        With `remember`, the features of rows that are landmarks are kept for `_moments`. From
-        `lazily` landmarks on, the components are only found when somebody asks for them. Returns
-        the result of the reduction `also`, which the same pass makes.
+        Parameters
+        ----------
+        rows : Source
+            As the kernel encodes them.
+        weights : array of shape (n,), optional
+            They count where the width of the kernel is found.
+        also : Reduction, optional
+            Made by the same pass over the rows.
+
+        Returns
+        -------
+        result : object
+            What `also` makes, None without it.
         """
-        if len(rows) == 0:
-            raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
-        answer = None
-        if rows.pool is not None:  # a stream, whose first pass drew a sample
-            answer = None if also is None else rows.reduce(also, np.arange(len(rows)))
-            (rows, weights), remember, also = rows.pool, False, None
-        for _ in range(_DRAWS):
-            found = self._survey(kernel, rows, rng, weights, also)
-            self.kernel_, landmarks, W, place = found[:4]
-            later = n_rows(landmarks if W is None else W) >= lazily
-            if later:
-                landmarks = distinct(landmarks) if W is None else landmarks
-                break
-            sketched = KernelMatrix(self.kernel_, landmarks, self.n_jobs).sketched(W)
-            if W is None or sketched[0].any():
-                break
-        answer = answer if also is None else found[4]
-        self._single = rows.precision == np.float32
-        # rows of K~ stand for this many rows of the data, see accuracy_plan
-        self._n_effective = n_rows(landmarks) if W is None else len(rows)
-        self._known: KnownRows | None = None
-        self._spectrum: np.ndarray | None = None
-        self.landmarks_, self.weights_ = landmarks, W
-        if not later:
-            self._factorise(rows, *sketched, place if remember and rows.has_shortcuts else None)
-        # now: scikit-learn wants that `transform` adds no attribute
-        self._features = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
-        return answer
+        self._check()
+        span = span_of(
+            as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
+            weights, whiten=self.whiten, rank=self.rank, also=also, n_jobs=self.n_jobs,
+            device=self.device,
+        )  # fmt: skip
+        self._take(span.engine)
+        return span.also
 
-    def _factorise(
-        self, rows: Any, gram: np.ndarray, features: Any, rounding: float, place: Any
-    ) -> None:
-        """Find the components and keep the landmarks that they need; remember the rows `place`."""
-        noise = pivot_noise(gram, rounding, self._single)
-        if self.whiten != "cholesky":
-            C, spectrum = eigen_whitening(gram, len(gram) * noise)
-            if self.whiten == "kpca":
-                phi = LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
-                C, spectrum = principal(phi, C, self._there(rows))
-            self.components_, self._spectrum = C[: self.rank], spectrum[: self.rank]
-        else:
-            L, kept = pivoted_cholesky(gram, noise)
-            self.landmarks_, self.weights_ = keep(self.landmarks_, self.weights_, kept)
-            self.components_ = triangular_inverse(L)
-            if place is not None and features is not None and not self._single:
-                order = kept if self.weights_ is None else kept[:0]  # rows of L: landmarks
-                number = np.full(len(features), -1)
-                number[order] = np.arange(len(order))
-                self._known = KnownRows(place, features, number, L, kept, gram)
-        self.rank_ = self._n_features_out = len(self.components_)
-        if self.weights_ is None:
-            self._n_effective = self.rank_
+    @classmethod
+    def of(cls, engine: Engine, kernel: Any = "gaussian", sketch: Any = None) -> KernelBasis:
+        """Return the fitted basis of an engine.
 
-    def __getattr__(self, name: str) -> Any:
-        """Find the components where nobody needed them yet; the landmarks stay as they are."""
-        if name not in _LAZY or "landmarks_" not in self.__dict__:
-            if hasattr(type(self), name):  # a property, of a basis that is not fitted
-                check_is_fitted(self)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.components_, self._padded = late_components(*self._sketched(), self._single)
-        self.rank_ = self._n_features_out = len(self.components_)
-        return self.__dict__[name]
+        Parameters
+        ----------
+        engine : Engine
+        kernel : kernel, str or callable
+        sketch : sketch, str or None
+            What the engine was made by: the parameters of the basis.
 
-    def _sketched(self) -> tuple[np.ndarray, float]:
-        """Return K~, and the rounding of its values."""
-        matrix = KernelMatrix(self.kernel_, self.landmarks_, self.n_jobs)
-        gram, _, rounding = matrix.sketched(self.weights_)
-        return gram, rounding
-
-    def _survey(
-        self,
-        kernel: Kernel,
-        rows: Source,
-        rng: np.random.Generator,
-        weights: Any,
-        also: Reduction | None,
-    ) -> tuple[Kernel, Any, Any, np.ndarray, Any]:
-        """Pass over the rows for the width of the kernel, the landmarks and what else is wanted.
-
-        Returns the kernel with its parameters resolved, landmarks, W, the number of the landmark
-        that each row is, -1 where it is none, and what `also` found.
+        Returns
+        -------
+        basis : KernelBasis
         """
-        sketch = as_sketch(self.sketch)
-        rows.check_sketch(sketch)
-        survey = Survey(rows)
-        resolved = kernel.surveyed(survey, rng, weights)
-        answer = (lambda: None) if also is None else survey.reduce(also, np.arange(len(rows)))
-        if sketch is None:
-            survey.run()
-            everything = rows.here()
-            first, inverse = unique(everything)
-            return resolved(), take(everything, first), None, inverse, answer()
-        gram = None
-        if sketch.needs_gram:
-            survey.run()
-            few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all
-            gram = KernelMatrix(resolved(), few, self.n_jobs)
-        draw = drawn(sketch, len(rows), rng, gram)
-        if gram is None:
-            landmarks = survey.take(draw.indices)
-            survey.run()
-            found = landmarks()
-        else:
-            found = rows.take(draw.indices)
-        W, number = draw.weights, np.arange(n_rows(found))
-        if sparse.issparse(W):
-            found, W, number = merge_copies(found, W)
-        place = np.full(len(rows), -1)
-        place[draw.indices] = number
-        return resolved(), found, W, place, answer()
+        options: dict[str, Any] = {"whiten": engine.whiten, "device": engine.device}
+        basis = cls(kernel, sketch, n_jobs=engine.n_jobs, **options)
+        basis._take(engine)
+        return basis
+
+    def _take(self, engine: Engine) -> None:
+        """Become the basis of an engine: the only place that writes what a fit finds."""
+        for name in _COMPUTED:
+            self.__dict__.pop(name, None)
+        self.kernel_, self.landmarks_, self.weights_ = (
+            engine.kernel, engine.landmarks, engine.weights
+        )  # fmt: skip
+        self._spectrum, self._single = engine.spectrum, engine.is_single
+        self._n_effective = engine.n_effective
+        self.engine = engine
+        if engine.has_components:  # else they are computed when somebody asks for them
+            self.components_, self._padded = engine.components, engine.is_padded
+            self.rank_ = self._n_features_out = engine.rank
+
+    @functools.cached_property
+    def engine(self) -> Engine:
+        """The same for encoded rows, with the moments that fits need: see `skout.basis.engine`."""
+        check_is_fitted(self)
+        return Engine(
+            self.kernel_, self.landmarks_, self.weights_, self.__dict__.get("components_"),
+            whiten=self.whiten, spectrum=self._spectrum, is_single=self._single,
+            is_exact=as_sketch(self.sketch) is None, n_effective=self._n_effective,
+            is_padded=self._padded, n_jobs=self.n_jobs, device=self.device,
+        )  # fmt: skip
+
+    def _components(self) -> np.ndarray:
+        """Return the components, and note whether they are a triangle: files have both."""
+        self._padded = self.engine.is_padded
+        return self.engine.components
+
+    components_ = Computed(_components)
+    rank_ = Computed(lambda self: len(self.components_))
+    _n_features_out = Computed(lambda self: len(self.components_))
 
     @property
     def eigenvalues_(self) -> np.ndarray:
         """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
-        check_is_fitted(self)
-        if self._spectrum is not None:
-            return self._spectrum
-        if self._padded:
-            return symmetric_eigenvalues(self._sketched()[0])[: self.rank_]
-        L = triangular_inverse(self.components_)
-        return symmetric_eigenvalues(L @ L.T)
+        return self.engine.eigenvalues()
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of X.
@@ -345,26 +265,29 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         Returns
         -------
         Z : ndarray of shape (n, p)
-            In float32 if X is. For dask collections a dask array, for a tensor on a card a tensor.
+            In float32 if X is. For dask collections a dask array, for a tensor on a GPU a tensor.
         """
         check_is_fitted(self)
-        return self._coordinates(encoded(self, self.kernel_, X, reset=False))
+        return self.coordinates(encoded(self, self.kernel_, X, reset=False))
 
-    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
-        rows, found = self._there(rows), Projection(self._features, self.components_.T)
-        return rows.map(found, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> Any:
+        """Return the coordinates of encoded rows.
 
-    def _there(self, rows: Source) -> Source:
-        return rows if self.device is None else on_device(rows, self.device)
+        Parameters
+        ----------
+        rows : Source
+        out : ndarray of shape (n, p), optional
+            Where to write them.
 
-    @functools.cached_property
-    def _features(self) -> LandmarkFeatures:
-        """phi = W k(landmarks, .), with the landmarks prepared once."""
-        return LandmarkFeatures(self.kernel_, self.landmarks_, self.weights_)
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+        """
+        return self.engine.coordinates(rows, out)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_features"}
+        return {name: value for name, value in state.items() if name != "engine"}
 
     def combine(self, values: Any) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
@@ -381,24 +304,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         sums : ndarray of shape (p, q)
         """
-        check_is_fitted(self)
-        mixed = values if self.weights_ is None else self.weights_ @ values
-        mixed = mixed.toarray() if sparse.issparse(mixed) else mixed
-        return self.components_ @ mixed
-
-    def _on_features(self, coef: np.ndarray) -> np.ndarray:
-        """Return B, (m, d), with z(x) . coef = phi(x) . B, where phi is ``W k(landmarks_, .)``."""
-        if self._spectrum is not None or self._padded:
-            return self.components_.T @ coef
-        return triangular_product(self.components_, coef, transposed=True)
-
-    def _on_coordinates(self, B: np.ndarray) -> np.ndarray:
-        """Return coef with z(x) . coef = phi(x) . B, of which `_on_features` is the inverse."""
-        if self._padded or self.whiten == "kpca":
-            return self.components_ @ (self._sketched()[0] @ B)
-        if self._spectrum is not None:
-            return self._spectrum[:, None] * (self.components_ @ B)
-        return triangular_product(triangular_inverse(self.components_), B, transposed=True)
+        return self.engine.combine(values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -418,79 +324,4 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return self._residual_of(encoded(self, self.kernel_, X, reset=False))
-
-    def _residual_of(self, rows: Source) -> Any:
-        residual = Residual(self._features, self.components_)
-        return rows.map(residual, (), np.float64, n_jobs=self.n_jobs)
-
-    def _moments(
-        self,
-        sample: Sample,
-        alpha: float,
-        *,
-        whiten: bool = True,
-        centre: bool = True,
-        progress: Progress | None = None,
-    ) -> list[Moments]:
-        """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
-
-        Parameters
-        ----------
-        sample : Sample
-            Encoded rows, targets, weights, groups.
-        alpha : float
-            The smallest penalty they will be used with: how far to whiten in each row.
-        whiten, centre : bool, default True
-            Whether moments of features must become those of coordinates, not for a single alpha;
-            and whether features may be centred, whose moments are whitened in any case.
-        progress : Progress, optional
-            Is told how far the pass is.
-        """
-        plan = self._plan(sample.rows, alpha, centre)
-        known, self._known = self._known, None
-        mean = None
-        if plan.centre:  # the mean of phi over the landmarks, if K~ is their kernel matrix
-            mean = inverse_gram_product(self.components_, np.ones(self.rank_)) / self.rank_
-        parts = self._block_moments(sample, plan, mean, known, progress)
-        if plan.size < self.rank_ and not plan.centre and not whiten:
-            gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
-            partly = PartlyWhitened(self.components_, plan.size, gram)
-            return [replace(part, partly=partly) for part in parts]
-        if plan.size < self.rank_:
-            finish = PartlyWhitened(self.components_, plan.size).finish()
-            parts = [part.map(finish) for part in parts]
-        if mean is not None:
-            mean = mean.astype(plan.dtype)
-            parts = [part.shifted(self.components_ @ mean) for part in parts]
-        return parts
-
-    def _plan(self, rows: Source, alpha: float, centre: bool = True) -> Plan:
-        """Choose what is done to each block; the choice must not depend on the size of blocks."""
-        if self._spectrum is not None:
-            return Plan(self.rank_, False, np.dtype(np.float64))
-        shift, dtype = self._n_effective * alpha, rows.precision
-        may_centre = centre and self.weights_ is None
-        return accuracy_plan(self.components_, shift, dtype, may_centre, len(rows))
-
-    def _block_moments(
-        self,
-        sample: Sample,
-        plan: Plan,
-        mean: np.ndarray | None,
-        known: KnownRows | None,
-        progress: Progress | None,
-    ) -> list[Moments]:
-        """Return the moments of features that are whitened as far as the plan says."""
-        sample, values = sample.by_value()
-        if sample.groups is not None:
-            sample, known = sample.by_group(sample.groups, known)
-        landmarks = None
-        if known is not None and plan.size == self.rank_:
-            sample, landmarks = known.split(sample)
-        whitening = Whitening(self.components_, plan, mean, self._spectrum is not None)
-        blocks = BlockMoments(self._features, whitening, sample, None if landmarks else known)
-        parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
-        if landmarks is not None:  # after the pass, to spare its threads those of BLAS
-            parts = [operator.iadd(a, b) for a, b in zip(parts, landmarks(), strict=True)]
-        return parts if values is None else [part.of_values(values) for part in parts]
+        return self.engine.residual(encoded(self, self.kernel_, X, reset=False))

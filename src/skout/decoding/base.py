@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_array
 
 from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
 from .._numerics.objects import column_of
-from .._numerics.validation import PartsByName, check_rng, resolve
+from .._numerics.validation import PartsByName, resolve
 from ..basis import KernelBasis
-from ..basis.features import Projection
 from ..kernels import as_kernel
 from ..rows import Memory, Source, encoded, limits
 from ..rows.encode import numbers_in
@@ -292,7 +291,7 @@ class KeepsOutputs(Decoder):
         """Write the embedding of encoded rows; `objects()` are these, as they were given."""
         p = self.basis_.rank_
         if coordinates is None:
-            self.basis_._coordinates(rows, out=out[:, :p])
+            self.basis_.coordinates(rows, out=out[:, :p])
         else:
             out[:, :p] = coordinates
         # k(c, c), unless a basis of two ways has norms of its own
@@ -317,7 +316,7 @@ class FittedOutputs:
         """Return what the basis does not see of each output."""
         if self.rows is None:
             return self.basis.residual(self.outputs.here())
-        return self.basis._residual_of(self.rows)
+        return self.basis.engine.residual(self.rows)
 
     @property
     def objects(self) -> Any:
@@ -374,20 +373,18 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
-    basis._check()
-    kernel = as_kernel(basis.kernel)
-    rows = encoded(basis, kernel, outputs, reset=True)
+    rows = encoded(basis, as_kernel(basis.kernel), outputs, reset=True)
     is_here = rows.at_hand is not None
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
-    positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
+    positions = basis.fit_encoded(rows, also=distinct)
     targets: Any
     if not lazy:
-        targets = np.asarray(basis._training_coordinates(rows))
+        targets = np.asarray(basis.engine.training_coordinates(rows))
     elif not is_here or _is_large(basis, len(rows)):
-        coordinates = Projection(basis._features, basis.components_.T)
-        targets = rows.then(coordinates, np.empty((0, basis.rank_), dtype=rows.precision))
+        empty = np.empty((0, basis.rank_), dtype=rows.precision)
+        targets = rows.then(basis.engine.projection, empty)
     else:
-        targets = basis._training_coordinates(rows)
+        targets = basis.engine.training_coordinates(rows)
     return FittedOutputs(basis, outputs, rows, targets, positions)
 
 

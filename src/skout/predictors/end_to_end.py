@@ -31,9 +31,9 @@ class MappedBasis(OverBasis):
     def rank_(self) -> int:
         return self.outputs.rank_
 
-    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
-        self.outputs._coordinates(rows, out=out)
+        self.outputs.coordinates(rows, out=out)
         A, b, C, c = self.weights
         out += np.maximum(out @ A.T + b, 0.0) @ C.T + c
         return out

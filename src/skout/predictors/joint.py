@@ -61,11 +61,11 @@ class JointBasis(OverBasis):
     def rank_(self) -> int:
         return self.rank_backward + (self.n_forward if self.weight > 0.0 else 0)
 
-    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(rows), self.rank_)) if out is None else out
         p = self.rank_backward
         if p:
-            self.outputs._coordinates(rows, out=out[:, :p])
+            self.outputs.coordinates(rows, out=out[:, :p])
         if self.weight > 0.0:
             for some in row_slices(len(rows), _ROWS):
                 G = predicted(self.regressor, _as_inputs(self.regressor, rows.take(some)))

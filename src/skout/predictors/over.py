@@ -40,11 +40,11 @@ class OverBasis(TransformerMixin, BaseEstimator):
 
     def transform(self, Y: Any) -> np.ndarray:
         """Return the coordinates of outputs, shape (n, p)."""
-        return self._coordinates(encoded(self, self.kernel_, Y, reset=False))
+        return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
 
     def residual(self, Y: Any) -> np.ndarray:
         """Return what the basis below cannot see of each output."""
         return self.outputs.residual(Y)
 
-    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         raise NotImplementedError

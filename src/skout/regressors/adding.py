@@ -96,7 +96,7 @@ class AddsRows:
         n = len(sample.rows)
         groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
         sample = self._prepared(sample, groups, len(parts))
-        moments = self.basis_._moments(sample, min(alphas), progress=Bar(self.verbose))
+        moments = self.basis_.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += len(sample.rows)

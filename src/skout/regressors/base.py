@@ -24,7 +24,7 @@ from .._numerics.validation import (
     check_number,
     check_rng,
 )
-from ..basis import KernelBasis
+from ..basis import KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
@@ -232,10 +232,10 @@ class KernelMachineBase(Chooses, PartsByName):
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
-        basis = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        basis._fit_rows(kernel, rows, check_rng(self.random_state), weights)
-        self.basis_ = basis
-        self.kernel_ = self.basis_.kernel_
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        place: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
+        engine = span_of(kernel, sketch, rows, rng, weights, **place).engine
+        self.basis_, self.kernel_ = KernelBasis.of(engine, kernel, self.sketch), engine.kernel
 
     def _held(self, rows: Source, Y: np.ndarray, loss: Loss) -> Any:
         """Return targets where the solver will run, a card perhaps, if it can run there."""
@@ -304,7 +304,7 @@ class KernelMachineBase(Chooses, PartsByName):
         f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
         where the largest rounding errors of that product are below the tolerance.
         """
-        matrix, features = self._matrix[:, columns], self.basis_._features
+        matrix, features = self._matrix[:, columns], self.basis_.engine.features
         some = take(self.basis_.landmarks_, slice(0, _PROBED))
         rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
@@ -353,7 +353,7 @@ class KernelMachineBase(Chooses, PartsByName):
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        decision: RowMap = Projection(self.basis_._features, self._matrix, self.intercept_)
+        decision: RowMap = Projection(self.basis_.engine.features, self._matrix, self.intercept_)
         decision = decision if finish is None else Finished(decision, finish)
         return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
@@ -367,7 +367,7 @@ class KernelMachineBase(Chooses, PartsByName):
     @functools.cached_property
     def _matrix(self) -> np.ndarray:
         """What features are multiplied with."""
-        return self.basis_._on_features(self.coef_)
+        return self.basis_.engine.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -404,14 +404,14 @@ def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
 
     They are of a precision, or of that of the rows, if it is None.
     """
-    basis = model.basis_
-    function = Projection(basis._features, basis.components_.T, dtype=dtype)
-    Z = rows.kept(function, (basis.rank_,), n_jobs=model.n_jobs)
+    engine = model.basis_.engine
+    function = Projection(engine.features, engine.components.T, dtype=dtype)
+    Z = rows.kept(function, (engine.rank,), n_jobs=model.n_jobs)
     if Z is not None:
         return Design(Z, n_jobs=model.n_jobs)
 
     def through(B: Any) -> Projection:
-        return Projection(basis._features, basis._on_features(B), dtype=dtype)
+        return Projection(engine.features, engine.on_features(B), dtype=dtype)
 
     return Design(rows.then(function), rows, through, model.n_jobs)
 

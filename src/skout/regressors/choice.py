@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._numerics.validation import check_alphas
+from ..basis import KernelBasis
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..solvers import cost
@@ -153,7 +154,7 @@ class Choice:
 
     def decide(self, basis: Any) -> None:
         """Choose by the costs, now that the landmarks are known."""
-        m = basis._features.m
+        m = basis.engine.features.m
         self.without_moments = m >= self.least
         if not self.without_moments:
             return
@@ -168,7 +169,7 @@ def fit_without_moments(
     model.solver_report_["costs"] = choice.costs
     if not choice.without_moments:
         return False
-    system = LandmarkSystem(model.basis_, sample, model.fit_intercept, model.n_jobs)
+    system = LandmarkSystem(model.basis_.engine, sample, model.fit_intercept, model.n_jobs)
     if choice.cg and search.splits:
         search.by_paths(model, sample, partial(_fold_path, model, sample, search.alphas))
     if choice.cg:
@@ -195,14 +196,14 @@ def _fold_path(
 ) -> np.ndarray:
     """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
     part = replace(sample.take(train), groups=None, n_groups=1)
-    system = LandmarkSystem(model.basis_, part, model.fit_intercept, model.n_jobs)
+    system = LandmarkSystem(model.basis_.engine, part, model.fit_intercept, model.n_jobs)
     path: list[tuple[np.ndarray, np.ndarray]] = []
     order = np.argsort(alphas)[::-1]  # each starts from the one before
     settings: dict[str, Any] = {"tol": model.tol, "max_iter": model.max_iter}
     solved(system, [alphas[i] for i in order], each=lambda *one: path.append(one), **settings)
     coef = np.hstack([c for c, _ in path])
     offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
-    projection = Projection(model.basis_._features, coef, offset, np.float64)
+    projection = Projection(model.basis_.engine.features, coef, offset, np.float64)
     rows = sample.rows.subset(held)
     fitted = rows.collect(projection, (coef.shape[1],), np.float64, model.n_jobs)
     return np.stack(np.hsplit(fitted, len(path)))[np.argsort(order)]
@@ -210,8 +211,6 @@ def _fold_path(
 
 def _factorise_here(model: Any) -> None:
     """Find the components of the basis, which keeps the landmarks that are independent."""
-    basis = model.basis_
-    gram, rounding = basis._sketched()
-    basis._factorise(None, gram, None, rounding, None)
-    basis.__dict__.pop("_features", None)
-    model.landmarks_ = basis.landmarks_
+    engine = model.basis_.engine.independent()
+    model.basis_ = KernelBasis.of(engine, model.basis_.kernel, model.sketch)
+    model.landmarks_ = engine.landmarks

@@ -147,7 +147,7 @@ class Doubts:
             errors = ridge_errors(own, self.coef_[:, columns], intercept[columns])
             seen = own if self._fitc is None else self._fitc
             part = _sketched(seen, self.alpha_, self.fit_intercept)
-            matrix = self.basis_._on_features(np.column_stack([part.root, part.linear]))
+            matrix = self.basis_.engine.on_features(np.column_stack([part.root, part.linear]))
             part.root, part.linear = np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
             free = _free(own, self.alpha_, self.fit_intercept)
             share = min(free / own.weight, _MOST_FREE)
@@ -250,13 +250,13 @@ def _log_variances(model: Any, rows: Source) -> np.ndarray:
     index = np.sort(np.random.default_rng(0).choice(len(rows), count, replace=False))
     some = rows.subset(index).gathered(count) if rows.pool is None else rows.pool[0]
     X = astype(some.here(), np.float64)
-    phi, k = basis._features(X), np.maximum(basis.kernel_.diag(X), np.finfo(float).tiny)
+    phi, k = basis.engine.features(X), np.maximum(basis.kernel_.diag(X), np.finfo(float).tiny)
     logs = [np.log(np.maximum(part.variance(phi, k) / k, _LEAST)) for part in model._of_moments()]
     Z, T = phi @ basis.components_.T, np.column_stack(logs)
     held = np.arange(len(Z)) % 4 == 0
     train, test = (Moments.of_block(Z[own], T[own], None) for own in (~held, held))
     errors = [ridge_errors(test, *fit).mean() for fit in ridge_paths(train, _PENALTIES)]
-    return basis._on_features(ridge(train + test, _PENALTIES[int(np.argmin(errors))])[0])
+    return basis.engine.on_features(ridge(train + test, _PENALTIES[int(np.argmin(errors))])[0])
 
 
 def _fitc_moments(model: Any, sample: Sample) -> Moments:
@@ -265,7 +265,7 @@ def _fitc_moments(model: Any, sample: Sample) -> Moments:
     total = model._total_moments()
     if hasattr(total, "codes"):
         raise ValueError('variance="fitc" needs y without holes: use variance="dtc".')
-    pass_ = _Fitc(basis._features, basis.components_, float(total.weight) * model.alpha_)
+    pass_ = _Fitc(basis.engine.features, basis.components_, float(total.weight) * model.alpha_)
     zz, z_sum = sample.rows.reduce(pass_, sample.weights, n_jobs=model.n_jobs)
     none = np.zeros(0)
     return Moments(total.weight, zz, np.zeros((len(zz), 0)), none, z_sum, none)

@@ -129,5 +129,5 @@ class Folds:
 def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:
     """Return the coordinates of the rows that a judge looks at, one array a split."""
     some = np.unique(np.concatenate(judge.held))
-    Z = basis._coordinates(Memory(rows.take(some)))
+    Z = basis.coordinates(Memory(rows.take(some)))
     return [Z[np.searchsorted(some, held)].astype(np.float64) for held in judge.held]

@@ -87,13 +87,13 @@ def _partly_whitened(
 
     To whiten them all takes as many operations as Z'Z.
     """
-    basis, rows = model.basis_, sample.rows
-    plan = basis._plan(rows, alpha, centre=False)
-    if rows.device is None and rows.precision == np.float64 and plan.size < basis.rank_:
-        features = WhitenedFeatures(basis._features, Whitening(basis.components_, plan))
-        held = rows.kept(features, (basis.rank_,), n_jobs=model.n_jobs)
+    engine, rows = model.basis_.engine, sample.rows
+    plan = engine.plan(rows, alpha, centre=False)
+    if rows.device is None and rows.precision == np.float64 and plan.size < engine.rank:
+        features = WhitenedFeatures(engine.features, Whitening(engine.components, plan))
+        held = rows.kept(features, (engine.rank,), n_jobs=model.n_jobs)
         if held is not None:
-            partly = PartlyWhitened(basis.components_, plan.size)
+            partly = PartlyWhitened(engine.components, plan.size)
             return Design(held, n_jobs=model.n_jobs), partly
     return coordinates_of(model, sample.rows), None
 
@@ -101,7 +101,7 @@ def _partly_whitened(
 def fit_by_coordinates(model: Any, sample: Sample, search: Search) -> None:
     """Fit a `KernelRidge` on targets with holes."""
     design, partly = _partly_whitened(model, sample, min(search.alphas))
-    on_features = model.basis_._on_features if partly is None else partly.on_features
+    on_features = model.basis_.engine.on_features if partly is None else partly.on_features
     settings = {"tol": _TOL, "max_iter": max(_MOST_STEPS, model.max_iter)}
     if model.solver == "cg":
         settings = {"tol": model.tol, "max_iter": model.max_iter}
@@ -124,7 +124,7 @@ def fit_related(model: Any, kernel: Kernel, sample: Sample, search: Search) -> N
     if model.sketch is None:
         design, K, on_features = _exact_coordinates(model, kernel, sample)
     else:
-        design, on_features = coordinates_of(model, sample.rows), model.basis_._on_features
+        design, on_features = coordinates_of(model, sample.rows), model.basis_.engine.on_features
     tasks = checked_tasks(model.task_matrix, sample.targets.shape[1])
 
     def solve(system: MaskedSystem, alpha: float) -> Solved:

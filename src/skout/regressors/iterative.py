@@ -20,8 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._numerics.arrays import astype, cast, constant, n_rows, numpy_of, row_slices, take, times
 from .._numerics.factors import add_gram
 from .._numerics.validation import check_total_weight
-from ..basis import KernelBasis
-from ..basis.features import KernelMatrix, LandmarkFeatures
+from ..basis import Engine
+from ..basis.features import LandmarkFeatures
 from ..basis.passes import Sample
 from ..basis.products import FeatureProducts, RightSide, Store
 from ..solvers.cg import Run, State, refined
@@ -53,10 +53,10 @@ class LandmarkSystem:
     """
 
     def __init__(
-        self, basis: KernelBasis, sample: Sample, fit_intercept: bool, n_jobs: int | None
+        self, engine: Engine, sample: Sample, fit_intercept: bool, n_jobs: int | None
     ) -> None:
-        self.basis, self.sample, self.n_jobs = basis, sample, n_jobs
-        self.features: LandmarkFeatures = basis._features
+        self.engine, self.sample, self.n_jobs = engine, sample, n_jobs
+        self.features = engine.features
         self.m, self.rows = self.features.m, sample.rows
         self.fit_intercept = fit_intercept
         self.room: Room = room_for(self.rows, self.m)
@@ -109,14 +109,12 @@ class LandmarkSystem:
     def gram(self, dtype: Any = np.float64) -> Any:
         """Return K in memory of its own."""
         if not self.room.on_card:
-            matrix = KernelMatrix(self.basis.kernel_, self.basis.landmarks_, self.n_jobs)
-            gram = matrix.sketched(self.basis.weights_)[0]
-            return np.ascontiguousarray(gram.astype(dtype, copy=False))
+            return np.ascontiguousarray(self.engine.gram()[0].astype(dtype, copy=False))
         return self._mixed(lambda part: part, self.m, dtype)
 
     def _mixed(self, function: Callable[[Any], Any], width: int, dtype: Any = np.float64) -> Any:
         """Return W function(features of the landmarks), some of them at a time."""
-        landmarks, W = self.basis.landmarks_, self.basis.weights_
+        landmarks, W = self.engine.landmarks, self.engine.weights
         there = self._there(dtype)
         out = self.room.empty((n_rows(landmarks), width), dtype)
         for some in row_slices(len(out), self._chunk):
@@ -135,7 +133,7 @@ class LandmarkSystem:
         """Return M^-1: the kind that makes the whole cheapest, of those that memory allows."""
         costs = self.room.costs(self.rows, self.sample.targets.shape[1], preconditioner_costs)
         self.kind = min(costs, key=lambda name: costs[name])
-        n, rows = self.n, self.basis._n_effective
+        n, rows = self.n, self.engine.n_effective
         if self.kind.startswith("sampled"):
             size = int(self.kind.split()[1]) * self.m
             return SampledRows(lambda: self._of_sample(alpha, size))

@@ -15,7 +15,7 @@ from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.validation import check_alphas, check_rng
-from ..basis import KernelBasis
+from ..basis import span_of
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
 from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
@@ -217,13 +217,13 @@ class _Learning:
         """Fit with a few landmarks, the same in each metric, by a pass over blocks of rows."""
         rows, weights = self.sample.rows, self.sample.weights
         most = self.kernel.landmarks
-        basis = KernelBasis(sketch=SubSample(min(_LANDMARKS if most is None else most, len(rows))))
-        basis.n_jobs = self.n_jobs
-        rng = np.random.default_rng(self.seed)
-        basis._fit_rows(self.kernel.in_metric(scale), rows, rng, weights, remember=True)
+        sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
+        rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
+        span = span_of(kernel, sketch, rows, rng, weights, remember=True, n_jobs=self.n_jobs)
+        engine = span.engine
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
-        moments = basis._moments(sample, min(alphas))
+        moments = engine.moments(sample, min(alphas), known=span.known)
         if any(hasattr(part, "codes") for part in moments):
             raise ValueError(_HOLES)
         fits = ridge_paths(moments[0], alphas, self.fit_intercept)
@@ -232,7 +232,7 @@ class _Learning:
             losses = np.array([ridge_errors(moments[1], *fit).mean() for fit in fits])
         coef = fits[int(losses.argmin())][0]
         coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
-        return _Round(scale, losses, basis.kernel_, basis.landmarks_, basis._on_features(coef))
+        return _Round(scale, losses, engine.kernel, engine.landmarks, engine.on_features(coef))
 
     def _metric(self, found: _Round, held: np.ndarray | None) -> np.ndarray:
         """Return the next W, with W'W = M, the average gradient outer product; its trace is d."""

@@ -47,7 +47,7 @@ def direct_on_card(
     if factor is None or factor.smallest() ** 2 <= noise * float(torch.diagonal(K).max()):
         return None
     L = factor.L.tril_()
-    size = _whitened_size(L, system.basis._n_effective * alpha, rows.precision)
+    size = _whitened_size(L, system.engine.n_effective * alpha, rows.precision)
     first = inverse_corner(L, size).T.contiguous()  # A^-T
     grams = _Grams(system, first, L[size:, :size].T.contiguous())
     sums = rows.reduce(grams, system.sample.targets, system.sample.weights)

@@ -20,9 +20,9 @@ from .._numerics.validation import (
     check_number,
     check_rng,
 )
-from ..basis import KernelBasis
+from ..basis import KernelBasis, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.passes import Sample
+from ..basis.passes import KnownRows, Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
     Memory,
@@ -337,7 +337,8 @@ class KernelRidge(
         if not few or self.solver == "cg":
             choice = Choice(wanted_solver(self), sample, splits, holed or related)
         least = np.inf if choice is None else choice.least
-        self._fit_basis(kernel, sample, landmarks, remember=landmarks is None, lazily=least)
+        options: dict[str, Any] = {"remember": landmarks is None, "lazily": least}
+        known = self._fit_basis(kernel, sample, landmarks, **options)
         if choice is not None:
             choice.decide(self.basis_)
         self._n_outputs = sample.targets.shape[1]
@@ -357,7 +358,7 @@ class KernelRidge(
         whiten, told = bool(splits) or related, self.verbose or checkpoint is not None
         bar = Bar(self.verbose, checkpoint) if told else None
         how = {"whiten": whiten, "centre": not holed, "progress": bar}
-        moments = self.basis_._moments(sample, min(alphas), **how)
+        moments = self.basis_.engine.moments(sample, min(alphas), known=known, **how)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
         self._base = self._solve(moments, parts, search, held)
         if self.variance != "dtc":
@@ -401,7 +402,7 @@ class KernelRidge(
     def _projection(self) -> Projection:
         """phi(x) -> f(x), with the landmarks prepared once."""
         if hasattr(self, "basis_"):
-            return Projection(self.basis_._features, self._matrix, self.intercept_)
+            return Projection(self.basis_.engine.features, self._matrix, self.intercept_)
         # coefficients of a float64 fit, which may be large, want float64 kernel values
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
@@ -419,7 +420,7 @@ class KernelRidge(
     def coef_(self) -> np.ndarray:
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
-        return self.basis_._on_coordinates(matrix) if hasattr(self, "basis_") else matrix
+        return self.basis_.engine.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 
     @property
     def n_iter_(self) -> int:
@@ -462,15 +463,21 @@ class KernelRidge(
         *,
         remember: bool = False,
         lazily: float = np.inf,
-    ) -> None:
-        """Fit the basis on the rows that the sketch is drawn from: all, or those given for it."""
+    ) -> KnownRows | None:
+        """Fit the basis on the rows that the sketch is drawn from: all, or those given for it.
+
+        Returns features of the sample that need not be computed again, if they are remembered.
+        """
         rows, weights = sample.rows, sample.weights
         if landmarks is not None:
             rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
-        self.basis_ = KernelBasis(kernel, self.sketch, n_jobs=self.n_jobs, device=self.device)
-        rng, how = check_rng(self.random_state), {"remember": remember, "lazily": lazily}
-        self.basis_._fit_rows(kernel, rows, rng, weights, **how)
-        self.kernel_, self.landmarks_ = self.basis_.kernel_, self.basis_.landmarks_
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
+        options |= {"remember": remember, "lazily": lazily}
+        span = span_of(kernel, sketch, rows, rng, weights, **options)
+        self.basis_ = KernelBasis.of(span.engine, kernel, self.sketch)
+        self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks
+        return span.known
 
     def _solve(
         self, moments: list[Moments], parts: list[np.ndarray], search: Search, held: Any = ()
@@ -486,7 +493,7 @@ class KernelRidge(
         if folds is not None:
             search.by_folds(self, folds, held)
         if tasks is None:
-            given = total, self.basis_._on_features, self.alpha_, self.fit_intercept
+            given = total, self.basis_.engine.on_features, self.alpha_, self.fit_intercept
             self._matrix, self.intercept_ = ridge_on_features(*given)
         else:
             solve_related(self, folds)

@@ -174,7 +174,7 @@ def _mean_error(test: Any, fit: Solved) -> float:
 def solve_related(model: Any, folds: Any) -> None:
     """Give a sketched model its coefficients from the moments of all rows."""
     fit = folds.solved(folds.total, model.alpha_)
-    model._matrix, model.intercept_ = model.basis_._on_features(fit.coef), fit.intercept
+    model._matrix, model.intercept_ = model.basis_.engine.on_features(fit.coef), fit.intercept
     model.task_matrix_ = fit.task_matrix
     model.solver_report_ = getattr(model, "solver_report_", {}) | fit.report
     warn_unless_converged(model.solver_report_, model.max_iter)

@@ -50,7 +50,7 @@ class _Coordinates(TransformerMixin, PartsByName):
     landmarks_: Any
     device = None
 
-    def _coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
         found = self.transform(rows.here())
         if out is None:
             return found
