@@ -7,8 +7,9 @@ All sets `reg_*` and `mtr_*`: at most 2,000 random rows, a fifth of them to test
 standardized by training rows, twenty random splits with seeds fixed before the first look. Targets
 are taken as they are, and again standardized by training rows. Two models: all defaults (exact,
 alpha 1e-3), and 300 landmarks with alpha chosen among nine by five folds. The score is R2 on test
-rows, the mean over outputs. The standard error of the paired difference over splits is that for
-splits that share rows (Nadeau and Bengio, 2003): sd sqrt(1/J + n_test / n_train).
+rows, the mean over outputs; splits whose test targets do not vary are left out. The standard error
+of the paired difference over splits is that for splits that share rows (Nadeau and Bengio, 2003):
+sd sqrt(1/J + n_test / n_train).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def r2(Y: np.ndarray, P: np.ndarray) -> float:
-    """Return R2, the mean over outputs that vary among the rows."""
+    """Return R2, the mean over outputs that vary among the rows; NaN if none does."""
     spread = Y.var(axis=0)
     errors = ((Y - P) ** 2).mean(axis=0)
     return float(np.mean(1.0 - errors[spread > 0.0] / spread[spread > 0.0]))
@@ -79,8 +80,9 @@ def compared(name: str, n_splits: int) -> list[dict[str, Any]]:
     """Return a row for each kind of targets and each model."""
     X, Y = load(name)
     scores = [split_scores(X, Y, seed) for seed in range(n_splits)]
+    scores = [score for score in scores if np.isfinite(list(score.values())).all()]
     n = min(len(X), MOST_ROWS)
-    inflation = np.sqrt(1.0 / n_splits + TEST_SHARE / (1.0 - TEST_SHARE))
+    inflation = np.sqrt(1.0 / len(scores) + TEST_SHARE / (1.0 - TEST_SHARE))
     results = []
     for kind in ("as they are", "standardized"):
         for label in MODELS:
@@ -93,9 +95,10 @@ def compared(name: str, n_splits: int) -> list[dict[str, Any]]:
             results.append({
                 "set": name, "rows": n, "outputs": Y.shape[1], "targets": kind, "model": label,
                 "mean_over_spread": float(np.median(offset)),
-                "r2_without": float(np.median(pair[False])), "r2_with": float(np.median(pair[True])),
+                "r2_without": float(np.median(pair[False])),
+                "r2_with": float(np.median(pair[True])), "n_splits": len(scores),
                 "gain": float(gain.mean()), "standard_error": float(spread * inflation),
-                "plain_standard_error": float(spread / np.sqrt(n_splits)),
+                "plain_standard_error": float(spread / np.sqrt(len(scores))),
                 "gains": [float(f"{number:.4g}") for number in gain],
             })  # fmt: skip
     return results
