@@ -280,7 +280,9 @@ def test_less_memory_changes_nothing():
 
 @pytest.mark.parametrize("sketch", [SKETCH, None])
 def test_too_few_steps_are_told(sketch):
-    with pytest.warns(ConvergenceWarning, match=r"after 1 steps, above tol=1e-12: .* deviations of y"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"after 1 steps, above tol=1e-12: .* deviations of y"
+    ):
         model = ridge(sketch, tol=1e-12, max_iter=1, alpha=1e-7).fit(X, Y)
     assert not model.solver_report_["converged"]
 

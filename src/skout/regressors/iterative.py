@@ -163,7 +163,7 @@ class LandmarkSystem:
         size = min(size, len(source))
         chosen = np.sort(np.random.default_rng(_SEED).choice(len(source), size, replace=False))
         w = np.ones(size) if weights is None else np.asarray(take(weights, chosen), float)
-        total = max(float(w.sum()), 1e-12)
+        total = float(w.sum()) or 1.0
         out *= total * alpha
         mean: Any = 0.0
         features = self._there(np.float64)

@@ -434,14 +434,16 @@ class KernelRidge(
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
-        """Check and encode what was given to fit."""
+    def _sample(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, adds: bool = False
+    ) -> Sample:
+        """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
-        weights = encoded_weights(sample_weight, rows)
+        weights = encoded_weights(sample_weight, rows, alone=not adds)
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
