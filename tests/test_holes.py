@@ -17,9 +17,9 @@ from skout import (
     iokr,
     memory_limits,
 )
-from skout.basis.passes import block_moments
+from skout.basis.passes import block_moments, mean_of_known
 from skout.kernels import Gaussian, Learnt
-from skout.regressors.holes import keeps_rows, mean_of_known
+from skout.regressors.holes import keeps_rows
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design

@@ -28,6 +28,8 @@ from .frames import in_frames
 from .pages import OnPages
 
 __all__ = [
+    "LEAST_WEIGHT",
+    "MOST_WEIGHT",
     "FramesOut",
     "PartsByName",
     "Registry",
@@ -184,10 +186,20 @@ def spawn_seed(random_state: Any) -> int | None:
     return None if random_state is None else int(check_rng(random_state).integers(2**31))
 
 
+# What the weights of all rows come to, beyond which their products are lost to rounding.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+
+
 def check_total_weight(total: float) -> None:
-    """Raise where the weights of all rows sum to zero."""
+    """Raise where the weights of all rows sum to zero, or to what cannot be computed with."""
     if total <= 0.0:
         raise ValueError("sample_weight must have a positive sum. Got only zeros instead.")
+    if not 0.5 * LEAST_WEIGHT <= total <= 1e20 * MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight must come to between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, so that "
+            f"products of it are no zeros. Got {total:g}: multiply all weights by one number, "
+            "which changes nothing else."
+        )
 
 
 _SCALE = "Scale the features, for instance with scikit-learn's StandardScaler."

@@ -34,6 +34,7 @@ __all__ = [
     "accuracy_plan",
     "allowed_square",
     "block_moments",
+    "mean_of_known",
 ]
 
 # Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
@@ -53,6 +54,17 @@ _WHITENED = (32, 64, 128, 256, 512)
 # bound: errors of predictions up to several times the first were seen where alpha is below 1e-4.
 _SINGLE_LOSS = 2e-3
 _DOUBLE_LOSS = 1e-8
+# Targets on disk or on a cluster: a value near them is the mean of so many.
+_ORIGIN_ROWS = 8192
+
+
+def mean_of_known(T: Any) -> np.ndarray:
+    """Return the mean of each output over the rows that have it, 0 where none has."""
+    if sparse.issparse(T):
+        return np.asarray(T.mean(axis=0), dtype=np.float64).ravel()
+    there = ~np.isnan(T)
+    sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
+    return sums / np.maximum(there.sum(axis=0), 1)
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,10 @@ class Sample:
     groups: np.ndarray | None = None
     n_groups: int = 1
     origin: np.ndarray | None = None
+
+    def rough_mean(self) -> np.ndarray:
+        """Return a value near the targets; the mean of all of them would take one more pass."""
+        return mean_of_known(self.targets.some(_ORIGIN_ROWS))
 
     def take(self, index: np.ndarray) -> Sample:
         """Return some of the rows."""

@@ -5,6 +5,7 @@ Blocks of F are kept in single precision as far as memory allows, and computed a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,11 +157,20 @@ class _CardProducts(Reduction):
 
 
 class RightSide(_Pass):
-    """F'[w T, w], and the sums of w, w T and w T^2: `Moments` without Z'Z; it fills the store."""
+    """F'[w T, w], and the sums of w, w T and w T^2: `Moments` without Z'Z; it fills the store.
 
-    def __init__(self, features: LandmarkFeatures, store: Store, origin: np.ndarray | None) -> None:
+    `origin` is subtracted from T, and `center`, a value near T, in the last two sums only.
+    """
+
+    def __init__(
+        self,
+        features: LandmarkFeatures,
+        store: Store,
+        origin: np.ndarray | None,
+        center: np.ndarray | None = None,
+    ) -> None:
         super().__init__(features, store)
-        self.origin = origin
+        self.origin, self.center = origin, center
 
     def of(self, rows: Source, targets: Any, weights: Any, n_jobs: int | None) -> Moments:
         """Return the moments; zt and z_sum are tensors where the pass ran on a card."""
@@ -173,7 +183,11 @@ class RightSide(_Pass):
         T = T if self.origin is None else T - self.origin
         F = self.features(astype(rows, np.float64))
         nothing = np.zeros((0, 0))
-        return Moments.of_block(F.astype(np.float64, copy=False), T, weights, zz=nothing)
+        found = Moments.of_block(F.astype(np.float64, copy=False), T, weights, zz=nothing)
+        if self.center is None:
+            return found
+        T, w = T - self.center, np.ones(len(T)) if weights is None else weights
+        return replace(found, tt=w @ T**2, t_sum=w @ T)
 
     def combine(self, total: Any, part: Any) -> Any:
         if total is None:
@@ -191,7 +205,10 @@ class _CardRightSide(Reduction):
     def __init__(self, base: RightSide, place: Any) -> None:
         self.features = base.features.on(place.device, place.dtype)
         self.width, self.store, self.turn = base.width, base.store, 0
-        self.origin = 0.0 if base.origin is None else place.moved(base.origin, np.float64)
+        self.origin, self.center = (
+            0.0 if value is None else place.moved(value, np.float64)
+            for value in (base.origin, base.center)
+        )
 
     def renewed(self, base: RightSide) -> _CardRightSide:
         return self
@@ -205,6 +222,7 @@ class _CardRightSide(Reduction):
         w = one if weights is None else weights[:, None].to(torch.float64)
         right = torch.cat([T, one], dim=1)
         cross = (F.T @ (w * right).to(F.dtype)).to(torch.float64)
+        right = torch.cat([T - self.center, one], dim=1)
         return [cross, right.T @ (w * right)]
 
     def combine(self, total: Any, part: Any) -> Any:

@@ -84,7 +84,7 @@ class AddsRows:
         first = not hasattr(self, "basis_")
         if not first and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=first)
+        sample = self._sample(X, y, sample_weight, reset=first, adds=True)
         if first:
             self._reset()
             self._fit_basis(learnt_kernel(self, sample), sample, landmarks)

@@ -15,8 +15,8 @@ from ..basis.passes import Sample
 from ..solvers import cost
 from ..solvers.cost import cheaper, sketched_costs
 from . import oncard
-from .iterative import LandmarkSystem, solved, warn_unless_converged
-from .memory import room_for
+from .iterative import LandmarkSystem, solved, warn_of_paths, warn_unless_converged
+from .memory import Room, room_for
 from .path import Search
 from .splits import Splits, least_loss, splits_of
 
@@ -161,46 +161,71 @@ class Choice:
         self.costs = room_for(self.rows, m).costs(self.rows, self.q, sketched_costs)
         self.cg = self.wanted == "cg" or (self.wanted == "auto" and cheaper(self.costs) == "cg")
 
+    def falls_back(self, report: dict[str, Any], room: Room) -> bool:
+        """Return whether the direct solver, of three m x m matrices, takes over from "cg"."""
+        return self.wanted == "auto" and not report["converged"] and room.holds(24.0 * room.m**2)
+
 
 def fit_without_moments(
     model: Any, sample: Sample, search: Search, choice: Choice, checkpoint: Any
 ) -> bool:
-    """Fit by conjugate gradients or on a card, as was chosen; return whether that was done."""
+    """Fit by conjugate gradients or on a card, as was chosen; return whether that was done.
+
+    Where "auto" took conjugate gradients and they do not converge, the direct solver takes over, if
+    there is memory for it.
+    """
     model.solver_report_["costs"] = choice.costs
     if not choice.without_moments:
         return False
     system = LandmarkSystem(model.basis_.engine, sample, model.fit_intercept, model.n_jobs)
+    solution: Any = None
+    reports: list[dict[str, Any]] = []
     if choice.cg and search.splits:
-        search.by_paths(model, sample, partial(_fold_path, model, sample, search.alphas))
+        path = partial(_fold_path, model, sample, search.alphas, reports)
+        search.by_paths(model, sample, path)
+        warn_of_paths(reports, model.max_iter)
     if choice.cg:
         settings = {"tol": model.tol, "max_iter": model.max_iter, "checkpoint": checkpoint}
-        found = solved(system, [model.alpha_], **settings)
-        warn_unless_converged(found[2], model.max_iter)
-    else:
-        answer = oncard.direct_on_card(system, model.alpha_) if system.room.on_card else None
-        if answer is None:
-            _factorise_here(model)
-            return False
-        found = answer
-    model._matrix, model.intercept_, report = found
+        solution = solved(system, [model.alpha_], **settings)
+        if choice.falls_back(solution[2], system.room):
+            model.solver_report_["fell_back_from"] = solution[2]
+            solution = None
+            system.store.kept.clear()  # its memory is needed
+        else:
+            warn_unless_converged(solution[2], model.max_iter)
+    if solution is None and system.room.on_card:
+        solution = oncard.direct_on_card(system, model.alpha_)
+    if solution is None:
+        _factorise_here(model)
+        return False
+    model._matrix, model.intercept_, report = solution
     if model._origin is not None:
         model.intercept_ += model._origin
-    model.solver_report_ = report | {"costs": choice.costs}
+    model.solver_report_ |= report
     model._base = None
     model._prepare()
     return True
 
 
 def _fold_path(
-    model: Any, sample: Sample, alphas: list[float], train: np.ndarray, held: np.ndarray
+    model: Any,
+    sample: Sample,
+    alphas: list[float],
+    reports: list[dict[str, Any]],
+    train: np.ndarray,
+    held: np.ndarray,
 ) -> np.ndarray:
-    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
+    """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d).
+
+    How it went is added to `reports`.
+    """
     part = replace(sample.take(train), groups=None, n_groups=1)
     system = LandmarkSystem(model.basis_.engine, part, model.fit_intercept, model.n_jobs)
     path: list[tuple[np.ndarray, np.ndarray]] = []
     order = np.argsort(alphas)[::-1]  # each starts from the one before
     settings: dict[str, Any] = {"tol": model.tol, "max_iter": model.max_iter}
-    solved(system, [alphas[i] for i in order], each=lambda *one: path.append(one), **settings)
+    keep: Any = lambda *solution: path.append(solution)  # noqa: E731
+    reports.append(solved(system, [alphas[i] for i in order], each=keep, **settings)[2])
     coef = np.hstack([c for c, _ in path])
     offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])
     projection = Projection(model.basis_.engine.features, coef, offset, np.float64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..solvers.moments import Moments
 from .choice import wanted_solver
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
 from .folds import Folds
-from .iterative import warn_unless_converged
+from .iterative import Unconverged, warn_of_paths, warn_unless_converged
 from .memory import Room, room_for
 from .path import Search
 from .splits import Splits, groups_or_splits
@@ -48,22 +49,36 @@ def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> Non
     """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
     alphas, splits, judge = search
     rng = check_rng(model.random_state)
-    exact = _begun(model, kernel, sample, rng)
-    model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
-    if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
-        search.by_paths(model, sample, partial(exact.path, alphas))
-        model.cv_results_["exact"] = True
-    elif splits:
-        folds, Z = exact.folds(splits, rng)
-        held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-        search.by_folds(model, folds, held)
-        model.cv_results_["exact"] = exact.has_exact_path
-    if exact.K is None:
-        d = sample.targets.shape[1]
-        _solve_parts(model, [(np.arange(d), np.arange(len(sample.rows)), exact)], d)
-    else:
-        model._matrix, model.intercept_ = exact.solve(model.alpha_)
+    begun = _begun(model, kernel, sample, rng)
+    model._row_weights = np.bincount(begun.number, sample.weights)  # of the distinct rows
+
+    def solve(exact: _Exact) -> None:
+        if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
+            search.by_paths(model, sample, partial(exact.path, alphas))
+            warn_of_paths(exact.reports, model.max_iter)
+            model.cv_results_["exact"] = True
+        elif splits:
+            folds, Z = exact.folds(splits, rng)
+            held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
+            search.by_folds(model, folds, held)
+            model.cv_results_["exact"] = exact.has_exact_path
+        if exact.K is None:
+            d = sample.targets.shape[1]
+            _solve_parts(model, [(np.arange(d), np.arange(len(sample.rows)), exact)], d)
+        else:
+            model._matrix, model.intercept_ = exact.solve(model.alpha_)
+
+    _solved_or_directly(begun, solve)
     model._prepare()
+
+
+def _solved_or_directly(exact: _Exact, solve: Callable[[_Exact], None]) -> None:
+    """Solve; and once more by the direct solver where "auto" took one that does not converge."""
+    try:
+        solve(exact)
+    except Unconverged as stop:
+        exact.model.solver_report_["fell_back_from"] = stop.report
+        solve(exact.directly())
 
 
 def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
@@ -71,24 +86,29 @@ def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) 
     T, alphas = sample.targets.here(), search.alphas
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
-    exact = _begun(model, kernel, sample, check_rng(model.random_state))
-    parts = [
-        (columns, rows, replace(exact, sample=replace(sample, targets=Memory(T[:, columns], "y"))))
-        for columns, rows in outputs_by_rows(T)
-    ]
+    begun = _begun(model, kernel, sample, check_rng(model.random_state))
 
-    def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
-        F = np.full((len(alphas), len(held), T.shape[1]), np.nan)  # of outputs without a row
-        for columns, rows, part in parts:
-            own = np.intersect1d(train, rows)
-            if w[own].sum() > 0.0:
-                F[:, :, columns] = part.path(alphas, own, held)
-        return F
+    def solve(exact: _Exact) -> None:
+        parts = [
+            (columns, rows, exact.of(replace(sample, targets=Memory(T[:, columns], "y"))))
+            for columns, rows in outputs_by_rows(T)
+        ]
 
-    if search.splits:
-        search.by_paths(model, sample, path)
-        model.cv_results_["exact"] = True
-    _solve_parts(model, parts, T.shape[1])
+        def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
+            F = np.full((len(alphas), len(held), T.shape[1]), np.nan)  # of outputs without a row
+            for columns, rows, part in parts:
+                own = np.intersect1d(train, rows)
+                if w[own].sum() > 0.0:
+                    F[:, :, columns] = part.path(alphas, own, held)
+            return F
+
+        if search.splits:
+            search.by_paths(model, sample, path)
+            warn_of_paths(exact.reports, model.max_iter)
+            model.cv_results_["exact"] = True
+        _solve_parts(model, parts, T.shape[1])
+
+    _solved_or_directly(begun, solve)
     model._prepare()
 
 
@@ -137,11 +157,8 @@ def _chosen(model: Any, sample: Sample, n: int) -> str:
 def _begun(model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator) -> _Exact:
     """Begin a fit, with the kernel matrix of all distinct rows where that is to be held here."""
     number, solver, room = begin_exact(model, kernel, sample, rng)
-    K = None
-    if solver == "direct" and not room.on_card:
-        K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
-        check_definite(K)
-    return _Exact(model, sample, number, solver, room, K)
+    exact = _Exact(model, sample, number, solver, room)
+    return exact.directly() if solver == "direct" else exact
 
 
 @dataclass(frozen=True)
@@ -153,7 +170,26 @@ class _Exact:
     number: np.ndarray  # the distinct row that each row is
     solver: str
     room: Room
-    K: np.ndarray | None  # the kernel matrix of the distinct rows, None where it is not held here
+    K: np.ndarray | None = None  # of the distinct rows, None where it is not held here
+    reports: list[dict[str, Any]] = field(default_factory=list)  # of the fits of `path`
+
+    def directly(self) -> _Exact:
+        """Return the same by the direct solver, with the kernel matrix where it is held here."""
+        if self.room.on_card:
+            return replace(self, solver="direct")
+        K = KernelMatrix(self.model.kernel_, self.model.landmarks_, self.model.n_jobs).full()
+        check_definite(K)
+        return replace(self, solver="direct", K=K)
+
+    def of(self, sample: Sample) -> _Exact:
+        """Return fits of the same rows with other targets."""
+        return replace(self, sample=sample)
+
+    @property
+    def can_fall_back(self) -> bool:
+        """Whether the direct solver may take over, and has the memory."""
+        n = float(n_rows(self.model.landmarks_))
+        return self.model.solver == "auto" and self.room.holds(8.0 * n * n)
 
     def fits(self, some: np.ndarray, alphas: list[float]) -> tuple[np.ndarray, list[Any], Any]:
         """Fit on some rows.
@@ -171,12 +207,18 @@ class _Exact:
         problem = Centred(model.kernel_, rows, means, total, intercept, *place)
         if self.solver == "direct":
             return used, *exact_on_card(problem, alphas)
-        return used, *exact_by_cg(problem, alphas, tol=model.tol, max_iter=model.max_iter)
+        settings: dict[str, Any] = {"tol": model.tol, "max_iter": model.max_iter}
+        settings["must_converge"] = self.can_fall_back
+        solutions, report = exact_by_cg(problem, alphas, **settings)
+        if self.can_fall_back and not report["converged"]:
+            raise Unconverged(report)
+        return used, solutions, report
 
     def path(self, alphas: list[float], train: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Return what each alpha, fitted on training rows, predicts: shape (n_alphas, h, d)."""
         order = np.argsort(alphas)[::-1]  # each starts from the one before
-        used, path, _ = self.fits(train, [alphas[i] for i in order])
+        used, path, report = self.fits(train, [alphas[i] for i in order])
+        self.reports.append(report)
         if self.K is not None:
             others = self.K[np.ix_(self.number[held], used)]
             fitted = [others @ coef for coef, _ in path]

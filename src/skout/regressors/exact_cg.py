@@ -21,7 +21,7 @@ from .._numerics.factors import add_gram
 from .._numerics.threads import map_blocks
 from ..basis.features import LandmarkFeatures, check_values
 from ..basis.products import Store
-from ..solvers.cg import refined
+from ..solvers.cg import largest_of, refined
 from ..solvers.cost import sketch_rank
 from ..solvers.preconditioners import Sketched, definite_factor
 from .memory import Room
@@ -133,11 +133,17 @@ class Centred:
         self.T = room.moved(np.asarray(targets, dtype=np.float64), np.float64)
         self.unit = self.C / np.sqrt(self.n)
         self.tiles = _Tiles(kernel, rows, room, n_jobs)
-        self.right = self.centred(self.C * self.T)
+        self.right = self._projected(self.C * self.T)
+        self.spread = (self.right**2).sum(0) ** 0.5  # of the targets about their means, (q,)
+        if not fit_intercept:
+            self.right = self.C * self.T
+
+    def _projected(self, V: Any) -> Any:
+        return V - self.unit * (self.unit.T @ V)
 
     def centred(self, V: Any) -> Any:
         """Return P V."""
-        return V - self.unit * (self.unit.T @ V) if self.fit_intercept else V
+        return self._projected(V) if self.fit_intercept else V
 
     def system(self, single: bool, shift: float) -> Callable[[Any], Any]:
         """Return V -> (P C K C P + shift I) V."""
@@ -160,24 +166,30 @@ class Centred:
 
 
 def exact_by_cg(
-    problem: Centred, alphas: list[float], *, tol: float, max_iter: int
+    problem: Centred, alphas: list[float], *, tol: float, max_iter: int, must_converge: bool = False
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
     """Return coefficients and intercept of each alpha, and the report of the last one.
 
-    Each alpha starts from the solution of the one before it.
+    Each alpha starts from the solution of the one before it. The residual in the report is the
+    largest of all of them; if they `must_converge`, the first that does not is the last one.
     """
     tiles, n, b = problem.tiles, problem.n, problem.right
-    start, total, found = None, 0, []
+    start, total, found, largest = None, 0, [], 0.0
     Z, gram, missed = tiles.sketch(problem.C, sketch_rank(tiles.n, problem.room.on_card))
     tiles.store.room = max(0, problem.room.kept() - 4 * int(np.prod(Z.shape)))
     for alpha in alphas:
         products = [problem.system(single, n * alpha) for single in (True, False)]
         M = problem.inverse(Sketched(Z, gram, n * alpha + missed))
         settings: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "plain": True}
-        run = refined(products, b, M, start=start, **settings)
-        start, total = run.x, total + run.steps
+        run = refined(products, b, M, start=start, spread=problem.spread, **settings)
+        start, total, largest = run.x, total + run.steps, largest_of(largest, run.residual)
+        if must_converge and not largest <= tol:
+            break
         found.append(problem.found(problem.C * run.x, partial(tiles.product, single=False)))
-    report = _report(run, b, n, alpha, tol) | {
+    report = _report(run, b, n, alpha) | {
+        "converged": largest <= tol,
+        "relative_residual": largest,
+        "tolerance": tol,
         "iterations": total,
         "preconditioner": f"sketch of {Z.shape[1]} rows",
         "kept_bytes": int(tiles.store.bytes),
@@ -218,7 +230,7 @@ def _full(features: LandmarkFeatures) -> Any:
     return K
 
 
-def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, Any]:
+def _report(run: Any, b: Any, n: float, alpha: float) -> dict[str, Any]:
     """Return what is known about u with residual r: the duality gap is |r|^2 / 2n.
 
     J = |r + n alpha u|^2 / 2n + alpha/2 u'(b - r - n alpha u).
@@ -228,7 +240,6 @@ def _report(run: Any, b: Any, n: float, alpha: float, tol: float) -> dict[str, A
     objective = float((rest * rest).sum()) / (2 * n) + 0.5 * alpha * float((u * (b - rest)).sum())
     bound = float((r * r).sum()) / (2 * n)
     return {
-        "solver": "cg", "converged": bool(run.residual <= tol),
-        "relative_residual": float(run.residual), "tolerance": tol, "exact_passes": run.checks,
-        "objective": objective, "objective_gap": bound, "objective_bound": bound,
+        "solver": "cg", "exact_passes": run.checks, "objective": objective,
+        "objective_gap": bound, "objective_bound": bound,
     }  # fmt: skip

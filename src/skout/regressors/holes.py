@@ -39,7 +39,7 @@ from .iterative import warn_unless_converged
 from .path import Search
 from .tasks import checked_tasks
 
-__all__ = ["fit_by_coordinates", "fit_related", "keeps_rows", "mean_of_known"]
+__all__ = ["fit_by_coordinates", "fit_related", "keeps_rows"]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
@@ -47,13 +47,6 @@ _TOL, _MOST_STEPS = 1e-9, 2000
 _GAIN = 1e-4
 # Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
 _SUM_COST = 60.0
-
-
-def mean_of_known(T: np.ndarray) -> np.ndarray:
-    """Return the mean of each output over the rows that have it, 0 where none has."""
-    there = ~np.isnan(T)
-    sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
-    return sums / np.maximum(there.sum(axis=0), 1)
 
 
 def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
@@ -211,7 +204,7 @@ def _solved(system: MaskedSystem, alpha: float, *, tol: float, max_iter: int) ->
         part = system if len(many) == d else system.columns(many)
         run = refined(
             part.products(alpha), part.right, part.preconditioner(alpha), tol=tol,
-            max_iter=max_iter, gain=_GAIN, believe=True,
+            max_iter=max_iter, gain=_GAIN, believe=True, spread=part.spread,
         )  # fmt: skip
         coef[:, many] = numpy_of(run.x)
         report |= {"solver": "cg", "iterations": run.steps, "relative_residual": run.residual}

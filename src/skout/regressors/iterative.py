@@ -12,9 +12,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from .._numerics.arrays import astype, cast, constant, n_rows, numpy_of, row_slices, take, times
@@ -24,7 +26,7 @@ from ..basis import Engine
 from ..basis.features import LandmarkFeatures
 from ..basis.passes import Sample
 from ..basis.products import FeatureProducts, RightSide, Store
-from ..solvers.cg import Run, State, refined
+from ..solvers.cg import Run, State, largest_of, refined
 from ..solvers.cost import preconditioner_costs
 from ..solvers.moments import Moments
 from ..solvers.preconditioners import (
@@ -36,7 +38,7 @@ from ..solvers.preconditioners import (
 )
 from .memory import Room, room_for
 
-__all__ = ["LandmarkSystem", "solved", "warn_unless_converged"]
+__all__ = ["LandmarkSystem", "Unconverged", "solved", "warn_of_paths", "warn_unless_converged"]
 
 # Rows of the second sketch, of which a preconditioner is made where m^2 numbers are too many.
 _SKETCH = 4000
@@ -67,7 +69,10 @@ class LandmarkSystem:
     def moments(self) -> Moments:
         """Pass over the rows for the right side."""
         self.store.room = self.room.kept()
-        right = RightSide(self.features, self.store, self.sample.origin)
+        center = None  # where nothing is subtracted from the targets, squares hide their spread
+        if self.sample.origin is None and not sparse.issparse(self.sample.targets.like):
+            center = self.sample.rough_mean()
+        right = RightSide(self.features, self.store, self.sample.origin, center)
         found = right.of(self.rows, self.sample.targets, self.sample.weights, self.n_jobs)
         check_total_weight(found.weight)
         if np.isnan(found.tt).any():
@@ -76,7 +81,11 @@ class LandmarkSystem:
                 'y as an array, or solver="direct".'
             )
         self.n, self.z_sum = found.weight, found.z_sum
-        return found
+        self.spread = np.sqrt(np.maximum(found.tt - found.t_sum**2 / self.n, 0.0))
+        if center is None:
+            return found
+        t_sum = found.t_sum + self.n * center
+        return replace(found, t_sum=t_sum, tt=found.tt + center * (found.t_sum + t_sum))
 
     def right_side(self, found: Moments) -> Any:
         """Return F'T, of centred targets if there is an intercept."""
@@ -152,7 +161,7 @@ class LandmarkSystem:
         size = min(size, len(source))
         chosen = np.sort(np.random.default_rng(_SEED).choice(len(source), size, replace=False))
         w = np.ones(size) if weights is None else np.asarray(take(weights, chosen), float)
-        total = max(float(w.sum()), 1e-12)
+        total = float(w.sum()) or 1.0
         out *= total * alpha
         mean: Any = 0.0
         features = self._there(np.float64)
@@ -199,19 +208,21 @@ def solved(
     """Return coefficients of the features, the intercept and the report, for the last alpha.
 
     Each alpha starts from the solution of the one before it, and `each` is given every solution.
+    The residual in the report is the largest of all alphas.
     """
     found, M = system.moments(), None
-    b, start, total, now = system.right_side(found), None, 0, [0.0]
+    b, start, total, now, largest = system.right_side(found), None, 0, [0.0], 0.0
+    spread = constant(system.spread, b)
     products = [system.product(lambda: now[0], single=single) for single in (True, False)]
     for alpha in alphas:
         now[0], M = alpha, None  # its memory is needed
         M = system.preconditioner(alpha)
         run = refined(
-            products, b, M, tol=tol, max_iter=max_iter, start=start,
+            products, b, M, tol=tol, max_iter=max_iter, start=start, spread=spread,
             told=None if checkpoint is None else functools.partial(_keep, checkpoint),
             resumed=None if checkpoint is None else _resumed(checkpoint, b),
         )  # fmt: skip
-        start, total = run.x, total + run.steps
+        start, total, largest = run.x, total + run.steps, largest_of(largest, run.residual)
         c = numpy_of(run.x)
         intercept = np.zeros(c.shape[1])
         if system.fit_intercept:
@@ -219,7 +230,10 @@ def solved(
         if each is not None:
             each(c, intercept)
     centred = found.tt - system.fit_intercept * found.t_sum**2 / system.n
-    report = _report(system, run, M, alphas[-1], b, centred, tol) | {"iterations": total}
+    report = _report(system, run, M, alphas[-1], b, centred) | {
+        "converged": largest <= tol, "relative_residual": largest, "tolerance": tol,
+        "iterations": total,
+    }  # fmt: skip
     return c, intercept, report
 
 
@@ -248,7 +262,7 @@ def _resumed(checkpoint: Any, like: Any) -> tuple[Run, State] | None:
 
 
 def _report(
-    system: LandmarkSystem, run: Run, M: Any, alpha: float, b: Any, tt: np.ndarray, tol: float
+    system: LandmarkSystem, run: Run, M: Any, alpha: float, b: Any, tt: np.ndarray
 ) -> dict[str, Any]:
     """Return what is known about a solution c with residual r.
 
@@ -261,9 +275,6 @@ def _report(
     bound = None if squares is None else squares / (2.0 * n * n * alpha)
     return {
         "solver": "cg",
-        "converged": bool(run.residual <= tol),
-        "relative_residual": float(run.residual),
-        "tolerance": tol,
         "exact_passes": run.checks,
         "objective": objective,
         "objective_gap": gap,
@@ -274,14 +285,37 @@ def _report(
     }
 
 
-def warn_unless_converged(report: dict[str, Any], max_iter: int) -> None:
-    """Say that the tolerance was not reached, and what to do."""
+class Unconverged(ArithmeticError):
+    """Conjugate gradients missed their tolerance, and the direct solver can take over."""
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        super().__init__("conjugate gradients did not converge")
+        self.report = report
+
+
+def warn_unless_converged(report: dict[str, Any], max_iter: int, where: str = "") -> None:
+    """Say that the tolerance was not reached, what that may cost, and what to do."""
     if report["converged"]:
         return
     warnings.warn(
-        f"conjugate gradients ended after {report['iterations']} steps at a relative residual of "
-        f"{report['relative_residual']:.2g}, above tol={report['tolerance']:.2g}. Raise max_iter "
-        f'(now {max_iter}), alpha or tol, or use solver="direct".',
+        f"conjugate gradients{where} ended after {report['iterations']} steps, above tol="
+        f"{report['tolerance']:.2g}: predictions of the training rows may still change by about "
+        f"{report['relative_residual']:.2g} standard deviations of y, in the root mean square. "
+        f'Raise max_iter (now {max_iter}), alpha or tol, or use solver="direct".',
         ConvergenceWarning,
         stacklevel=2,
     )
+
+
+def warn_of_paths(reports: list[dict[str, Any]], max_iter: int) -> None:
+    """Say once that some of the fits that chose alpha did not converge: the worst of them."""
+    missed = [report for report in reports if not report["converged"]]
+    if missed:
+        worst = max(
+            missed, key=lambda report: np.nan_to_num(report["relative_residual"], nan=np.inf)
+        )
+        warn_unless_converged(
+            worst,
+            max_iter,
+            f" of a split that alpha is chosen on, {len(missed)} of {len(reports)},",
+        )

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._numerics.arrays import tensor, torch_dtype
 from .._numerics.objects import to_device
 from .._numerics.threads import total_memory
-from ..rows import Limits, Source, limits
+from ..rows import Source, limits
 
 __all__ = ["Room", "room_for"]
 
@@ -45,17 +45,21 @@ class Room:
 
     def require(self, needed: float, what: str, remedy: str) -> None:
         """Raise where a card has too little memory for something, before the work begins."""
-        if needed + self.work > _ALL * self.free:
+        if not self.holds(needed):
             raise MemoryError(
                 f"{what} would take {needed / _GB:.1f} GiB on {self.device}, which has "
                 f"{self.free / _GB:.1f} GiB free. Use {remedy}."
             )
 
+    def holds(self, needed: float) -> bool:
+        """Return whether there is room for so many bytes besides a pass."""
+        return needed + self.work <= (_ALL if self.on_card else 1.0) * self.free
+
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
         if not self.on_card:
-            given = limits().coordinates_bytes
-            return given if given != Limits().coordinates_bytes else max(given, int(self.free))
+            given = limits().given_bytes
+            return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
     def costs(self, rows: Source, q: int, function: Callable[..., Any]) -> Any:

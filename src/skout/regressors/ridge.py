@@ -45,7 +45,7 @@ from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solve
 from .doubt import Doubts, add_variance
 from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
-from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
+from .holes import fit_by_coordinates, fit_related, keeps_rows
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
 from .path import Judge, Search
@@ -59,8 +59,6 @@ _FITTED = (
     *("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_"),
     "task_matrix_",
 )
-# Targets on disk or on a cluster: the mean of so many is subtracted from all of them.
-_ORIGIN_ROWS = 8192
 
 
 class KernelRidge(
@@ -356,7 +354,10 @@ class KernelRidge(
         if choice is not None and fit_without_moments(self, sample, search, choice, checkpoint):
             return
         whiten, told = bool(splits) or related, self.verbose or checkpoint is not None
-        bar = Bar(self.verbose, checkpoint) if told else None
+        kept = (
+            None if choice is not None and choice.cg else checkpoint
+        )  # it has that solver's state
+        bar = Bar(self.verbose, kept) if told else None
         how = {"whiten": whiten, "centre": not holed, "progress": bar}
         moments = self.basis_.engine.moments(sample, min(alphas), known=known, **how)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
@@ -434,14 +435,16 @@ class KernelRidge(
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
-        """Check and encode what was given to fit."""
+    def _sample(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, adds: bool = False
+    ) -> Sample:
+        """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
-        weights = encoded_weights(sample_weight, rows)
+        weights = encoded_weights(sample_weight, rows, alone=not adds)
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
@@ -451,8 +454,7 @@ class KernelRidge(
     def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
         """Add the groups and, if an intercept can make up for it, the origin of the targets."""
         if self.fit_intercept and self._origin is None:
-            # any value near the targets will do; the mean of all of them would take one more pass
-            self._origin = mean_of_known(sample.targets.some(_ORIGIN_ROWS))
+            self._origin = sample.rough_mean()
         return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
 
     def _fit_basis(

@@ -177,7 +177,7 @@ class Device(Source):
 
     def _has_room(self, size: float) -> bool:
         """Return whether coordinates of so many bytes may be held there."""
-        most = limits().card_bytes
+        most = limits().given_bytes
         blocks = _HELD_BLOCKS * min(limits().device_bytes, size)
         fits = size + blocks <= _HELD_SHARE * _free_bytes(self.device)
         return fits and (most is None or size <= most)

@@ -23,7 +23,12 @@ from sklearn.utils.validation import (
 
 from .._numerics.arrays import float_dtype, has_rows, is_checked, n_rows, numpy_of
 from .._numerics.objects import Rows, column_of
-from .._numerics.validation import check_squares, check_total_weight
+from .._numerics.validation import (
+    LEAST_WEIGHT,
+    MOST_WEIGHT,
+    check_squares,
+    check_total_weight,
+)
 from .blocks import Blocks
 from .dask import Dask, is_dask
 from .device import Device, is_on_card, on_device
@@ -254,9 +259,11 @@ def targets_with_holes(y: Any) -> np.ndarray:
         return y
 
 
-def encoded_weights(sample_weight: Any, rows: Source, *, here: bool = False) -> Any:
+def encoded_weights(
+    sample_weight: Any, rows: Source, *, here: bool = False, alone: bool = True
+) -> Any:
     """Return non-negative float64 weights, one a row: an array, or a source on a cluster unless
-    they are wanted here; or None.
+    they are wanted here; or None. `alone` is whether no weights of other rows are compared to them.
     """
     if sample_weight is None:
         return None
@@ -266,8 +273,7 @@ def encoded_weights(sample_weight: Any, rows: Source, *, here: bool = False) -> 
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
-        check_total_weight(weights.here().sum())
-    return check_weights(weights.here(), rows)
+    return check_weights(weights.here(), rows, alone=alone)
 
 
 def _finite_weights(block: Any) -> np.ndarray:
@@ -335,8 +341,12 @@ def check_matrix(objects: Any, *, accept_sparse: bool = True) -> Any:
     return rows
 
 
-def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return non-negative float64 weights with a positive sum, or None."""
+def check_weights(sample_weight: Any, X: Any, *, alone: bool = True) -> np.ndarray | None:
+    """Return non-negative float64 weights with a positive sum, or None.
+
+    Their products must be numbers that can be told from zero. Where they are not, all weights are
+    multiplied by a power of four, since only ratios count; if they are not `alone`, refused.
+    """
     if sample_weight is None:
         return None
     with numbers_in(sample_weight, "sample_weight"):
@@ -345,6 +355,11 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
+    largest = weights.max(initial=0.0)
+    if largest > 0.0 and not LEAST_WEIGHT <= largest <= MOST_WEIGHT:
+        if not alone:
+            check_total_weight(largest)
+        weights = np.ldexp(weights, -2 * (int(np.frexp(largest)[1]) // 2))
     check_total_weight(weights.sum())
     return weights
 

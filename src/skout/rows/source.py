@@ -405,14 +405,15 @@ class Source(ABC):
 class Limits:
     """Rows of a block, and bytes of its features; of all coordinates; of a block on a card.
 
-    `card_bytes` are those of all coordinates on a card, None for as many as there is room for.
+    `given_bytes` are those of all coordinates if somebody gave a limit. None is as many as there
+    is room for, on a device and for values that conjugate gradients keep.
     """
 
     block_rows: int = 8192  # long blocks keep matrix products near the peak
     block_bytes: int = 2**26
     coordinates_bytes: int = 2**31
     device_bytes: int = 2**31
-    card_bytes: int | None = None
+    given_bytes: int | None = None
 
 
 # Products of blocks of so many rows are as fast as those of longer ones.

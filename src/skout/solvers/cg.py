@@ -13,7 +13,7 @@ import numpy as np
 
 from .._numerics.arrays import namespace
 
-__all__ = ["Run", "State", "conjugate_gradients", "refined"]
+__all__ = ["Run", "State", "conjugate_gradients", "largest_of", "refined"]
 
 Product = Callable[[Any], Any]
 # A round in low precision ends when it has gained so much: its own rounding allows little more.
@@ -27,6 +27,8 @@ _KEEP = 0.5
 _PATIENCE, _PROGRESS = 20, 0.9
 # A round that gains less than this hands over to the next precision.
 _LEAST_GAIN = 0.5
+# Targets whose spread is this share of the right side or less are constant but for rounding.
+_CONSTANT = 1e-14
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Run:
 
     x: Any  # solution, (m, q)
     r: Any  # residual b - A x by the exact product
-    residual: float  # |r| / |b| of the worst column, in the norm of `refined`
+    residual: float  # of the worst column, in the norm of `refined` and relative to its scale
     steps: int = 0  # products in low precision
     checks: int = 0  # exact products
     precision: int = 0  # which of the products the next round uses: 0 is the cheapest
@@ -81,6 +83,7 @@ def refined(
     precondition: Product,  # r -> M^-1 r, symmetric and positive
     *,
     tol: float,  # relative residual to reach, in every column
+    spread: Any = None,  # (q,): residuals are relative to it where it is less than the norm of b
     max_iter: int,
     start: Any = None,  # where to begin, such as the solution of a similar system
     told: Callable[[Run, State], None] | None = None,  # stores them after each step
@@ -95,10 +98,17 @@ def refined(
     residual is computed anew by the exact product, the last of `products`: what is reported is true
     of A itself. Where a round gains too little, the next product takes over.
 
+    In the norm r'M^-1 r, or `plain` for the dual system, a residual of a ridge regression is about
+    the change of its predictions that is left, as a norm over the rows. So `spread` is that of the
+    targets about their mean: a right side that is mostly mean does not hide what varies.
+
     Whoever can `believe` leaves out the last exact product where rounding was small before: what is
     reported is then the residual with what rounding may have added.
     """
     scale = _norms(b, b if plain else precondition(b))
+    if spread is not None:
+        xp = namespace(b)
+        scale = xp.where(spread > _CONSTANT * scale, xp.minimum(scale, spread), scale)
 
     def measure(r: Any) -> float:
         return _worst(_norms(r, r if plain else precondition(r)), scale)
@@ -155,13 +165,19 @@ def _corrected(run: Run, state: State, products: list[Product], b: Any, measure:
     x = run.x + state.x
     r = b - products[-1](x)
     found, drift = measure(r), measure(r - state.r) / run.residual
-    little, last = found > _LEAST_GAIN * run.residual, run.precision == len(products) - 1
-    if found > run.residual:
-        x, r = run.x, run.r
+    # written so that a residual that is not a number counts as no gain
+    little, last = not found <= _LEAST_GAIN * run.residual, run.precision == len(products) - 1
+    if not found <= run.residual:
+        x, r, found = run.x, run.r, run.residual
     return Run(
-        x, r, min(found, run.residual), run.steps, run.checks + 1,
+        x, r, found, run.steps, run.checks + 1,
         run.precision + (little and not last), stuck=little and last, drift=drift,
     )  # fmt: skip
+
+
+def largest_of(*residuals: float) -> float:
+    """Return the largest residual, not a number where one is none."""
+    return float(np.max(residuals))
 
 
 def _root(squared: Any) -> Any:

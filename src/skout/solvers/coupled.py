@@ -78,6 +78,11 @@ class MomentSystem(Systems):
         return self.moments.t_sum * self._factor
 
     @functools.cached_property
+    def spread(self) -> np.ndarray:
+        squares = self.moments.tt * self._factor - self.t_sum**2 / self._safe
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    @functools.cached_property
     def right(self) -> np.ndarray:
         """Z'W T, of centred rows if there is an intercept; shape (p, d)."""
         return self._centred(self.moments.zt * self._factor)
@@ -197,7 +202,8 @@ def _solved(
     first = None
     if start is not None:  # C = Theta A, so Theta = C A' (A A')^-1, and A A' is diagonal
         first = (start @ A.T / (A * A).sum(axis=1)).reshape(-1, 1)
-    run = refined([apply], b, precondition, tol=tol, max_iter=_STEPS, start=first)
+    spread = np.sqrt((system.spread**2).sum(keepdims=True))
+    run = refined([apply], b, precondition, tol=tol, max_iter=_STEPS, start=first, spread=spread)
     return run.x.reshape(shape) @ A, run
 
 

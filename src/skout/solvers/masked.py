@@ -46,13 +46,15 @@ _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
 class Systems:
     """The systems of the outputs, each of the rows that it has; centred, if there is an intercept.
 
-    n are the weights of these rows, z_sum and t_sum the weighted sums of z_i and y_ij over them.
+    n are the weights of these rows, z_sum and t_sum the weighted sums of z_i and y_ij over them,
+    and spread is the norm of each output about its mean.
     """
 
     fit_intercept: bool
     n: Any  # (d,)
     z_sum: Any  # (p, d)
     t_sum: Any  # (d,)
+    spread: Any  # (d,)
 
     @functools.cached_property
     def _safe(self) -> Any:
@@ -146,6 +148,11 @@ class MaskedSystem(Systems):
     @functools.cached_property
     def t_sum(self) -> Any:
         return (self.W * self.T).sum(0)
+
+    @functools.cached_property
+    def spread(self) -> Any:
+        """Root of the weighted squares of each output about its mean, shape (d,)."""
+        return (self.W * (self.T - self.t_sum / self._safe) ** 2).sum(0) ** 0.5
 
     @functools.cached_property
     def right(self) -> Any:
