@@ -2,7 +2,6 @@
 
 import warnings
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from skout import (
 )
 from skout.basis.passes import block_moments, mean_of_known
 from skout.kernels import Gaussian, Learnt
+from skout.regressors.fit import RidgeSettings
 from skout.regressors.holes import keeps_rows
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
@@ -243,7 +243,7 @@ class Counting:
 @pytest.mark.parametrize("megabytes", [2048, 1])
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_pass(kept, megabytes, monkeypatch):
-    monkeypatch.setattr("skout.regressors.ridge.keeps_rows", lambda *given: kept)
+    monkeypatch.setattr("skout.regressors.sketched.keeps_rows", lambda *given: kept)
     data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
     model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
     model.fit(full, np.tile(Y, (10, 1)))
@@ -254,27 +254,25 @@ def test_one_pass(kept, megabytes, monkeypatch):
 
 
 def sketched(m, solver="auto", **options):
-    model = KernelRidge(KERNEL, solver=solver, **options)
-    model.basis_ = SimpleNamespace(rank_=m)
-    return model
+    return RidgeSettings(solver=solver, **options), m
 
 
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
-    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
-        assert not keeps_rows(model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
+    for model in (sketched(100), sketched(100, "direct"), sketched(100, tasks="learnt")):
+        assert not keeps_rows(*model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
         with memory_limits(coordinates_mb=3):
-            assert keeps_rows(model, y, 1)
-        assert keeps_rows(model, y, 1000)  # folds have matrices of their own
-    assert keeps_rows(sketched(100, "cg"), y, 1)
+            assert keeps_rows(*model, y, 1)
+        assert keeps_rows(*model, y, 1000)  # folds have matrices of their own
+    assert keeps_rows(*sketched(100, "cg"), y, 1)
 
 
 def test_operations_decide():
     y = np.where(np.random.default_rng(0).random((20000, 30)) < 0.5, np.nan, 1.0)
-    assert keeps_rows(sketched(1000), y, 1)  # 15 matrices Z'Z, against about 15 steps
-    assert not keeps_rows(sketched(1000, "direct"), y, 1)
+    assert keeps_rows(*sketched(1000), y, 1)  # 15 matrices Z'Z, against about 15 steps
+    assert not keeps_rows(*sketched(1000, "direct"), y, 1)
     shared = np.repeat(y[:, :1], 30, axis=1)  # all outputs have the same rows
-    assert not keeps_rows(sketched(1000), shared, 1)
+    assert not keeps_rows(*sketched(1000), shared, 1)
 
 
 def test_the_cheaper_way_of_each_output():

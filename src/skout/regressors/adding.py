@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from .._numerics.validation import all_at_once, check_alphas
+from .._numerics.validation import all_at_once, check_alphas, check_rng
+from ..basis import KernelBasis, span_of
+from ..basis.passes import Sample
 from ..rows import Blocks
+from ..sketches import as_sketch
 from .checkpoint import Bar
 from .choice import check_has_moments
-from .learning import learnt_kernel
 from .path import Search
+from .sketched import fit_from_moments
 from .splits import TRAIN, interleaved_groups
 
 __all__ = ["AddsRows"]
@@ -34,6 +38,7 @@ class AddsRows:
     """What `KernelRidge` does with rows that are not all there at once."""
 
     basis_: Any
+    _origin: np.ndarray | None
 
     def _fit_once(self: Any, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
         """Fit on blocks that can be read once, as they come."""
@@ -87,15 +92,16 @@ class AddsRows:
         sample = self._sample(X, y, sample_weight, reset=first, adds=True)
         if first:
             self._reset()
-            self._fit_basis(learnt_kernel(self, sample), sample, landmarks)
-            self._n_outputs = sample.targets.shape[1]
+            self._begin(sample, landmarks, alphas)
         elif sample.targets.shape[1] != self._n_outputs:
             raise ValueError(
                 f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
             )
+        if self.fit_intercept and self._origin is None:
+            self._origin = sample.rough_mean()
         n = len(sample.rows)
         groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
-        sample = self._prepared(sample, groups, len(parts))
+        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)), origin=self._origin)
         moments = self.basis_.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
@@ -109,5 +115,19 @@ class AddsRows:
             self._base = self._base.whitened()
             moments = [*moments, self._base]
             parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        self._solve(moments, parts, Search(alphas))
+        engine, settings = self.basis_.engine, self._settings(self._n_outputs)
+        how = {"origin": self._origin, "report": getattr(self, "solver_report_", None)}
+        fit = fit_from_moments(settings, engine, moments, parts, Search(alphas), **how)
+        self._take(replace(fit, moments=self._base))  # those of partial_fit are kept by fold
         return self
+
+    def _begin(self: Any, sample: Sample, landmarks: Any, alphas: list[float]) -> None:
+        """Draw the landmarks from the first rows, or from those given for it."""
+        self._n_outputs = sample.targets.shape[1]
+        settings = self._settings(self._n_outputs)
+        kernel, _ = self._learned(sample, alphas, settings)
+        drawn = self._drawn_from(landmarks) or sample
+        rng, place = check_rng(self.random_state), {"n_jobs": self.n_jobs, "device": self.device}
+        span = span_of(kernel, as_sketch(self.sketch), drawn.rows, rng, drawn.weights, **place)
+        self.basis_ = KernelBasis.of(span.engine, span.engine.kernel, self.sketch)
+        self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks

@@ -24,7 +24,7 @@ from .._numerics.validation import (
     check_number,
     check_rng,
 )
-from ..basis import KernelBasis, span_of
+from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
@@ -45,7 +45,7 @@ from ..solvers import Problem, Solution, solve_convex
 from ..solvers.design import Design
 from ..solvers.problem import Part, check_runs, parts_of
 from .choice import Chooses
-from .learning import learnt_kernel
+from .learning import learned_kernel
 from .path import Judge, Search
 from .splits import least_loss, splits_of
 
@@ -172,7 +172,11 @@ class KernelMachineBase(Chooses, PartsByName):
         self.__dict__.pop("metric_results_", None)
         kernel = as_kernel(self.kernel)
         if kernel.learns:
-            kernel = learnt_kernel(self, Sample(rows, Memory(Y, "y"), weights))
+            kernel, self.metric_results_ = learned_kernel(
+                kernel, Sample(rows, Memory(Y, "y"), weights), alphas,
+                fit_intercept=self.fit_intercept, random_state=self.random_state,
+                n_jobs=self.n_jobs, verbose=self.verbose,
+            )  # fmt: skip
         self._fit_basis(kernel, rows, weights)
         n = len(Y)
         shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
@@ -247,7 +251,7 @@ class KernelMachineBase(Chooses, PartsByName):
         return targets
 
     def _design(self, rows: Source) -> Design:
-        return coordinates_of(self, rows, dtype=None)
+        return coordinates_of(self.basis_.engine, rows, dtype=None)
 
     def _choose(
         self, problem: Problem, parts: list[Part], alphas: list[float], labels: np.ndarray | None
@@ -282,7 +286,9 @@ class KernelMachineBase(Chooses, PartsByName):
                     F[:, :, part.columns] = np.stack(found)
             return F[:, :, : d - hidden]
 
-        Search(alphas, self._judge.splits, self._judge).by_paths(self, sample, path)
+        search = Search(alphas, self._judge.splits, self._judge)
+        chosen = search.by_paths(sample, path, self.verbose)
+        self.alpha_, self.cv_results_ = chosen.alpha, chosen.results or {}
 
     def _path(self, part: Problem, held: Problem, alphas: list[float]) -> list[Any]:
         """Return the predictions of held-out rows by each alpha: one path with warm starts."""
@@ -399,21 +405,20 @@ class ScoresHoles(RegressorMixin):
         return super().score(X, y, sample_weight)
 
 
-def coordinates_of(model: Any, rows: Source, dtype: Any = np.float64) -> Design:
+def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Design:
     """Return the coordinates of all rows: held, in one pass, or made again in each.
 
     They are of a precision, or of that of the rows, if it is None.
     """
-    engine = model.basis_.engine
     function = Projection(engine.features, engine.components.T, dtype=dtype)
-    Z = rows.kept(function, (engine.rank,), n_jobs=model.n_jobs)
+    Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
     if Z is not None:
-        return Design(Z, n_jobs=model.n_jobs)
+        return Design(Z, n_jobs=engine.n_jobs)
 
     def through(B: Any) -> Projection:
         return Projection(engine.features, engine.on_features(B), dtype=dtype)
 
-    return Design(rows.then(function), rows, through, model.n_jobs)
+    return Design(rows.then(function), rows, through, engine.n_jobs)
 
 
 def first_column(F: Any) -> Any:

@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import row_keys
 from .._numerics.files import replacing, warn_unwritten
 from .._numerics.objects import Rows
+from ..basis import Engine
 from ..basis.passes import Sample
 from ..rows import Progress, Source, is_lazy, reads_once
 from ..solvers.moments import Moments
@@ -69,12 +70,12 @@ class Checkpoint(Progress):
                     "data and parameters to go on with it, or delete the file to begin anew."
                 )
 
-    def add_fit(self, model: Any, sample: Sample, choice: Any = None) -> None:
+    def add_fit(self, engine: Engine, sample: Sample, choice: Any = None) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
         has_components = choice is None or not choice.without_moments
-        parts = (model.basis_.components_,) if has_components else ()
-        landmarks = digest(*parts, row_keys(model.landmarks_))
-        cg = choice is not None and choice.cg
+        parts = (engine.components,) if has_components else ()
+        landmarks = digest(*parts, row_keys(engine.landmarks))
+        cg = choice is not None and choice.by_cg
         self.add_facts(solver="cg" if cg else "direct", landmarks=landmarks)
         self.add_facts(**_facts_of(sample))
         self.n_groups = sample.n_groups

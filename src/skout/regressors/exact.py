@@ -1,8 +1,7 @@
-"""Exact kernel ridge regression on the distinct rows of a sample, whose targets may have holes."""
+"""Exact kernel ridge regression on the distinct rows of a sample; targets may be missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,15 +21,15 @@ from ..solvers import dual_ridge
 from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
-from .choice import wanted_solver
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
+from .fit import Chosen, Fit, RidgeSettings
 from .folds import Folds
 from .iterative import Unconverged, warn_of_paths, warn_unless_converged
 from .memory import Room, room_for
 from .path import Search
 from .splits import Splits, groups_or_splits
 
-__all__ = ["begin_exact", "fit_exact", "fit_exact_holes"]
+__all__ = ["DistinctRows", "distinct_rows", "fit_exact", "fit_exact_missing"]
 
 # Rows by whose span the kernel is replaced while alpha is chosen, where there are more.
 _STAND_IN = 1500
@@ -45,130 +44,164 @@ _LEARNT_ROWS = 20_000
 _MOST_ROWS = 200_000
 
 
-def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
-    """Fit a `KernelRidge` on the distinct rows; equal rows add weights and average targets."""
-    alphas, splits, judge = search
-    rng = check_rng(model.random_state)
-    begun = _begun(model, kernel, sample, rng)
-    model._row_weights = np.bincount(begun.number, sample.weights)  # of the distinct rows
-
-    def solve(exact: _Exact) -> None:
-        if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
-            search.by_paths(model, sample, partial(exact.path, alphas))
-            warn_of_paths(exact.reports, model.max_iter)
-            model.cv_results_["exact"] = True
-        elif splits:
-            folds, Z = exact.folds(splits, rng)
-            held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
-            search.by_folds(model, folds, held)
-            model.cv_results_["exact"] = exact.has_exact_path
-        if exact.K is None:
-            d = sample.targets.shape[1]
-            _solve_parts(model, [(np.arange(d), np.arange(len(sample.rows)), exact)], d)
-        else:
-            model._matrix, model.intercept_ = exact.solve(model.alpha_)
-
-    _solved_or_directly(begun, solve)
-    model._prepare()
-
-
-def _solved_or_directly(exact: _Exact, solve: Callable[[_Exact], None]) -> None:
-    """Solve; and once more by the direct solver where "auto" took one that does not converge."""
+def fit_exact(settings: RidgeSettings, kernel: Kernel, sample: Sample, search: Search) -> Fit:
+    """Fit on the distinct rows; equal rows add weights and average targets."""
+    rng = check_rng(settings.random_state)
+    exact = _begun(settings, kernel, sample, rng)
     try:
-        solve(exact)
-    except Unconverged as stop:
-        exact.model.solver_report_["fell_back_from"] = stop.report
-        solve(exact.directly())
+        return _fit_whole(exact, search, rng)
+    except Unconverged as stop:  # "auto" took conjugate gradients: the direct solver takes over
+        return _fit_whole(exact.directly(), search, rng).reporting(fell_back_from=stop.report)
 
 
-def fit_exact_holes(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
-    """Fit a `KernelRidge` on the distinct rows of each output; outputs with equal rows together."""
-    T, alphas = sample.targets.here(), search.alphas
+def _fit_whole(exact: _Exact, search: Search, rng: np.random.Generator) -> Fit:
+    """Choose alpha, and fit all outputs on all rows."""
+    sample, settings = exact.sample, exact.settings
+    alphas, splits, judge = search
+    chosen = Chosen(alphas[0])
+    if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
+        chosen = search.by_paths(sample, partial(exact.path, alphas), settings.verbose)
+        warn_of_paths(exact.reports, settings.max_iter)
+        chosen = _with_exactness(chosen, True)
+    elif splits:
+        folds, Z = exact.folds(splits, rng)
+        held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
+        chosen = folds.choose(search, held, cv=settings.cv, n_jobs=settings.n_jobs)
+        chosen = _with_exactness(chosen, exact.has_exact_path)
+    row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
+    if exact.K is None:
+        d = sample.targets.shape[1]
+        parts = [(np.arange(d), np.arange(len(sample.rows)), exact)]
+        return replace(_fit_parts(exact, parts, d, chosen), row_weights=row_weights)
+    coef, intercept = exact.solve(chosen.alpha)
+    report = {"solver": "direct", "costs": exact.costs}
+    return Fit(
+        exact.kernel, exact.landmarks, coef, intercept, chosen, report, row_weights=row_weights
+    )
+
+
+def fit_exact_missing(
+    settings: RidgeSettings, kernel: Kernel, sample: Sample, search: Search
+) -> Fit:
+    """Fit each output on the distinct rows that have it; outputs with equal rows together."""
+    T = sample.targets.here()
     w = np.ones(len(T)) if sample.weights is None else sample.weights
     check_outputs_seen(((~np.isnan(T)) * w[:, None]).sum(axis=0))
-    begun = _begun(model, kernel, sample, check_rng(model.random_state))
-
-    def solve(exact: _Exact) -> None:
-        parts = [
-            (columns, rows, exact.of(replace(sample, targets=Memory(T[:, columns], "y"))))
-            for columns, rows in outputs_by_rows(T)
-        ]
-
-        def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
-            F = np.full((len(alphas), len(held), T.shape[1]), np.nan)  # of outputs without a row
-            for columns, rows, part in parts:
-                own = np.intersect1d(train, rows)
-                if w[own].sum() > 0.0:
-                    F[:, :, columns] = part.path(alphas, own, held)
-            return F
-
-        if search.splits:
-            search.by_paths(model, sample, path)
-            warn_of_paths(exact.reports, model.max_iter)
-            model.cv_results_["exact"] = True
-        _solve_parts(model, parts, T.shape[1])
-
-    _solved_or_directly(begun, solve)
-    model._prepare()
+    exact = _begun(settings, kernel, sample, check_rng(settings.random_state))
+    try:
+        return _fit_by_outputs(exact, search, T, w)
+    except Unconverged as stop:
+        fit = _fit_by_outputs(exact.directly(), search, T, w)
+        return fit.reporting(fell_back_from=stop.report)
 
 
-def _solve_parts(model: Any, parts: list[Any], d: int) -> None:
-    """Give a model the coefficients of its outputs, of those that have the same rows in turn."""
-    model._matrix, model.intercept_ = np.zeros((n_rows(model.landmarks_), d)), np.zeros(d)
+def _fit_by_outputs(exact: _Exact, search: Search, T: np.ndarray, w: np.ndarray) -> Fit:
+    """Choose alpha for all outputs together, and fit each on its own rows."""
+    alphas, settings, d = search.alphas, exact.settings, T.shape[1]
+    parts = [
+        (columns, rows, exact.of(replace(exact.sample, targets=Memory(T[:, columns], "y"))))
+        for columns, rows in outputs_by_rows(T)
+    ]
+
+    def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
+        F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
+        for columns, rows, part in parts:
+            train_rows = np.intersect1d(train, rows)
+            if w[train_rows].sum() > 0.0:
+                F[:, :, columns] = part.path(alphas, train_rows, held)
+        return F
+
+    chosen = Chosen(alphas[0])
+    if search.splits:
+        chosen = search.by_paths(exact.sample, path, settings.verbose)
+        warn_of_paths(exact.reports, settings.max_iter)
+        chosen = _with_exactness(chosen, True)
+    return _fit_parts(exact, parts, d, chosen)
+
+
+def _with_exactness(chosen: Chosen, is_exact: bool) -> Chosen:
+    """Say in the table whether alpha was chosen by exact fits."""
+    return Chosen(chosen.alpha, (chosen.results or {}) | {"exact": is_exact})
+
+
+def _fit_parts(
+    exact: _Exact, parts: list[tuple[Any, np.ndarray, _Exact]], d: int, chosen: Chosen
+) -> Fit:
+    """Fit outputs that have the same rows in turn: (columns, rows, fits) of each such part."""
+    matrix, intercepts = np.zeros((n_rows(exact.landmarks), d)), np.zeros(d)
+    report: dict[str, Any] = {"solver": "direct", "costs": exact.costs}
     for columns, rows, part in parts:
-        used, [(coef, intercept)], report = part.fits(rows, [model.alpha_])
-        model._matrix[np.ix_(used, columns)], model.intercept_[columns] = coef, intercept
-        model.solver_report_ |= report
-        warn_unless_converged(model.solver_report_, model.max_iter)
+        used, [(coef, intercept)], solved = part.fits(rows, [chosen.alpha])
+        matrix[np.ix_(used, columns)], intercepts[columns] = coef, intercept
+        report |= solved
+        warn_unless_converged(report, exact.settings.max_iter)
+    return Fit(exact.kernel, exact.landmarks, matrix, intercepts, chosen, report)
 
 
-def begin_exact(
-    model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator
-) -> tuple[np.ndarray, str, Room]:
-    """Give a model its kernel and landmarks; return the distinct row that each row is, the solver
-    and the room that it has.
-    """
+@dataclass(frozen=True)
+class DistinctRows:
+    """The distinct rows of a sample, the kernel resolved on all of them, and how to solve."""
+
+    kernel: Kernel
+    landmarks: Any
+    number: np.ndarray  # the distinct row that each row is
+    solver: str
+    costs: dict[str, float]  # by which it was chosen
+    room: Room  # the memory that it has
+
+
+def distinct_rows(
+    settings: RidgeSettings, kernel: Kernel, sample: Sample, rng: np.random.Generator
+) -> DistinctRows:
+    """Return the distinct rows of a sample, which is in memory, and the solver for them."""
     rows, device = sample.rows.here(), sample.rows.device
-    model.kernel_ = kernel.resolve(rows, rng, sample.weights)
+    kernel = kernel.resolve(rows, rng, sample.weights)
     first, number = unique(rows)
-    model.landmarks_ = take(rows, first)
-    solver = _chosen(model, sample, len(first))
+    solver, costs = _chosen_solver(settings, sample, len(first))
     room = room_for(sample.rows, 0)
     room.work = tile_bytes(len(first)) if device is not None else 0.0
     if solver == "direct" and device is not None:
         room.require(8 * len(first) ** 2, f"The kernel matrix of {len(first)} rows", 'solver="cg"')
-    return number, solver, room
+    return DistinctRows(kernel, take(rows, first), number, solver, costs, room)
 
 
-def _chosen(model: Any, sample: Sample, n: int) -> str:
-    """Return the solver for n distinct rows, and begin the report."""
+def _chosen_solver(settings: RidgeSettings, sample: Sample, n: int) -> tuple[str, dict[str, float]]:
+    """Return the solver for n distinct rows, and the costs that it was chosen by."""
     on_card = sample.rows.device is not None
     d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
-    model.solver_report_ = {"solver": "direct", "costs": exact_costs(n, d, q, on_card)}
-    solver = wanted_solver(model) if n <= _LEARNT_ROWS else model.solver
+    costs = exact_costs(n, d, q, on_card)
+    solver = settings.wanted_solver if n <= _LEARNT_ROWS else settings.solver
     if solver != "auto":
-        return solver
+        return solver, costs
     # on a host more rows take hours; that their matrix has no room is told at once
     if is_small(n) or (n > _MOST_ROWS and not on_card):
-        return "direct"
-    return cheaper(model.solver_report_["costs"])
+        return "direct", costs
+    return cheaper(costs), costs
 
 
-def _begun(model: Any, kernel: Kernel, sample: Sample, rng: np.random.Generator) -> _Exact:
+def _begun(
+    settings: RidgeSettings, kernel: Kernel, sample: Sample, rng: np.random.Generator
+) -> _Exact:
     """Begin a fit, with the kernel matrix of all distinct rows where that is to be held here."""
-    number, solver, room = begin_exact(model, kernel, sample, rng)
-    exact = _Exact(model, sample, number, solver, room)
-    return exact.directly() if solver == "direct" else exact
+    rows = distinct_rows(settings, kernel, sample, rng)
+    exact = _Exact(
+        settings, sample, rows.kernel, rows.landmarks, rows.number, rows.solver, rows.costs,
+        rows.room,
+    )  # fmt: skip
+    return exact.directly() if rows.solver == "direct" else exact
 
 
 @dataclass(frozen=True)
 class _Exact:
     """Fits on rows of a sample, which is in memory."""
 
-    model: Any
+    settings: RidgeSettings
     sample: Sample
+    kernel: Kernel
+    landmarks: Any  # the distinct rows
     number: np.ndarray  # the distinct row that each row is
     solver: str
+    costs: dict[str, float]
     room: Room
     K: np.ndarray | None = None  # of the distinct rows, None where it is not held here
     reports: list[dict[str, Any]] = field(default_factory=list)  # of the fits of `path`
@@ -176,10 +209,10 @@ class _Exact:
     def directly(self) -> _Exact:
         """Return the same by the direct solver, with the kernel matrix where it is held here."""
         if self.room.on_card:
-            return replace(self, solver="direct")
-        K = KernelMatrix(self.model.kernel_, self.model.landmarks_, self.model.n_jobs).full()
+            return replace(self, solver="direct", reports=[])
+        K = KernelMatrix(self.kernel, self.landmarks, self.settings.n_jobs).full()
         check_definite(K)
-        return replace(self, solver="direct", K=K)
+        return replace(self, solver="direct", K=K, reports=[])
 
     def of(self, sample: Sample) -> _Exact:
         """Return fits of the same rows with other targets."""
@@ -188,8 +221,8 @@ class _Exact:
     @property
     def can_fall_back(self) -> bool:
         """Whether the direct solver may take over, and has the memory."""
-        n = float(n_rows(self.model.landmarks_))
-        return self.model.solver == "auto" and self.room.holds(8.0 * n * n)
+        n = float(n_rows(self.landmarks))
+        return self.settings.solver == "auto" and self.room.holds(8.0 * n * n)
 
     def fits(self, some: np.ndarray, alphas: list[float]) -> tuple[np.ndarray, list[Any], Any]:
         """Fit on some rows.
@@ -198,18 +231,18 @@ class _Exact:
         the report of the last one.
         """
         used, total, means = self._pooled(some)
-        model, intercept = self.model, self.model.fit_intercept
+        settings, intercept = self.settings, self.settings.fit_intercept
         if self.K is not None:
             own = self.K[np.ix_(used, used)]
             found = [dual_ridge(own, means, total, alpha, intercept) for alpha in alphas]
             return used, found, {"solver": "direct", "converged": True}
-        rows, place = take(model.landmarks_, used), (self.room, model.n_jobs)
-        problem = Centred(model.kernel_, rows, means, total, intercept, *place)
+        rows, place = take(self.landmarks, used), (self.room, settings.n_jobs)
+        problem = Centred(self.kernel, rows, means, total, intercept, *place)
         if self.solver == "direct":
             return used, *exact_on_card(problem, alphas)
-        settings: dict[str, Any] = {"tol": model.tol, "max_iter": model.max_iter}
-        settings["must_converge"] = self.can_fall_back
-        solutions, report = exact_by_cg(problem, alphas, **settings)
+        limits: dict[str, Any] = {"tol": settings.tol, "max_iter": settings.max_iter}
+        limits["must_converge"] = self.can_fall_back
+        solutions, report = exact_by_cg(problem, alphas, **limits)
         if self.can_fall_back and not report["converged"]:
             raise Unconverged(report)
         return used, solutions, report
@@ -223,11 +256,11 @@ class _Exact:
             others = self.K[np.ix_(self.number[held], used)]
             fitted = [others @ coef for coef, _ in path]
         else:
-            landmarks = astype(take(self.model.landmarks_, used), np.float64)
-            features = LandmarkFeatures(self.model.kernel_, landmarks)
+            landmarks = astype(take(self.landmarks, used), np.float64)
+            features = LandmarkFeatures(self.kernel, landmarks)
             coef, rows = np.hstack([c for c, _ in path]), Memory(self.sample.rows.take(held))
             function = Projection(features, coef, dtype=np.float64)
-            F = rows.map(function, coef.shape[1:], np.float64, n_jobs=self.model.n_jobs)
+            F = rows.map(function, coef.shape[1:], np.float64, n_jobs=self.settings.n_jobs)
             fitted = np.hsplit(F, len(path))
         found = [F + intercept for F, (_, intercept) in zip(fitted, path, strict=True)]
         return np.stack(found)[np.argsort(order)]
@@ -252,7 +285,7 @@ class _Exact:
         used, total, means = self._pooled(np.arange(len(self.number)))
         all_used = len(used) == len(self.K)
         K = self.K if all_used else self.K[np.ix_(used, used)]
-        intercept = self.model.fit_intercept
+        intercept = self.settings.fit_intercept
         solution, offset = dual_ridge(K, means, total, alpha, intercept, overwrite=True)
         if all_used:
             return solution, offset
@@ -282,7 +315,7 @@ class _Exact:
             w = None if self.sample.weights is None else self.sample.weights[some]
             T = self.sample.targets.take(some).astype(np.float64)
             moments.append(Moments.of_block(Z[self.number[some]], T, w))
-        return Folds(moments, parts, self.model.fit_intercept, self.model.verbose), Z
+        return Folds(moments, parts, self.settings.fit_intercept, self.settings.verbose), Z
 
     def _coordinates(self, rng: np.random.Generator) -> np.ndarray:
         """Return Z of the distinct rows, shape (m, r)."""

@@ -11,11 +11,12 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .._numerics.threads import map_blocks
-from ..basis import KernelBasis
+from ..basis import Engine
 from ..rows import Memory, Source
 from ..solvers import ridge_errors, ridge_paths, ridge_predictions
 from ..solvers.moments import Moments, sum_moments
-from .path import Judge, greatest_score
+from .fit import Chosen
+from .path import Judge, Search, greatest_score
 from .splits import TEST, TRAIN, check_some, least_loss
 
 __all__ = ["Folds", "looked_at"]
@@ -125,9 +126,27 @@ class Folds:
         table = [judge.score(k, F) for k, F in enumerate(self._shown(found))]
         return greatest_score(alphas, table, judge.scoring)
 
+    def choose(
+        self,
+        search: Search,
+        held: Sequence[np.ndarray] = (),
+        *,
+        origin: np.ndarray | None = None,
+        cv: Any = None,
+        n_jobs: int | None = None,
+    ) -> Chosen:
+        """Choose alpha: by the judge of a search, if it has one, else by the squared error.
 
-def looked_at(judge: Judge, rows: Source, basis: KernelBasis) -> list[np.ndarray]:
+        `held` and `origin` are as in `best_score`. Where `cv` is given, a cross-validation none of
+        whose splits has rows is an error, and not a reason to take the largest alpha.
+        """
+        if search.judge is not None:
+            return Chosen(*self.best_score(search.alphas, search.judge, held, origin, n_jobs))
+        return Chosen(*self.least_error(search.alphas, cv, n_jobs))
+
+
+def looked_at(judge: Judge, rows: Source, engine: Engine) -> list[np.ndarray]:
     """Return the coordinates of the rows that a judge looks at, one array a split."""
     some = np.unique(np.concatenate(judge.held))
-    Z = basis.coordinates(Memory(rows.take(some)))
+    Z = engine.coordinates(Memory(rows.take(some)))
     return [Z[np.searchsorted(some, held)].astype(np.float64) for held in judge.held]

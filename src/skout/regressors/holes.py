@@ -16,6 +16,7 @@ that a task matrix relates have one system together, see `solvers.coupled`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from .._numerics.arrays import numpy_of, unique_columns
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
 from .._numerics.validation import check_rng
+from ..basis import Engine
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample, WhitenedFeatures, Whitening
 from ..kernels import Kernel
@@ -34,12 +36,12 @@ from ..solvers.holed import check_outputs_seen
 from ..solvers.masked import MaskedSystem, cheaper_by_steps
 from ..solvers.moments import PartlyWhitened
 from .base import coordinates_of
-from .exact import begin_exact
+from .exact import distinct_rows
+from .fit import Chosen, Fit, RidgeSettings
 from .iterative import warn_unless_converged
 from .path import Search
-from .tasks import checked_tasks
 
-__all__ = ["fit_by_coordinates", "fit_related", "keeps_rows"]
+__all__ = ["fit_by_coordinates", "fit_exact_related", "fit_related", "keeps_rows"]
 
 # Relative residual of conjugate gradients, where they stand for a direct solver; and most steps.
 _TOL, _MOST_STEPS = 1e-9, 2000
@@ -49,15 +51,15 @@ _GAIN = 1e-4
 _SUM_COST = 60.0
 
 
-def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
+def keeps_rows(settings: RidgeSettings, rank: int, targets: np.ndarray, n_groups: int) -> bool:
     """Return whether to keep coordinates of all rows, and not a Z'Z for each mask and group.
 
     With solver="direct", or for related outputs, which are solved by many products, each cheap with
     a Z'Z, only memory decides.
     """
-    if model.solver == "cg":
+    if settings.solver == "cg":
         return True
-    by_moments, m = model.solver == "direct" or model.task_matrix is not None, model.basis_.rank_
+    by_moments, m = settings.solver == "direct" or settings.tasks is not None, rank
     missing = np.isnan(targets)
     first, codes = unique_columns(missing)
     n, count = len(missing), len(first)
@@ -74,98 +76,107 @@ def keeps_rows(model: Any, targets: np.ndarray, n_groups: int) -> bool:
 
 
 def _partly_whitened(
-    model: Any, sample: Sample, alpha: float
+    engine: Engine, sample: Sample, alpha: float
 ) -> tuple[Design, PartlyWhitened | None]:
     """Return what to solve with: features whitened as far as alpha needs, where they can be held.
 
     To whiten them all takes as many operations as Z'Z.
     """
-    engine, rows = model.basis_.engine, sample.rows
+    rows = sample.rows
     plan = engine.plan(rows, alpha, centre=False)
     if rows.device is None and rows.precision == np.float64 and plan.size < engine.rank:
         features = WhitenedFeatures(engine.features, Whitening(engine.components, plan))
-        held = rows.kept(features, (engine.rank,), n_jobs=model.n_jobs)
+        held = rows.kept(features, (engine.rank,), n_jobs=engine.n_jobs)
         if held is not None:
             partly = PartlyWhitened(engine.components, plan.size)
-            return Design(held, n_jobs=model.n_jobs), partly
-    return coordinates_of(model, sample.rows), None
+            return Design(held, n_jobs=engine.n_jobs), partly
+    return coordinates_of(engine, rows), None
 
 
-def fit_by_coordinates(model: Any, sample: Sample, search: Search) -> None:
-    """Fit a `KernelRidge` on targets with holes."""
-    design, partly = _partly_whitened(model, sample, min(search.alphas))
-    on_features = model.basis_.engine.on_features if partly is None else partly.on_features
-    settings = {"tol": _TOL, "max_iter": max(_MOST_STEPS, model.max_iter)}
-    if model.solver == "cg":
-        settings = {"tol": model.tol, "max_iter": model.max_iter}
+def fit_by_coordinates(
+    settings: RidgeSettings, engine: Engine, sample: Sample, search: Search
+) -> Fit:
+    """Fit on targets of which some are missing."""
+    design, partly = _partly_whitened(engine, sample, min(search.alphas))
+    on_features = engine.on_features if partly is None else partly.on_features
+    limits: dict[str, Any] = {"tol": _TOL, "max_iter": max(_MOST_STEPS, settings.max_iter)}
+    if settings.solver == "cg":
+        limits = {"tol": settings.tol, "max_iter": settings.max_iter}
 
     def solve(system: MaskedSystem, alpha: float) -> Solved:
-        return _solved(system, alpha, **settings)
+        return _solved(system, alpha, **limits)
 
     def path(system: MaskedSystem) -> list[Solved]:
         return [solve(system, alpha) for alpha in search.alphas]
 
-    _fit(model, sample, design, on_features, search, path, solve, partly=partly)
+    solved, chosen = _chosen_and_solved(
+        settings, sample, design, search, path, solve, partly=partly
+    )
+    matrix = on_features(solved.coef)
+    more = {"report": solved.report, "origin": sample.origin}
+    return Fit.in_span(engine, matrix, solved.intercept, chosen, **more)
 
 
-def fit_related(model: Any, kernel: Kernel, sample: Sample, search: Search) -> None:
-    """Fit a `KernelRidge` whose outputs a task matrix relates.
-
-    Without a sketch, or where moments take too much memory.
-    """
-    K = None
-    if model.sketch is None:
-        design, K, on_features = _exact_coordinates(model, kernel, sample)
-    else:
-        design, on_features = coordinates_of(model, sample.rows), model.basis_.engine.on_features
-    tasks = checked_tasks(model.task_matrix, sample.targets.shape[1])
-
-    def solve(system: MaskedSystem, alpha: float) -> Solved:
-        return coupled(system.balanced().on_host(), alpha, tasks)
-
-    def path(system: MaskedSystem) -> list[Solved]:
-        return coupled_path(system.balanced().on_host(), search.alphas, tasks)
-
-    _fit(model, sample, design, on_features, search, path, solve, K=K)
+def fit_related(settings: RidgeSettings, engine: Engine, sample: Sample, search: Search) -> Fit:
+    """Fit outputs that a task matrix relates, where their moments take too much memory."""
+    solved, chosen = _related(settings, sample, coordinates_of(engine, sample.rows), search)
+    more = {"report": solved.report, "origin": sample.origin, "task_matrix": solved.task_matrix}
+    matrix = engine.on_features(solved.coef)
+    return Fit.in_span(engine, matrix, solved.intercept, chosen, **more)
 
 
-def _exact_coordinates(
-    model: Any, kernel: Kernel, sample: Sample
-) -> tuple[Design, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Return Z with K = Z Z' of all rows, K, and C -> what k(landmarks, x) is multiplied with."""
-    number, _, room = begin_exact(model, kernel, sample, check_rng(model.random_state))
-    if room.on_card or model.solver == "cg":
+def fit_exact_related(
+    settings: RidgeSettings, kernel: Kernel, sample: Sample, search: Search
+) -> Fit:
+    """Fit outputs that a task matrix relates, without a sketch: in coordinates Z with K = Z Z'."""
+    distinct = distinct_rows(settings, kernel, sample, check_rng(settings.random_state))
+    if distinct.room.on_card or settings.solver == "cg":
         raise ValueError(
             'task_matrix without a sketch is solved on the CPU by solver="direct": leave out '
             "device and solver, or give a sketch."
         )
-    K = KernelMatrix(model.kernel_, model.landmarks_, model.n_jobs).full()
+    number = distinct.number
+    K = KernelMatrix(distinct.kernel, distinct.landmarks, settings.n_jobs).full()
     L, kept = pivoted_cholesky(K)
     inverse = triangular_inverse(L)
     Z = K[:, kept] @ inverse.T
+    design, gram = Design(Z[number], n_jobs=settings.n_jobs), K[np.ix_(number, number)]
+    solved, chosen = _related(settings, sample, design, search, K=gram)
+    matrix = np.zeros((len(K), solved.coef.shape[1]))
+    matrix[kept] = inverse.T @ solved.coef
+    return Fit(
+        distinct.kernel, distinct.landmarks, matrix, solved.intercept, chosen, solved.report,
+        task_matrix=solved.task_matrix,
+    )  # fmt: skip
 
-    def on_rows(coef: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(K), coef.shape[1]))
-        out[kept] = inverse.T @ coef
-        return out
 
-    return Design(Z[number], n_jobs=model.n_jobs), K[np.ix_(number, number)], on_rows
+def _related(
+    settings: RidgeSettings, sample: Sample, design: Design, search: Search, **more: Any
+) -> tuple[Solved, Chosen]:
+    """Choose alpha and solve for outputs that a task matrix relates."""
+
+    def solve(system: MaskedSystem, alpha: float) -> Solved:
+        return coupled(system.balanced().on_host(), alpha, settings.tasks)
+
+    def path(system: MaskedSystem) -> list[Solved]:
+        return coupled_path(system.balanced().on_host(), search.alphas, settings.tasks)
+
+    return _chosen_and_solved(settings, sample, design, search, path, solve, **more)
 
 
-def _fit(
-    model: Any,
+def _chosen_and_solved(
+    settings: RidgeSettings,
     sample: Sample,
     design: Design,
-    on_features: Callable[[np.ndarray], np.ndarray],
     search: Search,
     path: Callable[[MaskedSystem], list[Solved]],
     solve: Callable[[MaskedSystem, float], Solved],
     **more: Any,
-) -> None:
+) -> tuple[Solved, Chosen]:
     """Choose alpha, if there are several, by a path over all of them; solve for it on all rows."""
     T = np.asarray(sample.targets.here(), dtype=np.float64)
     origin = 0.0 if sample.origin is None else sample.origin
-    system = MaskedSystem.of(design, T - origin, sample.weights, model.fit_intercept, **more)
+    system = MaskedSystem.of(design, T - origin, sample.weights, settings.fit_intercept, **more)
     check_outputs_seen(system.n)
 
     def predicted(train: np.ndarray, held: np.ndarray) -> np.ndarray:
@@ -174,16 +185,12 @@ def _fit(
         F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
         return np.stack(F) + origin
 
+    chosen = Chosen(search.alphas[0])
     if search.splits:
-        search.by_paths(model, sample, predicted)
-    fit = solve(system, model.alpha_)
-    warn_unless_converged(fit.report, model.max_iter)
-    model._matrix, model.intercept_ = on_features(fit.coef), fit.intercept + origin
-    if fit.task_matrix is not None:
-        model.task_matrix_ = fit.task_matrix
-    model.solver_report_ = fit.report
-    model._base = None
-    model._prepare()
+        chosen = search.by_paths(sample, predicted, settings.verbose)
+    solved = solve(system, chosen.alpha)
+    warn_unless_converged(solved.report, settings.max_iter)
+    return replace(solved, intercept=solved.intercept + origin), chosen
 
 
 def _solved(system: MaskedSystem, alpha: float, *, tol: float, max_iter: int) -> Solved:

@@ -14,16 +14,16 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.validation import check_alphas, check_rng
+from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.features import KernelMatrix
 from ..basis.passes import Sample
-from ..kernels import Kernel, Learnt, Mahalanobis, as_kernel
+from ..kernels import Kernel, Learnt, Mahalanobis
 from ..rows import Reduction
 from ..sketches import SubSample
 from ..solvers import dual_ridge, ridge_errors, ridge_paths
 
-__all__ = ["GradientProducts", "learnt_kernel"]
+__all__ = ["GradientProducts", "learned_kernel"]
 
 # Rounds try alphas that are so many steps from the best one of the round before.
 _NEAR = 1
@@ -47,34 +47,39 @@ _HOLES = (
 )
 
 
-def learnt_kernel(model: Any, sample: Sample) -> Kernel:
-    """Return the kernel of a model, in the metric learnt from the sample if it is one that learns.
+def learned_kernel(
+    kernel: Any,
+    sample: Sample,
+    alphas: list[float],
+    *,
+    fit_intercept: bool,
+    random_state: Any,
+    n_jobs: int | None,
+    verbose: bool,
+) -> tuple[Kernel, dict[str, Any] | None]:
+    """Return a kernel in the metric learned from the sample, and the losses of what was held out.
 
-    The parameters of the model are those of the rounds, each of which takes the best alpha. It gets
-    `metric_results_`, the losses of what was held out. Words such as gamma="scale" are still to be
+    A kernel that does not learn stays as it is, without losses. The other parameters are those of
+    the rounds, each of which takes the best alpha. Words such as gamma="scale" are still to be
     resolved.
     """
-    model.__dict__.pop("metric_results_", None)
-    kernel: Any = as_kernel(model.kernel)
     if not kernel.learns:
-        return kernel
+        return kernel, None
     kernel.check()
     if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
         raise ValueError(_HOLES)
-    seed = int(check_rng(model.random_state).integers(2**32))
+    seed = int(check_rng(random_state).integers(2**32))
     index = _drawn(sample, kernel.max_rows, seed)
     sample = sample if index is None else _gathered(sample, index)
-    if model.fit_intercept:  # targets far from zero would lose their last digits
+    if fit_intercept:  # targets far from zero would lose their last digits
         origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
         sample = replace(sample, origin=origin)
-    alphas, intercept = check_alphas(model.alpha), model.fit_intercept
-    learning = _Learning(kernel, sample, alphas, intercept, seed, model.n_jobs, model.verbose)
+    learning = _Learning(kernel, sample, alphas, fit_intercept, seed, n_jobs, verbose)
     with large_matrices_on(sample.rows.device):
-        kernel, model.metric_results_ = learning.chosen()
-    held = model.metric_results_["held"]
-    if index is not None and held is not None:
-        model.metric_results_["held"] = index[held]
-    return kernel
+        kernel, results = learning.chosen()
+    if index is not None and results["held"] is not None:
+        results["held"] = index[results["held"]]
+    return kernel, results
 
 
 def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 from .._numerics.validation import check_rng
 from ..basis.passes import Sample
 from ..rows import source
+from .fit import Chosen
 from .splits import Splits, least_loss
 
 __all__ = [
@@ -78,8 +79,8 @@ class Search(NamedTuple):
     splits: Splits = ()
     judge: Judge | None = None
 
-    def by_paths(self, model: Any, sample: Sample, path: Path) -> None:
-        """Give a model its alpha by fits of their own for each split, where there are no moments.
+    def by_paths(self, sample: Sample, path: Path, verbose: bool = False) -> Chosen:
+        """Choose alpha by fits of their own for each split, where there are no moments.
 
         `path` maps training rows and held-out rows to the predictions of each alpha for the second,
         shape (n_alphas, h, d).
@@ -87,7 +88,7 @@ class Search(NamedTuple):
         alphas, splits, judge = self
         everything = np.arange(len(sample.rows))
         table: list[Any] = []
-        for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not model.verbose)):
+        for k, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
             held = np.sort(everything[test]) if judge is None else judge.held[k]
             F = path(np.sort(everything[train]), held)
             if judge is not None:
@@ -97,24 +98,8 @@ class Search(NamedTuple):
             w = None if sample.weights is None else sample.weights[held]
             table.append([mean_square(truth, one, w) for one in F])
         if judge is None:
-            model.alpha_, model.cv_results_ = least_loss(alphas, np.array(table))
-        else:
-            model.alpha_, model.cv_results_ = greatest_score(alphas, table, judge.scoring)
-
-    def by_folds(self, model: Any, folds: Any, held: Sequence[np.ndarray]) -> None:
-        """Give a model its alpha from the moments of `Folds`.
-
-        `held` are coordinates of the rows that the judge looks at, one array a split.
-        """
-        results: dict[str, Any] | None
-        if self.judge is not None:
-            more = self.judge, held, model._origin, model.n_jobs
-            model.alpha_, results = folds.best_score(self.alphas, *more)
-        else:
-            cv = model.cv if model._folds is None else None
-            model.alpha_, results = folds.least_error(self.alphas, cv, model.n_jobs)
-        if results is not None:
-            model.cv_results_ = results
+            return Chosen(*least_loss(alphas, np.array(table)))
+        return Chosen(*greatest_score(alphas, table, judge.scoring))
 
 
 def held_rows(

@@ -18,11 +18,10 @@ from .._numerics.validation import (
     check_alphas,
     check_choice,
     check_number,
-    check_rng,
 )
-from ..basis import KernelBasis, span_of
+from ..basis import KernelBasis
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.passes import KnownRows, Sample
+from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
     Memory,
@@ -35,22 +34,20 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers import cost
-from ..solvers.moments import Moments, ridge_on_features, sum_moments
-from . import oncard
+from ..solvers.moments import Moments
 from .adding import AddsRows
 from .base import Finished, ScoresHoles, first_column
-from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solver
+from .checkpoint import NO_HOLES, open_checkpoint
+from .choice import Chooses, searched
 from .doubt import Doubts, add_variance
-from .exact import fit_exact, fit_exact_holes
-from .folds import Folds, looked_at
-from .holes import fit_by_coordinates, fit_related, keeps_rows
+from .exact import fit_exact, fit_exact_missing
+from .fit import Fit, RidgeSettings
+from .holes import fit_exact_related
 from .intervals import PredictsIntervals
-from .learning import learnt_kernel
+from .learning import learned_kernel
 from .path import Judge, Search
-from .splits import groups_of_splits
-from .tasks import RelatedFolds, checked_tasks, solve_related
+from .sketched import fit_sketched
+from .tasks import checked_tasks
 
 __all__ = ["KernelRidge"]
 
@@ -162,6 +159,7 @@ class KernelRidge(
     _base: Moments | None  # of the rows given to fit
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
+    _row_weights: np.ndarray | None
     _n_seen: int
     _n_outputs: int
     solver_report_: dict[str, Any]
@@ -269,32 +267,31 @@ class KernelRidge(
         checkpoint = None if self.checkpoint is None else open_checkpoint(self, X)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
-        X, y, sample_weight = unpacked(
-            X, y, sample_weight, seed=self.random_state, size=least_rows(self.sketch)
-        )
-        sample = self._sample(X, y, sample_weight, reset=True)
-        if len(sample.rows) < 2:
-            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        sample = self._read(X, y, sample_weight)
         self._reset()
         T = sample.targets.at_hand  # None where they are not in memory
-        holed = T is not None and bool(np.isnan(np.asarray(T)).any())
-        if holed and checkpoint is not None:
+        has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
+        if has_missing and checkpoint is not None:
             raise ValueError(NO_HOLES)
-        related = self.task_matrix is not None
-        if related:
-            checked_tasks(self.task_matrix, sample.targets.shape[1])
-        kernel = as_kernel(self.kernel)
-        kernel = learnt_kernel(self, sample) if kernel.learns else kernel
-        search = Search(alphas, judge=judge)
-        if len(alphas) > 1 or judge is not None:
-            search = searched(self, sample, T, search, groups)
-        self.alpha_ = search.alphas[0]  # unless another is chosen
-        if self.sketch is None:
-            fit = fit_related if related else fit_exact_holes if holed else fit_exact
-            fit(self, kernel, sample, search)
+        settings = self._settings(sample.targets.shape[1])
+        kernel, settings = self._learned(sample, alphas, settings)
+        search = self._search(sample, Search(alphas, judge=judge), groups, settings)
+        sketch = as_sketch(self.sketch)
+        if sketch is None:
+            is_related = settings.tasks is not None
+            solve = fit_exact_missing if has_missing else fit_exact
+            solve = fit_exact_related if is_related else solve
+            self._take(solve(settings, kernel, sample, search))
             return self
         with large_matrices_on(sample.rows.device):
-            self._fit_sketch(kernel, sample, landmarks, search, checkpoint, holed)
+            fit = fit_sketched(
+                settings, kernel, sketch, sample, search,
+                drawn_from=self._drawn_from(landmarks), device=self.device,
+                checkpoint=checkpoint, has_missing=has_missing,
+            )  # fmt: skip
+        self._take(fit)
+        if self.variance != "dtc":
+            add_variance(self, sample)
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -313,57 +310,6 @@ class KernelRidge(
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         return alphas
-
-    def _fit_sketch(
-        self,
-        kernel: Kernel,
-        sample: Sample,
-        landmarks: Any,
-        search: Search,
-        checkpoint: Any,
-        holed: bool,
-    ) -> None:
-        """Fit in the span of a sketch: its basis, one pass for the moments, and their solution.
-
-        Where that is cheaper, without moments: from coordinates that are kept, for targets with
-        holes, by conjugate gradients, or on a card.
-        """
-        alphas, splits, judge = search
-        related = self.task_matrix is not None
-        few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
-        choice = None  # with few landmarks there is none: moments, solved directly
-        if not few or self.solver == "cg":
-            choice = Choice(wanted_solver(self), sample, splits, holed or related)
-        least = np.inf if choice is None else choice.least
-        options: dict[str, Any] = {"remember": landmarks is None, "lazily": least}
-        known = self._fit_basis(kernel, sample, landmarks, **options)
-        if choice is not None:
-            choice.decide(self.basis_)
-        self._n_outputs = sample.targets.shape[1]
-        groups, parts = groups_of_splits(splits, len(sample.rows)) if splits else (None, [])
-        sample = self._prepared(sample, groups, len(parts))
-        if holed and keeps_rows(self, sample.targets.here(), len(parts)):
-            if related:
-                fit_related(self, kernel, sample, search)
-            else:
-                fit_by_coordinates(self, sample, search)
-            return
-        self.solver_report_ = {"solver": "direct", "costs": {}}
-        if checkpoint is not None:
-            checkpoint.add_fit(self, sample, choice)
-        if choice is not None and fit_without_moments(self, sample, search, choice, checkpoint):
-            return
-        whiten, told = bool(splits) or related, self.verbose or checkpoint is not None
-        kept = (
-            None if choice is not None and choice.cg else checkpoint
-        )  # it has that solver's state
-        bar = Bar(self.verbose, kept) if told else None
-        how = {"whiten": whiten, "centre": not holed, "progress": bar}
-        moments = self.basis_.engine.moments(sample, min(alphas), known=known, **how)
-        held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
-        self._base = self._solve(moments, parts, search, held)
-        if self.variance != "dtc":
-            add_variance(self, sample)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -451,57 +397,62 @@ class KernelRidge(
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
         return Sample(rows, targets, weights)
 
-    def _prepared(self, sample: Sample, groups: np.ndarray | None, n_groups: int) -> Sample:
-        """Add the groups and, if an intercept can make up for it, the origin of the targets."""
-        if self.fit_intercept and self._origin is None:
-            self._origin = sample.rough_mean()
-        return replace(sample, groups=groups, n_groups=max(1, n_groups), origin=self._origin)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """Check and encode what was given to fit, blocks that come one by one included."""
+        seed, size = self.random_state, least_rows(self.sketch)
+        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size)
+        sample = self._sample(X, y, sample_weight, reset=True)
+        if len(sample.rows) < 2:
+            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        return sample
 
-    def _fit_basis(
-        self,
-        kernel: Kernel,
-        sample: Sample,
-        landmarks: Any,
-        *,
-        remember: bool = False,
-        lazily: float = np.inf,
-    ) -> KnownRows | None:
-        """Fit the basis on the rows that the sketch is drawn from: all, or those given for it.
+    def _settings(self, n_outputs: int) -> RidgeSettings:
+        """Return what solvers read of the parameters."""
+        names = ("fit_intercept", "solver", "tol", "max_iter", "cv", "random_state", "n_jobs")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        tasks = checked_tasks(self.task_matrix, n_outputs)
+        return RidgeSettings(tasks=tasks, verbose=self.verbose, **given)
 
-        Returns features of the sample that need not be computed again, if they are remembered.
-        """
-        rows, weights = sample.rows, sample.weights
-        if landmarks is not None:
-            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
-        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
-        options: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
-        options |= {"remember": remember, "lazily": lazily}
-        span = span_of(kernel, sketch, rows, rng, weights, **options)
-        self.basis_ = KernelBasis.of(span.engine, kernel, self.sketch)
-        self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks
-        return span.known
+    def _learned(
+        self, sample: Sample, alphas: list[float], settings: RidgeSettings
+    ) -> tuple[Kernel, RidgeSettings]:
+        """Return the kernel, in a metric learned from the sample if it is one that learns."""
+        kernel, results = learned_kernel(
+            as_kernel(self.kernel), sample, alphas, fit_intercept=self.fit_intercept,
+            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
+        )  # fmt: skip
+        if results is not None:
+            self.metric_results_ = results
+        return kernel, replace(settings, has_learned_metric=results is not None)
 
-    def _solve(
-        self, moments: list[Moments], parts: list[np.ndarray], search: Search, held: Any = ()
-    ) -> Moments:
-        """Choose alpha on the folds, if any, and solve on all rows, whose moments are returned."""
-        options, tasks = (moments, parts, self.fit_intercept, self.verbose), self.task_matrix
-        folds: Folds | None = Folds(*options) if parts else None
-        if tasks is not None:
-            folds = RelatedFolds(*options, checked_tasks(tasks, self._n_outputs))
-        total = sum_moments(moments) if folds is None else folds.total
-        total.check_weight()
-        self.alpha_ = max(search.alphas)
-        if folds is not None:
-            search.by_folds(self, folds, held)
-        if tasks is None:
-            given = total, self.basis_.engine.on_features, self.alpha_, self.fit_intercept
-            self._matrix, self.intercept_ = ridge_on_features(*given)
-        else:
-            solve_related(self, folds)
-        self.solver_report_ = {"solver": "direct"} | getattr(self, "solver_report_", {})
-        if self._origin is not None:
-            self.intercept_ += self._origin
+    def _search(
+        self, sample: Sample, search: Search, groups: Any, settings: RidgeSettings
+    ) -> Search:
+        """Return the alphas and the splits to choose them on; a learned metric may have chosen."""
+        metric = getattr(self, "metric_results_", None)
+        search, table = searched(settings, sample, search, groups, metric)
+        if table is not None:
+            self.cv_results_ = table
+        return search
+
+    def _drawn_from(self, landmarks: Any) -> Sample | None:
+        """Return the rows that a sketch is drawn from, where they are not those of the fit."""
+        if landmarks is None:
+            return None
+        rows = encoded(self, as_kernel(self.kernel), landmarks, reset=False)
+        return Sample(rows, rows)
+
+    def _take(self, fit: Fit) -> None:
+        """Become what a solver returned."""
+        self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
+        self._matrix, self.intercept_ = fit.matrix, fit.intercept
+        self.solver_report_ = fit.report
+        if fit.engine is not None:
+            self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
+        if fit.chosen.results is not None:
+            self.cv_results_ = fit.chosen.results
+        if fit.task_matrix is not None:
+            self.task_matrix_ = fit.task_matrix
+        self._base, self._origin, self._row_weights = fit.moments, fit.origin, fit.row_weights
+        self._n_outputs = fit.matrix.shape[1]
         self._prepare()
-        partly = None if total.partly is None else total.partly._replace(gram=None)
-        return replace(total, partly=partly)

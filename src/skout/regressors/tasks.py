@@ -16,7 +16,6 @@ from ..rows.encode import numbers_in
 from ..solvers.coupled import MomentSystem, Solved, coupled, coupled_path
 from ..solvers.moments import ridge_errors
 from .folds import Folds
-from .iterative import warn_unless_converged
 
 __all__ = [
     "RelatedFolds",
@@ -25,7 +24,6 @@ __all__ = [
     "checked_tasks",
     "graph_task_matrix",
     "quantile_task_matrix",
-    "solve_related",
 ]
 
 
@@ -169,12 +167,3 @@ def _mean_error(test: Any, fit: Solved) -> float:
         if own.weight > 0.0:
             found.append(ridge_errors(own, fit.coef[:, columns], fit.intercept[columns]))
     return float(np.concatenate(found).mean())
-
-
-def solve_related(model: Any, folds: Any) -> None:
-    """Give a sketched model its coefficients from the moments of all rows."""
-    fit = folds.solved(folds.total, model.alpha_)
-    model._matrix, model.intercept_ = model.basis_.engine.on_features(fit.coef), fit.intercept
-    model.task_matrix_ = fit.task_matrix
-    model.solver_report_ = getattr(model, "solver_report_", {}) | fit.report
-    warn_unless_converged(model.solver_report_, model.max_iter)
