@@ -112,13 +112,17 @@ def test_a_mean_does_not_hide_the_signal_of_blocks():
 
 
 def test_a_mean_does_not_hide_the_signal_of_missing_targets():
-    holed = Y.copy()
-    holed[RNG.random(Y.shape) < 0.3] = np.nan
-    found, expected = (
-        ridge(SubSample(80), solver, max_iter=1000).fit(X, holed).predict(X)
-        for solver in ("cg", "direct")
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((3000, 4))
+    y = 2e4 + np.sin(rows @ rng.standard_normal((4, 20))) + 0.1 * rng.standard_normal((3000, 20))
+    holed = np.where(rng.random(y.shape) < 0.4, np.nan, y)
+    model = KernelRidge(
+        Gaussian(0.3), SubSample(250), alpha=1e-5, fit_intercept=False, random_state=0
     )
-    assert change(found, expected).max() <= 2e-3
+    found = model.set_params(solver="cg").fit(rows, holed).predict(rows)
+    assert model.solver_report_["outputs_by_cg"] == 20
+    expected = model.set_params(solver="direct").fit(rows, holed).predict(rows)
+    assert change(found, expected, y).max() <= 3e-3
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
@@ -135,11 +139,11 @@ def test_a_path_over_folds_sees_the_signal():
     alphas = [1e-6, 1e-4, 1e-2]
     for sketch in SKETCHES[:2]:
         found, direct = (
-            ridge(sketch, solver, alpha=alphas, cv=3, max_iter=1000).fit(X, Y[:, 0])
+            ridge(sketch, solver, alpha=alphas, cv=3, max_iter=1000).fit(X, Y[:, 1])
             for solver in ("cg", "direct")
         )
         losses = [model.cv_results_["mean_loss"] for model in (found, direct)]
-        assert_allclose(*losses, rtol=0.02)
+        assert_allclose(*losses, rtol=0.01)
         assert found.alpha_ == direct.alpha_
 
 
