@@ -369,11 +369,16 @@ on a card. The preconditioner is the one that makes the whole cheapest:
 `solver="auto"` takes "cg" where it promises to be 1.5 times cheaper; "direct" is used below 2,500
 landmarks in any case, and for a sequence of alphas, of which one pass serves all. The cheaper one
 need not be the same on a laptop and on a card: with "direct" their predictions agree to ten digits,
-with "cg" on either to `tol` (1e-3 by default, far below the error of the model). Kernel values
-are kept in float32 as far as memory goes: a quarter of the machine's unless
-`memory_limits(coordinates_mb=...)` is set, on a card what is free. Without a sketch
-(`sketch=None`) the same holds of the n x n kernel matrix, in tiles on and below its diagonal, and
-the preconditioner is a sketch of 10 (on a card 15) sqrt(n) rows: n x n numbers are never formed.
+with "cg" on either to `tol`. That is the root mean square by which predictions of training rows may
+still change, in standard deviations of each output (1e-3 by default, far below the error of the
+model; a bound without a sketch, else an estimate): what a mean far from zero adds to the targets
+does not count. Where "auto" took "cg" and it does not get there, "direct" takes over if there is
+memory for its matrices, and `solver_report_["fell_back_from"]` says so; if not, a warning says what
+is left. So does an explicit "cg". Kernel values are kept in float32 as far as memory goes: a
+quarter of the machine's unless `memory_limits(coordinates_mb=...)` is set, on a card what is free.
+Without a sketch (`sketch=None`) the same holds of the n x n kernel matrix, in tiles on and below
+its diagonal, and the preconditioner is a sketch of 10 (on a card 15) sqrt(n) rows: "cg" never forms
+n x n numbers.
 There "auto" takes "cg" from 8,000 rows on.
 
 A card works on the m^3 part too: kernel matrix, factors, moments and solution stay there. If it

@@ -16,14 +16,14 @@ from skout import (
     iokr,
     memory_limits,
 )
-from skout.basis.passes import block_moments, mean_of_known
+from skout.basis.passes import block_moments
 from skout.kernels import Gaussian, Learnt
 from skout.regressors.fit import RidgeSettings
 from skout.regressors.holes import keeps_rows
 from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
-from skout.solvers.holed import HoledMoments
+from skout.solvers.holed import HoledMoments, mean_of_known
 from skout.solvers.masked import MaskedSystem, cheaper_by_steps
 from skout.solvers.moments import Moments
 from skout.sources import Blocks

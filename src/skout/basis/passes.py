@@ -20,7 +20,7 @@ from scipy import sparse
 from .._numerics.arrays import cast, flatnonzero, n_rows, namespace, row_slices, take, unique
 from .._numerics.linalg import top_centred, top_eigenvalue, triangle_gram
 from ..rows import Memory, Reduction, RowMap, Source
-from ..solvers.holed import HoledMoments, check_masks
+from ..solvers.holed import HoledMoments, check_masks, mean_of_known
 from ..solvers.moments import Moments, off_diagonal, partial_whitening
 from .features import LandmarkFeatures, check_values
 
@@ -34,7 +34,6 @@ __all__ = [
     "accuracy_plan",
     "allowed_square",
     "block_moments",
-    "mean_of_known",
 ]
 
 # Fewer outputs than this are appended to Z as columns, so that Z'T is a part of one product.
@@ -56,15 +55,6 @@ _SINGLE_LOSS = 2e-3
 _DOUBLE_LOSS = 1e-8
 # Targets on disk or on a cluster: a value near them is the mean of so many.
 _ORIGIN_ROWS = 8192
-
-
-def mean_of_known(T: Any) -> np.ndarray:
-    """Return the mean of each output over the rows that have it, 0 where none has."""
-    if sparse.issparse(T):
-        return np.asarray(T.mean(axis=0), dtype=np.float64).ravel()
-    there = ~np.isnan(T)
-    sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
-    return sums / np.maximum(there.sum(axis=0), 1)
 
 
 @dataclass(frozen=True)

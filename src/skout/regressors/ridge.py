@@ -83,10 +83,12 @@ class KernelRidge(
     solver : "auto", "direct" or "cg", default "auto"
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
-        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale; a card
-        may then take another one than a host, and agree with it up to `tol` only.
+        `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale; if that
+        is "cg" and does not converge, "direct" where memory allows. A card may take another one
+        than a host, and agree with it up to `tol` only.
     tol, max_iter : float and int, default 1e-3 and 200
-        Relative residual at which "cg" stops, and its most steps; a warning says if too few.
+        "cg" stops where predictions of training rows may still change by `tol` standard deviations
+        of y (root mean square; with a sketch an estimate), or after `max_iter` steps and a warning.
     random_state : None, int or Generator
         Seed of the sketch and of the folds.
     n_jobs : int, optional
@@ -127,9 +129,10 @@ class KernelRidge(
         sequence: mean squared errors. "exact" says, of a model without a sketch, whether its path
         was: with more than 1,500 distinct rows alpha is chosen on the span of 1,500 of them.
     solver_report_ : dict
-        "solver", with the "costs" that it was chosen by. Of "cg" also "iterations",
-        "relative_residual", "objective", what it may still gain ("objective_gap", an estimate, and
-        "objective_bound"), "preconditioner" and "memory_bytes".
+        "solver", with the "costs" that it was chosen by, and "fell_back_from", the report of "cg"
+        before it. Of "cg" also "iterations", "relative_residual" (see `tol`), "objective", what it
+        may still gain ("objective_gap", an estimate, and "objective_bound"), "preconditioner" and
+        "memory_bytes".
     task_matrix_ : ndarray of shape (d, d)
         M, if there is a `task_matrix`.
     noise_variance_ : ndarray of shape (d,)
@@ -381,16 +384,14 @@ class KernelRidge(
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
 
-    def _sample(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, adds: bool = False
-    ) -> Sample:
+    def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
         targets = encoded_targets(y, rows, holes=True)
         self._is_vector = targets.ndim == 1
-        weights = encoded_weights(sample_weight, rows, alone=not adds)
+        weights = encoded_weights(weights, rows, alone=not adds)
         targets = columns(targets) if self._is_vector else targets
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)

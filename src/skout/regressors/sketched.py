@@ -77,9 +77,11 @@ def fit_sketched(
             return direct.reporting(costs=report["costs"])
         report |= failed
         engine, known = engine.independent(), None
+    # where conjugate gradients failed, the checkpoint has the state of that solver
+    progress = _bar(settings.verbose, None if decision.by_cg else checkpoint)
     moments = engine.moments(
         sample, min(alphas), known=known, whiten=bool(splits) or is_related,
-        centre=not has_missing, progress=_bar(settings.verbose, checkpoint),
+        centre=not has_missing, progress=progress,
     )  # fmt: skip
     held = [] if judge is None else looked_at(judge, sample.rows, engine)
     how: dict[str, Any] = {"origin": origin, "cv": settings.cv, "report": report}

@@ -24,10 +24,23 @@ from .._numerics.validation import check_total_weight
 from ..rows import limits
 from .moments import Moments, PartlyWhitened
 
-__all__ = ["HoledMoments", "check_masks", "check_outputs_seen", "outputs_by_rows"]
+__all__ = [
+    "HoledMoments",
+    "check_masks",
+    "check_outputs_seen",
+    "mean_of_known",
+    "outputs_by_rows",
+]
 
 # The sums of each output.
 _SUMS = ("weight", "zt", "tt", "z_sum", "t_sum")
+
+
+def mean_of_known(T: np.ndarray) -> np.ndarray:
+    """Return the mean of each output over the rows that have it, 0 where none has."""
+    there = ~np.isnan(T)
+    sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
+    return sums / np.maximum(there.sum(axis=0), 1)
 
 
 def check_masks(parts: list[HoledMoments], p: int) -> None:
