@@ -11,6 +11,7 @@ from .._numerics.validation import all_at_once, check_alphas
 from ..rows import Blocks
 from .checkpoint import Bar
 from .choice import check_has_moments
+from .doubt import check_fitc
 from .learning import learnt_kernel
 from .path import Search
 from .splits import TRAIN, interleaved_groups
@@ -43,6 +44,7 @@ class AddsRows:
                 "once: give a function that makes them anew, leave out landmarks, or use "
                 'solver="direct".'
             )
+        check_fitc(self, once=True)
         self._reset()
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
             self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
@@ -75,6 +77,7 @@ class AddsRows:
         """
         alphas = check_alphas(self.alpha)
         check_has_moments(self)
+        check_fitc(self, once=True)
         self._add(X, y, sample_weight, landmarks)
         return self._solve_added(alphas)
 

@@ -50,6 +50,8 @@ def fit_exact(model: Any, kernel: Kernel, sample: Sample, search: Search) -> Non
     rng = check_rng(model.random_state)
     exact = _begun(model, kernel, sample, rng)
     model._row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
+    w = sample.weights
+    model._row_count = float(len(exact.number) if w is None else np.count_nonzero(w))
     if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
         search.by_paths(model, sample, partial(exact.path, alphas))
         model.cv_results_["exact"] = True

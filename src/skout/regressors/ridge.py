@@ -42,7 +42,7 @@ from .adding import AddsRows
 from .base import Finished, ScoresHoles, first_column
 from .checkpoint import NO_HOLES, Bar, open_checkpoint
 from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solver
-from .doubt import Doubts, add_variance
+from .doubt import Doubts, check_fitc
 from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
@@ -108,11 +108,9 @@ class KernelRidge(
         M of the kernel k M, which relates the outputs (2.13), so that those with few rows borrow
         from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With holes,
         each output counts by the mean over its own rows: the identity leaves them apart.
-    variance : "dtc", "fitc" or "fast", default "dtc"
-        What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
-        pass in `fit`. "fast" predicts the logarithm of "dtc" as one more output, fitted on a few of
-        the rows, at hardly any cost: a tenth or two off with 500 landmarks or more, further with
-        few. Exact models have the variance of the Gaussian process itself.
+    variance : "dtc" or "fitc", default "dtc"
+        By which a sketched model approximates the Gaussian process. In "fitc", rows that the sketch
+        does not span count less, for predictions too: one more pass, with the alpha of "dtc".
 
     Attributes
     ----------
@@ -138,7 +136,8 @@ class KernelRidge(
     task_matrix_ : ndarray of shape (d, d)
         M, if there is a `task_matrix`.
     noise_variance_ : ndarray of shape (d,)
-        Held-out squared error of each output: leave-one-out, or generalised cross-validation.
+        Variance of the noise, of a row of mean weight: s^2 n alpha. The covariance s^2 k has an s
+        that gives leave-one-out z-scores a mean square of 1; of a sketch the most likely one.
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
@@ -305,7 +304,7 @@ class KernelRidge(
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        check_choice(self.variance, "variance", ("dtc", "fitc", "fast"))
+        check_choice(self.variance, "variance", ("dtc", "fitc"))
         if landmarks is not None and self.sketch is None:
             raise ValueError(
                 "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
@@ -331,11 +330,12 @@ class KernelRidge(
         holes, by conjugate gradients, or on a card.
         """
         alphas, splits, judge = search
-        related = self.task_matrix is not None
+        related, fitc = self.task_matrix is not None, self.variance == "fitc"
+        check_fitc(self, holed=holed)
         few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
         choice = None  # with few landmarks there is none: moments, solved directly
         if not few or self.solver == "cg":
-            choice = Choice(wanted_solver(self), sample, splits, holed or related)
+            choice = Choice(wanted_solver(self), sample, splits, holed or related or fitc)
         least = np.inf if choice is None else choice.least
         self._fit_basis(kernel, sample, landmarks, remember=landmarks is None, lazily=least)
         if choice is not None:
@@ -360,8 +360,8 @@ class KernelRidge(
         moments = self.basis_._moments(sample, min(alphas), **how)
         held = [] if judge is None else looked_at(judge, sample.rows, self.basis_)
         self._base = self._solve(moments, parts, search, held)
-        if self.variance != "dtc":
-            add_variance(self, sample)
+        if fitc:
+            self._solve_fitc(sample)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -370,9 +370,9 @@ class KernelRidge(
         ----------
         X : array, CSR matrix or objects, n of them
         return_std : bool, default False
-            Whether to return standard deviations too: those of f(x), as scikit-learn's Gaussian
-            process has them, see `variance`. A new measurement has the variance std^2 +
-            ``noise_variance_``, by which they are scaled.
+            Whether to return standard deviations too: those of f(x), which has no noise, as
+            scikit-learn's Gaussian process has them, see `variance`. That of a new y is
+            sqrt(std^2 + ``noise_variance_``).
 
         Returns
         -------
@@ -393,7 +393,7 @@ class KernelRidge(
 
     def _prepare(self) -> None:
         """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
-        for name in ("coef_", "_projection", "_doubt", "_logs", "calibration_"):
+        for name in ("coef_", "_projection", "_doubt", "calibration_"):
             self.__dict__.pop(name, None)
         _ = self._projection
 
@@ -430,7 +430,7 @@ class KernelRidge(
         """Forget an earlier fit."""
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        self._base = self._folds = self._origin = self._fitc = self._row_weights = None
+        self._base = self._folds = self._origin = self._fitc_shift = self._row_weights = None
         self._n_seen = 0
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Sample:
