@@ -109,8 +109,9 @@ class KernelRidge(
         from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With holes,
         each output counts by the mean over its own rows: the identity leaves them apart.
     variance : "dtc" or "fitc", default "dtc"
-        By which a sketched model approximates the Gaussian process. In "fitc", rows that the sketch
-        does not span count less, for predictions too: one more pass, with the alpha of "dtc".
+        By which a sketched model approximates the Gaussian process. With too few landmarks standard
+        deviations of "dtc" are too large. In "fitc", rows that the sketch does not span count less,
+        for predictions too: one more pass, with the alpha of "dtc".
 
     Attributes
     ----------
