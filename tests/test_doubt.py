@@ -1,9 +1,13 @@
 """Standard deviations against Gaussian processes, intervals against their promise."""
 
+import functools
+
 import numpy as np
 import pytest
 from extras import extra
 from numpy.testing import assert_allclose
+from scipy.linalg import null_space
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -14,6 +18,7 @@ from skout.kernels import Gaussian, Polynomial
 from skout.metrics import coverage
 from skout.regressors.intervals import _kth
 from skout.sketches import PSparsified, SubSample
+from skout.sources import Blocks
 
 da = extra("dask.array")
 N, ALPHA = 90, 2e-3
@@ -37,36 +42,24 @@ def test_exact_is_the_process_of_scikit_learn():
     model = KernelRidge(KERNEL, alpha=ALPHA).fit(X, Y)
     mean, std = model.predict(NEW, return_std=True)
     assert_allclose(mean, model.predict(NEW), atol=1e-12)
+    P = np.linalg.inv(kernel(X, X) + N * ALPHA * np.eye(N))
+    amplitude = np.mean((P @ Y) ** 2 / np.diag(P)[:, None], axis=0)
     for j in range(2):
-        noise = model.noise_variance_[j]
-        amplitude = noise / (N * ALPHA)
         process = GaussianProcessRegressor(
-            ConstantKernel(amplitude) * RBF(1.0), alpha=noise, optimizer=None
+            ConstantKernel(amplitude[j]) * RBF(1.0), alpha=N * ALPHA * amplitude[j], optimizer=None
         ).fit(X, Y[:, j])
         expected = process.predict(NEW, return_std=True)
-        assert_allclose(mean[:, j], expected[0], atol=1e-6)
-        assert_allclose(std[:, j], expected[1], atol=1e-6)
+        assert_allclose(mean[:, j], expected[0], rtol=1e-5, atol=1e-6)
+        assert_allclose(std[:, j], expected[1], rtol=1e-5)
+        assert_allclose(model.noise_variance_[j], process.alpha, rtol=1e-9)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-def test_noise_is_the_error_of_leaving_one_out(intercept):
-    y = Y[:40, 1]
-    model = KernelRidge(KERNEL, alpha=ALPHA, fit_intercept=intercept).fit(X[:40], y)
-    left = []
-    for i in range(40):
-        rows = np.arange(40) != i
-        own = clone(model).set_params(alpha=ALPHA * 40 / 39).fit(X[:40][rows], y[rows])
-        left.append(own.predict(X[i : i + 1])[0] - y[i])
-    assert_allclose(model.noise_variance_, np.mean(np.square(left)), rtol=1e-8)
-
-
-def expected_exact(weights, intercept):
-    """The variance of y* given y, from the joint covariance; a constant has a huge variance."""
+def posterior(K, k, diagonal, noise, y, intercept):
+    """Mean and variance of f given y, covariance K, noise a row; a constant has a huge variance."""
     huge = 1e6 if intercept else 0.0
-    n = weights.sum()
-    A = kernel(X, X) + huge + np.diag(n * ALPHA / weights)
-    k = kernel(NEW, X) + huge
-    return 1.0 + huge - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
+    solved = np.linalg.solve(K + huge + np.diag(noise), np.column_stack([y, (k + huge).T]))
+    cross = solved[:, -len(k) :]
+    return (k + huge) @ solved[:, : -len(k)], diagonal + huge - ((k + huge).T * cross).sum(axis=0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -74,96 +67,114 @@ def expected_exact(weights, intercept):
 def test_exact_with_weights_and_intercept(intercept, weighted):
     weights = W if weighted else np.ones(N)
     model = KernelRidge(KERNEL, alpha=ALPHA, fit_intercept=intercept)
-    model.fit(X, Y, sample_weight=W if weighted else None)
-    _, std = model.predict(NEW, return_std=True)
-    scale = model.noise_variance_ / (weights.sum() * ALPHA)
-    expected = np.sqrt(expected_exact(weights, intercept)[:, None] * scale)
-    assert_allclose(std, expected, rtol=1e-4 if intercept else 1e-9)
+    model.fit(X, Y, sample_weight=3.0 * W if weighted else None)  # what all share does not matter
+    mean, std = model.predict(NEW, return_std=True)
+    scale = model.noise_variance_ / (N * ALPHA)
+    noise = weights.sum() * ALPHA / weights
+    f, v = posterior(kernel(X, X), kernel(NEW, X), 1.0, noise, Y, intercept)
+    assert_allclose(mean, f, atol=1e-4 if intercept else 1e-9)
+    assert_allclose(std, np.sqrt(np.outer(v, scale)), rtol=1e-4 if intercept else 1e-9)
+    # errors of rows that are left out, in units of their standard deviation
+    squares = []
+    for i in range(N):
+        rest = np.arange(N) != i
+        own = kernel(X[rest], X[rest]), kernel(X[i : i + 1], X[rest]), 1.0, noise[rest]
+        f, v = posterior(*own, Y[rest], intercept)
+        squares.append((Y[i] - f[0]) ** 2 / (v[0] + noise[i]) / scale)
+    assert_allclose(np.average(squares, axis=0, weights=weights), 1.0, rtol=1e-4)
 
 
 def test_equal_rows_and_rows_without_weight():
     rows, y = np.vstack([X, X[:10], X[:5] + 9.0]), np.append(Y[:, 0], np.append(Y[:10, 0], [5] * 5))
     weights = np.append(np.ones(N + 10), np.zeros(5))
-    model = KernelRidge(KERNEL, alpha=ALPHA).fit(rows, y, sample_weight=weights)
-    _, std = model.predict(NEW, return_std=True)
-    used = rows[: N + 10]
-    A = kernel(used, used) + (N + 10) * ALPHA * np.eye(N + 10)
+    used, n = rows[: N + 10], N + 10
+    A = kernel(used, used) + n * ALPHA * np.eye(n)
     k = kernel(NEW, used)
     v = 1.0 - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
-    assert_allclose(std, np.sqrt(v * model.noise_variance_ / ((N + 10) * ALPHA)), rtol=1e-9)
+    for sketch in (None, SubSample(N)):
+        model = KernelRidge(KERNEL, sketch, alpha=ALPHA, random_state=0)
+        model.fit(rows, y, sample_weight=weights, **({"landmarks": X} if sketch else {}))
+        _, std = model.predict(NEW, return_std=True)
+        assert_allclose(std, np.sqrt(v * model.noise_variance_ / (n * ALPHA)), rtol=1e-6)
+    scale = y[:n] @ np.linalg.solve(A, y[:n]) / n
+    assert_allclose(model.noise_variance_, scale * n * ALPHA, rtol=1e-8)
+
+
+# The scale ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.1, 0.01, 1e-4])
+@pytest.mark.parametrize(
+    ("sketch", "variance"), [(None, "dtc"), (SubSample(250), "dtc"), (SubSample(250), "fitc")]
+)
+def test_deviations_are_those_of_the_process_that_drew_the_targets(sketch, variance, noise):
+    rng, n = np.random.default_rng(0), 250
+    rows = rng.uniform(-3, 3, (n + 30, 2))
+    K = kernel(rows, rows)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(len(K))) @ rng.standard_normal((len(K), 400))
+    y = f + np.sqrt(noise) * rng.standard_normal(f.shape)
+    model = KernelRidge(KERNEL, sketch, alpha=noise / n, variance=variance, random_state=0)
+    mean, std = model.fit(rows[:n], y[:n]).predict(rows[n:], return_std=True)
+    v = posterior(K[:n, :n], K[n:, :n], 1.0, np.full(n, noise), y[:n], False)[1]
+    assert_allclose(np.mean(std / np.sqrt(v)[:, None]), 1.0, atol=0.01)
+    assert_allclose(np.mean(model.noise_variance_), noise, rtol=0.02)
+    inside = np.abs(f[n:] - mean) <= 1.6449 * std
+    assert 0.89 < np.mean(inside) < 0.91
 
 
 # Sketched models ----------------------------------------------------------------------------------
 
 
-def expected_variance(model, rows, weights, intercept, fitc):
-    """k - z'z + n alpha z'A^-1 z, with a constant as one more coordinate that has no prior."""
+def dense(model, rows, weights, fitc):
+    """Covariance of rows, of new rows with them, and noise a row, in units of s^2: DTC or FITC."""
     Z, z = model.basis_.transform(rows), model.basis_.transform(NEW)
-    n = weights.sum()
-    left = 1.0 - (Z * Z).sum(axis=1)
-    w = weights / (1.0 + weights * left / (n * ALPHA)) if fitc else weights
-    prior = np.full(Z.shape[1], n * ALPHA)
-    residual = 1.0 - (z * z).sum(axis=1)
-    if intercept:
-        Z, z = (np.column_stack([A, np.ones(len(A))]) for A in (Z, z))
-        prior = np.append(prior, 0.0)
-    A = Z.T @ (w[:, None] * Z) + np.diag(prior)
-    return residual + n * ALPHA * np.einsum("ij,ji->i", z, np.linalg.solve(A, z.T))
+    noise = weights.sum() * ALPHA / weights
+    return Z @ Z.T, z @ Z.T, noise + (1.0 - (Z * Z).sum(axis=1)) * fitc
 
 
+def likely_scale(S, y, intercept):
+    """s^2 of the largest likelihood of y ~ N(b, s^2 S), of contrasts without b if there is one."""
+    contrasts = null_space(np.ones((1, len(y)))) if intercept else np.eye(len(y))
+    t, S = contrasts.T @ y, contrasts.T @ S @ contrasts
+    scale = t @ np.linalg.solve(S, t) / len(t)
+    best, *others = (
+        multivariate_normal(cov=a * scale * S, allow_singular=True).logpdf(t)
+        for a in (1.0, 0.98, 1.02)
+    )
+    assert best > max(others)
+    return scale
+
+
+@pytest.mark.parametrize("variance", ["dtc", "fitc"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sketch", SKETCHES)
-def test_dtc(sketch, intercept, weighted):
-    options = {"alpha": ALPHA, "fit_intercept": intercept, "random_state": 0}
+def test_sketched(sketch, intercept, weighted, variance):
+    options = {"alpha": ALPHA, "fit_intercept": intercept, "random_state": 0, "variance": variance}
     weights = W if weighted else np.ones(N)
     model = KernelRidge(KERNEL, SKETCHES[sketch], **options)
-    model.fit(X, Y, sample_weight=W if weighted else None)
+    model.fit(X, Y, sample_weight=3.0 * W if weighted else None)
     mean, std = model.predict(NEW, return_std=True)
-    v = expected_variance(model, X, weights, intercept, False)
-    scale = model.noise_variance_ / (weights.sum() * ALPHA)
-    assert_allclose(std, np.sqrt(v[:, None] * scale), rtol=1e-6)
-    assert_allclose(mean, model.predict(NEW), atol=1e-12)
+    K, k, noise = dense(model, X, weights, variance == "fitc")
+    f, v = posterior(K, k, 1.0, noise, Y, intercept)
+    scale = np.array([likely_scale(K + np.diag(noise), y, intercept) for y in Y.T])
+    assert_allclose(mean, f, atol=1e-4 if intercept else 1e-8)
+    assert_allclose(model.predict(NEW), mean, atol=1e-12)
+    assert_allclose(std, np.sqrt(np.outer(v, scale)), rtol=1e-4 if intercept else 1e-6)
+    assert_allclose(model.noise_variance_, scale * N * ALPHA, rtol=1e-6)
+    assert model.alpha_ == ALPHA
 
 
-def test_fitc():
-    model = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0, variance="fitc")
-    _, std = model.fit(X, Y[:, 0], sample_weight=W).predict(NEW, return_std=True)
-    v = expected_variance(model, X, W, False, True)
-    scale = model.noise_variance_ / (W.sum() * ALPHA)
-    assert_allclose(std, np.sqrt(v * scale), rtol=1e-6)
-
-
-@pytest.mark.parametrize("holes", [False, True])
-def test_fast_is_near_the_variance_it_stands_for(holes, tmp_path):
-    rng = np.random.default_rng(0)
-    rows, near = rng.standard_normal((2000, 3)), rng.standard_normal((500, 3))
-    y = np.column_stack([np.sin(rows[:, 0]), rows[:, 1]]) + 0.1 * rng.standard_normal((2000, 2))
-    y[:1000, 1] = np.nan if holes else 0.0
-    model = KernelRidge(Gaussian(0.1), SubSample(100), alpha=1e-4, random_state=0, solver="direct")
-    both = np.vstack([near, 50.0 + near])
-    mean, std = model.fit(rows, y).predict(both, return_std=True)
-    found = model.set_params(variance="fast").fit(rows, y).predict(both, return_std=True)
-    assert_allclose(found[0], mean, atol=1e-10)
-    assert 0.0 < np.quantile(np.abs(found[1] / std - 1.0)[:500], 0.9) < 0.2
-    assert_allclose(found[1][500:], std[500:], rtol=1e-6)  # far from all rows: that of the prior
-    save(model, tmp_path / "model.skout")
-    again = load(tmp_path / "model.skout").predict(both, return_std=True)
-    assert_allclose(again, found, rtol=1e-12)
-    model.partial_fit(rows, y)  # which does not know the earlier rows: that of all landmarks
-    later = model.predict(both, return_std=True)[1]
-    model = KernelRidge(Gaussian(0.1), SubSample(100), alpha=1e-4, random_state=0, solver="direct")
-    model.fit(rows, y).partial_fit(rows, y)
-    assert_allclose(later, model.predict(both, return_std=True)[1], rtol=1e-9)
-
-
-def test_noise_of_a_sketch_is_generalised_cross_validation():
-    model = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0).fit(X, Y)
-    Z = model.basis_.transform(X)
-    hat = Z @ np.linalg.solve(Z.T @ Z + N * ALPHA * np.eye(Z.shape[1]), Z.T)
-    left = Y - hat @ Y
-    expected = np.mean(left**2, axis=0) / (1.0 - np.trace(hat) / N) ** 2
-    assert_allclose(model.noise_variance_, expected, rtol=1e-8)
+def test_fitc_on_the_alpha_that_was_chosen():
+    alphas = [1e-1, ALPHA, 1e-6]
+    model = KernelRidge(KERNEL, SubSample(30), alpha=alphas, random_state=0, variance="fitc")
+    chosen = model.fit(X, Y).alpha_
+    plain = clone(model).set_params(variance="dtc").fit(X, Y)
+    assert chosen == plain.alpha_
+    assert_allclose(model.cv_results_["mean_loss"], plain.cv_results_["mean_loss"])
+    single = clone(model).set_params(alpha=chosen).fit(X, Y)
+    assert_allclose(model.predict(NEW), single.predict(NEW), atol=1e-9)
+    assert np.abs(model.predict(NEW) - plain.predict(NEW)).max() > 1e-3
 
 
 def test_a_full_sketch_is_the_exact_model():
@@ -175,14 +186,20 @@ def test_a_full_sketch_is_the_exact_model():
     assert_allclose(one, other, atol=1e-6)
 
 
-def test_outputs_with_holes_have_doubts_of_their_own():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weighted_outputs_with_missing_targets_count_their_own_rows(intercept):
     y = Y.copy()
     y[20:, 1] = np.nan
-    model = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0)
-    _, std = model.fit(X, y).predict(NEW, return_std=True)
+    options = {"alpha": ALPHA, "random_state": 0, "fit_intercept": intercept}
+    model = KernelRidge(KERNEL, SubSample(30), **options).fit(X, y, sample_weight=W)
+    std = model.predict(NEW, return_std=True)[1]
     for j, n in ((0, N), (1, 20)):
-        own = clone(model).fit(X[:n], Y[:n, j], landmarks=X)
+        own = clone(model).fit(X[:n], Y[:n, j], landmarks=X, sample_weight=5.0 * W[:n])
         assert_allclose(std[:, j], own.predict(NEW, return_std=True)[1], rtol=1e-6)
+        assert_allclose(model.noise_variance_[j], own.noise_variance_[0], rtol=1e-6)
+        K, _, noise = dense(own, X[:n], W[:n], False)
+        scale = likely_scale(K + np.diag(noise), Y[:n, j], intercept)
+        assert_allclose(model.noise_variance_[j], scale * n * ALPHA, rtol=1e-6)
 
 
 def test_rows_added_later_count():
@@ -192,9 +209,12 @@ def test_rows_added_later_count():
     assert_allclose(found[1], expected[1], rtol=1e-8)
 
 
-@pytest.mark.parametrize("sketch", [None, SubSample(30)])
-def test_files_keep_it(sketch, tmp_path):
-    model = KernelRidge(KERNEL, sketch, alpha=ALPHA, random_state=0).fit(X, Y)
+@pytest.mark.parametrize(
+    ("sketch", "variance"), [(None, "dtc"), (SubSample(30), "dtc"), (SubSample(30), "fitc")]
+)
+def test_files_keep_it(sketch, variance, tmp_path):
+    model = KernelRidge(KERNEL, sketch, alpha=ALPHA, random_state=0, variance=variance)
+    model.fit(X, Y, sample_weight=2.0 * W)
     model.calibrate(X, Y, cv=3)
     save(model, tmp_path / "model.skout")
     again = load(tmp_path / "model.skout")
@@ -203,6 +223,21 @@ def test_files_keep_it(sketch, tmp_path):
     ):
         assert_allclose(one, other, rtol=1e-12)
     assert_allclose(again.predict_interval(NEW), model.predict_interval(NEW))
+
+
+@pytest.mark.parametrize("variance", ["fast", "fitc"])
+def test_files_of_earlier_versions_load_as_dtc(variance, tmp_path):
+    expected = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0).fit(X, Y)
+    model = clone(expected).fit(X, Y)
+    model.variance, model._fitc = variance, None  # as it was saved; rows were not counted
+    del model._base.count, model._fitc_shift
+    save(model, tmp_path / "model.skout")
+    again = load(tmp_path / "model.skout")
+    assert again.variance == "dtc"
+    assert_allclose(again.predict(NEW, return_std=True), expected.predict(NEW, return_std=True))
+    for fitted in (again, expected):
+        fitted.partial_fit(X[:20], Y[:20])
+    assert_allclose(again.predict(NEW, return_std=True), expected.predict(NEW, return_std=True))
 
 
 def test_a_file_of_a_model_with_holes(tmp_path):
@@ -223,6 +258,25 @@ def test_other_sources():
     assert_allclose(single[1], expected[1], rtol=1e-4)
 
 
+@pytest.mark.parametrize("variance", ["dtc", "fitc"])
+def test_fits_on_other_sources(variance, tmp_path):
+    model = KernelRidge(
+        KERNEL, SubSample(30), alpha=ALPHA, fit_intercept=True, variance=variance, random_state=0
+    )
+    landmarks = {"landmarks": X[:40]}
+    expected = model.fit(X, Y, sample_weight=W, **landmarks).predict(NEW, return_std=True)
+    parts = np.array_split(np.arange(N), 4)
+    np.save(tmp_path / "X.npy", X)
+    given = {
+        "memory map": (np.load(tmp_path / "X.npy", mmap_mode="r"), Y, W),
+        "dask": tuple(da.from_array(A, chunks=(30, *A.shape[1:])) for A in (X, Y, W)),
+        "blocks": (Blocks(lambda: ((X[i], Y[i], W[i]) for i in parts)), None, None),
+    }
+    for rows, y, weights in given.values():
+        found = clone(model).fit(rows, y, sample_weight=weights, **landmarks)
+        assert_allclose(found.predict(NEW, return_std=True), expected, rtol=1e-7)
+
+
 def test_kernels_that_are_not_normalised():
     model = KernelRidge(Polynomial(2, gamma=1.0, coef0=1.0), alpha=ALPHA).fit(X, Y[:, 0])
     A, k = (X @ X.T + 1) ** 2 + N * ALPHA * np.eye(N), (NEW @ X.T + 1) ** 2
@@ -240,10 +294,36 @@ def test_what_cannot_be_done_is_said():
         with pytest.raises(ValueError, match=match):
             model.fit(X, Y).predict(NEW, return_std=True)
     y = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
-    with pytest.raises(ValueError, match="without holes"):
+    with pytest.raises(ValueError, match="without missing targets"):
         KernelRidge(KERNEL).fit(X, y).predict(NEW, return_std=True)
-    with pytest.raises(ValueError, match="variance"):
-        KernelRidge(KERNEL, variance="gp").fit(X, Y)
+    with pytest.raises(ValueError, match="variance must be one of 'dtc', 'fitc'"):
+        KernelRidge(KERNEL, variance="fast").fit(X, Y)
+    one = KernelRidge(KERNEL, SubSample(1), fit_intercept=True, random_state=0)
+    y = Y.copy()
+    y[1:, 1] = np.nan
+    with pytest.raises(ValueError, match="two rows of each output"):
+        one.fit(X, y).predict(NEW, return_std=True)
+
+
+def test_what_fitc_cannot_do_is_said_before_it_predicts_something_else():
+    model = KernelRidge(KERNEL, SubSample(20), random_state=0, variance="fitc")
+    y = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
+    for match, changed, targets in (
+        ("alpha=0", {"alpha": [1e-3, 0.0]}, Y),
+        ('solver="cg"', {"solver": "cg"}, Y),
+        ("task_matrix", {"task_matrix": np.eye(2)}, Y),
+        ("missing targets", {}, y),
+        ("missing targets", {}, da.from_array(y, chunks=(30, 2))),
+    ):
+        rows = da.from_array(X, chunks=(30, 2)) if targets is not y and match[0] == "m" else X
+        with pytest.raises(ValueError, match=match):
+            clone(model).set_params(**changed).fit(rows, targets)
+    with pytest.raises(ValueError, match="partial_fit"):
+        clone(model).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="partial_fit"):
+        model.fit(X, Y).set_params(variance="dtc").partial_fit(X, Y)
+    with pytest.raises(ValueError, match="read only once"):
+        model.set_params(variance="fitc").fit(Blocks(iter([(X, Y)])), landmarks=X)
 
 
 # Intervals ----------------------------------------------------------------------------------------
@@ -307,6 +387,60 @@ def test_holes_in_the_calibration_are_left_out():
     low, high = model.calibrate(X[60:], y).predict_interval(NEW, 0.8)
     errors = np.sort(np.abs(model.predict(X[60:70]) - Y[60:70])[:, 1])
     assert_allclose((high - low)[:, 1], 2 * errors[8])
+
+
+@functools.cache
+def nothing(d):
+    """A model that predicts 0."""
+    return KernelRidge(KERNEL, alpha=1.0).fit(X, np.zeros((N, d)))
+
+
+def calibrated(errors, new):
+    """Intervals of some new rows where these are the errors in the calibration."""
+    model = nothing(errors.shape[1]).calibrate(X[: len(errors)], errors)
+    return model.predict_interval(X[:new], 0.9, joint=True)
+
+
+@pytest.mark.parametrize("n", [9, 19, 79])
+def test_joint_boxes_hold_what_they_promise(n):
+    rng, held = np.random.default_rng(0), []
+    for _ in range(200):
+        low, high = calibrated(rng.standard_normal((n, 10)), 1)
+        truth = rng.standard_normal((100, 10))
+        held.append(np.mean(((low <= truth) & (truth <= high)).all(axis=1)))
+    assert np.mean(held) + 2.0 * np.std(held) / 200**0.5 > 0.9
+    assert np.mean(held) < 0.96
+
+
+def test_a_joint_box_has_all_errors_that_are_not_among_the_largest():
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(30):
+        errors = np.abs(rng.standard_t(2, (19, 3)))
+        high = calibrated(errors, 1)[1][0]
+        for new in np.abs(rng.standard_t(2, (100, 3))):
+            rows = np.vstack([errors, new])  # the definition, which no row plays a special part in
+            scores = (rows / np.sort(rows, axis=0)[9]).max(axis=1)  # the 10th of 20: a median
+            if np.sum(scores[:-1] < scores[-1]) < 18:  # ceil(20 * 0.9)
+                inside += 1
+                assert (new <= high).all()
+    assert inside > 2500
+
+
+def test_joint_boxes_of_few_rows_exact_predictions_and_missing_targets():
+    errors = RNG.standard_normal((30, 3))
+    assert np.isinf(calibrated(errors[:8], 2)).all()  # 9 rows for 0.9
+    assert np.isfinite(calibrated(errors[:9], 2)).all()
+    holed = errors.copy()
+    holed[:9, 0] = np.nan  # 21 rows that have all outputs
+    assert np.isfinite(calibrated(holed, 2)).all()
+    holed[:22, 0] = np.nan
+    assert np.isinf(calibrated(holed, 2)).all()
+    errors[:, 1] = 0.0
+    low, high = calibrated(errors, 2)
+    assert np.all(high[:, 1] == 0.0)
+    assert np.all((high - low)[:, [0, 2]] > 0.0)
+    one = calibrated(errors[:, :1], 2)[1]
+    assert_allclose(one, np.sort(np.abs(errors[:, 0]))[27])  # the ceil(31 * 0.9) = 28th
 
 
 def test_kth_smallest_of_shifted_lists():

@@ -94,7 +94,10 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     """
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
-    _padded = False  # whether landmarks that depend on others have columns of zeros: no triangle
+    # What files of earlier versions may not have: see `Engine`.
+    _padded = _single = False
+    _spectrum: np.ndarray | None = None
+    _n_effective: int | None = None
 
     def __init__(
         self,

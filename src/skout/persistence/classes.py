@@ -231,7 +231,7 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
     for name in not_attributes(kind, state):
         raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
     item = object.__new__(kind)
-    vars(item).update(new_parameters(kind) | state)
+    vars(item).update(new_parameters(kind) | _renewed(kind, state))
     if isinstance(item, Ragged):
         _check_ragged(item)
     return _REBUILT[kind](item) if kind in _REBUILT else item
@@ -254,6 +254,13 @@ def new_parameters(kind: type) -> dict[str, Any]:
         return {}
     parameters = inspect.signature(kind).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def _renewed(kind: type, state: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes that an earlier version has saved as this version has them."""
+    if issubclass(kind, KernelRidge) and ("_fitc" in state or state.get("variance") == "fast"):
+        return state | {"variance": "dtc"}  # with any `variance`, predictions were those of "dtc"
+    return state
 
 
 def _check_ragged(rows: Ragged) -> None:

@@ -15,6 +15,7 @@ from ..rows import Blocks
 from ..sketches import as_sketch
 from .checkpoint import Bar
 from .choice import check_has_moments
+from .doubt import check_fitc
 from .path import Search
 from .sketched import fit_from_moments
 from .splits import TRAIN, interleaved_groups
@@ -48,6 +49,7 @@ class AddsRows:
                 "once: give a function that makes them anew, leave out landmarks, or use "
                 'solver="direct".'
             )
+        check_fitc(self, once=True)
         self._reset()
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
             self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
@@ -80,6 +82,7 @@ class AddsRows:
         """
         alphas = check_alphas(self.alpha)
         check_has_moments(self)
+        check_fitc(self, once=True)
         self._add(X, y, sample_weight, landmarks)
         return self._solve_added(alphas)
 

@@ -32,7 +32,7 @@ __all__ = ["NO_HOLES", "Bar", "Checkpoint", "digest", "open_checkpoint"]
 
 # Seconds between two files.
 _EVERY = 30.0
-_FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum")
+_FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
 
 Totals = list[Moments | None]
 NO_HOLES = (
@@ -90,8 +90,11 @@ class Checkpoint(Progress):
         totals: Totals = [None] * self.n_groups
         for group in range(self.n_groups):
             if f"{group}_zz" in stored:
-                fields: dict[str, Any] = {name: stored[f"{group}_{name}"] for name in _FIELDS}
-                totals[group] = Moments(**fields | {"weight": float(fields["weight"])})
+                fields: dict[str, Any] = {
+                    name: stored.get(f"{group}_{name}", np.nan) for name in _FIELDS
+                }
+                numbers = {name: float(fields[name]) for name in ("weight", "count")}
+                totals[group] = Moments(**fields | numbers)
         return int(stored["done"]), totals
 
     def advance(self, done: int, total: Totals) -> None:

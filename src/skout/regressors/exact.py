@@ -68,16 +68,16 @@ def _fit_whole(exact: _Exact, search: Search, rng: np.random.Generator) -> Fit:
         held = [] if judge is None else [Z[exact.number[some]] for some in judge.held]
         chosen = folds.choose(search, held, cv=settings.cv, n_jobs=settings.n_jobs)
         chosen = _with_exactness(chosen, exact.has_exact_path)
-    row_weights = np.bincount(exact.number, sample.weights)  # of the distinct rows
+    number, w = exact.number, sample.weights
+    more: dict[str, Any] = {"row_weights": np.bincount(number, w)}  # of the distinct rows
+    more["row_count"] = float(len(number) if w is None else np.count_nonzero(w))
     if exact.K is None:
         d = sample.targets.shape[1]
         parts = [(np.arange(d), np.arange(len(sample.rows)), exact)]
-        return replace(_fit_parts(exact, parts, d, chosen), row_weights=row_weights)
+        return replace(_fit_parts(exact, parts, d, chosen), **more)
     coef, intercept = exact.solve(chosen.alpha)
     report = {"solver": "direct", "costs": exact.costs}
-    return Fit(
-        exact.kernel, exact.landmarks, coef, intercept, chosen, report, row_weights=row_weights
-    )
+    return Fit(exact.kernel, exact.landmarks, coef, intercept, chosen, report, **more)
 
 
 def fit_exact_missing(

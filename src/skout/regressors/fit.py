@@ -36,6 +36,7 @@ class RidgeSettings:
     random_state: Any = None
     n_jobs: int | None = None
     verbose: bool = False
+    variance: str = "dtc"
     has_learned_metric: bool = False
 
     @property
@@ -74,6 +75,10 @@ class Fit:
     task_matrix : ndarray of shape (d, d), optional
     row_weights : ndarray of shape (m,), optional
         Of an exact fit without missing targets: the weights of the distinct rows.
+    row_count : float, optional
+        The number of rows of positive weight of such a fit.
+    fitc_shift : float, optional
+        n alpha of a fit with FITC's weights, whose moments are those of the weighted rows.
     origin : ndarray of shape (d,), optional
         What was subtracted from the targets, for their last digits, and is in the intercept.
     """
@@ -88,6 +93,8 @@ class Fit:
     moments: Moments | None = None
     task_matrix: np.ndarray | None = None
     row_weights: np.ndarray | None = None
+    row_count: float | None = None
+    fitc_shift: float | None = None
     origin: np.ndarray | None = None
 
     @classmethod

@@ -39,7 +39,7 @@ from .adding import AddsRows
 from .base import Finished, ScoresHoles, first_column
 from .checkpoint import NO_HOLES, open_checkpoint
 from .choice import Chooses, searched
-from .doubt import Doubts, add_variance
+from .doubt import Doubts, check_fitc
 from .exact import fit_exact, fit_exact_missing
 from .fit import Fit, RidgeSettings
 from .holes import fit_exact_related
@@ -105,11 +105,10 @@ class KernelRidge(
         M of the kernel k M, which relates the outputs (2.13), so that those with few rows borrow
         from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With holes,
         each output counts by the mean over its own rows: the identity leaves them apart.
-    variance : "dtc", "fitc" or "fast", default "dtc"
-        What `predict(X, return_std=True)` of a sketched model is the root of; "fitc" takes one more
-        pass in `fit`. "fast" predicts the logarithm of "dtc" as one more output, fitted on a few of
-        the rows, at hardly any cost: a tenth or two off with 500 landmarks or more, further with
-        few. Exact models have the variance of the Gaussian process itself.
+    variance : "dtc" or "fitc", default "dtc"
+        By which a sketched model approximates the Gaussian process. With too few landmarks standard
+        deviations of "dtc" are too large. In "fitc", rows that the sketch does not span count less,
+        for predictions too: one more pass, with the alpha of "dtc".
 
     Attributes
     ----------
@@ -136,7 +135,8 @@ class KernelRidge(
     task_matrix_ : ndarray of shape (d, d)
         M, if there is a `task_matrix`.
     noise_variance_ : ndarray of shape (d,)
-        Held-out squared error of each output: leave-one-out, or generalised cross-validation.
+        Variance of the noise, of a row of mean weight: s^2 n alpha. The covariance s^2 k has an s
+        that gives leave-one-out z-scores a mean square of 1; of a sketch the most likely one.
     calibration_ : Calibration
         What `calibrate` measured, for `predict_interval`.
     metric_results_ : dict
@@ -163,6 +163,8 @@ class KernelRidge(
     _folds: list[Moments] | None  # of the rows given to partial_fit
     _origin: np.ndarray | None
     _row_weights: np.ndarray | None
+    _row_count: float | None
+    _fitc_shift: float | None
     _n_seen: int
     _n_outputs: int
     solver_report_: dict[str, Any]
@@ -286,6 +288,7 @@ class KernelRidge(
             solve = fit_exact_related if is_related else solve
             self._take(solve(settings, kernel, sample, search))
             return self
+        check_fitc(self, has_missing=has_missing)
         with large_matrices_on(sample.rows.device):
             fit = fit_sketched(
                 settings, kernel, sketch, sample, search,
@@ -293,8 +296,6 @@ class KernelRidge(
                 checkpoint=checkpoint, has_missing=has_missing,
             )  # fmt: skip
         self._take(fit)
-        if self.variance != "dtc":
-            add_variance(self, sample)
         if checkpoint is not None:
             checkpoint.remove()
         return self
@@ -303,7 +304,7 @@ class KernelRidge(
         """Check the parameters, and return the alphas."""
         alphas = check_alphas(self.alpha)
         check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        check_choice(self.variance, "variance", ("dtc", "fitc", "fast"))
+        check_choice(self.variance, "variance", ("dtc", "fitc"))
         if landmarks is not None and self.sketch is None:
             raise ValueError(
                 "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
@@ -321,9 +322,9 @@ class KernelRidge(
         ----------
         X : array, CSR matrix or objects, n of them
         return_std : bool, default False
-            Whether to return standard deviations too: those of f(x), as scikit-learn's Gaussian
-            process has them, see `variance`. A new measurement has the variance std^2 +
-            ``noise_variance_``, by which they are scaled.
+            Whether to return standard deviations too: those of f(x), which has no noise, as
+            scikit-learn's Gaussian process has them, see `variance`. That of a new y is
+            sqrt(std^2 + ``noise_variance_``).
 
         Returns
         -------
@@ -344,7 +345,7 @@ class KernelRidge(
 
     def _prepare(self) -> None:
         """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
-        for name in ("coef_", "_projection", "_doubt", "_logs", "calibration_"):
+        for name in ("coef_", "_projection", "_doubt", "calibration_"):
             self.__dict__.pop(name, None)
         _ = self._projection
 
@@ -381,7 +382,7 @@ class KernelRidge(
         """Forget an earlier fit."""
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        self._base = self._folds = self._origin = self._fitc = self._row_weights = None
+        self._base = self._folds = self._origin = self._fitc_shift = self._row_weights = None
         self._n_seen = 0
 
     def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
@@ -409,10 +410,13 @@ class KernelRidge(
 
     def _settings(self, n_outputs: int) -> RidgeSettings:
         """Return what solvers read of the parameters."""
-        names = ("fit_intercept", "solver", "tol", "max_iter", "cv", "random_state", "n_jobs")
+        names = (
+            *("fit_intercept", "solver", "tol", "max_iter", "cv", "random_state", "n_jobs"),
+            *("verbose", "variance"),
+        )
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         tasks = checked_tasks(self.task_matrix, n_outputs)
-        return RidgeSettings(tasks=tasks, verbose=self.verbose, **given)
+        return RidgeSettings(tasks=tasks, **given)
 
     def _learned(
         self, sample: Sample, alphas: list[float], settings: RidgeSettings
@@ -454,6 +458,7 @@ class KernelRidge(
             self.cv_results_ = fit.chosen.results
         if fit.task_matrix is not None:
             self.task_matrix_ = fit.task_matrix
-        self._base, self._origin, self._row_weights = fit.moments, fit.origin, fit.row_weights
+        self._base, self._origin, self._fitc_shift = fit.moments, fit.origin, fit.fitc_shift
+        self._row_weights, self._row_count = fit.row_weights, fit.row_count
         self._n_outputs = fit.matrix.shape[1]
         self._prepare()

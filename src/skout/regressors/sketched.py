@@ -19,6 +19,7 @@ from ..solvers.moments import Moments, ridge_on_features, sum_moments
 from . import oncard
 from .checkpoint import Bar, Checkpoint
 from .choice import Decision, SolverChoice
+from .doubt import FitcMoments, refuse_fitc
 from .fit import Chosen, Fit, RidgeSettings
 from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows
@@ -53,7 +54,7 @@ def fit_sketched(
     few = 0 < least_rows(sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
     choice = None  # with few landmarks there is none: moments, solved directly
     if not few or settings.solver == "cg":
-        by_moments = has_missing or is_related
+        by_moments = has_missing or is_related or settings.variance == "fitc"
         choice = SolverChoice(settings.wanted_solver, sample, splits, by_moments)
     drawn = sample if drawn_from is None else drawn_from
     engine, known, _ = span_of(
@@ -66,8 +67,8 @@ def fit_sketched(
     origin = sample.rough_mean() if settings.fit_intercept else None
     sample = replace(sample, groups=groups, n_groups=max(1, len(parts)), origin=origin)
     if has_missing and keeps_rows(settings, engine.rank, sample.targets.here(), len(parts)):
-        fit = fit_related if is_related else fit_by_coordinates
-        return fit(settings, engine, sample, search)
+        solve = fit_related if is_related else fit_by_coordinates
+        return solve(settings, engine, sample, search)
     if checkpoint is not None:
         checkpoint.add_fit(engine, sample, decision)
     report: dict[str, Any] = {"solver": "direct", "costs": dict(decision.costs)}
@@ -85,7 +86,23 @@ def fit_sketched(
     )  # fmt: skip
     held = [] if judge is None else looked_at(judge, sample.rows, engine)
     how: dict[str, Any] = {"origin": origin, "cv": settings.cv, "report": report}
-    return fit_from_moments(settings, engine, moments, parts, search, held, **how)
+    fit = fit_from_moments(settings, engine, moments, parts, search, held, **how)
+    return _with_fitc(settings, fit, sample) if settings.variance == "fitc" else fit
+
+
+def _with_fitc(settings: RidgeSettings, fit: Fit, sample: Sample) -> Fit:
+    """Solve again with FITC's weights of the rows, in one more pass; n alpha stays."""
+    engine, total = fit.engine, fit.moments
+    assert engine is not None
+    assert total is not None
+    if hasattr(total, "codes"):
+        refuse_fitc("missing targets")
+    shift = float(total.weight) * fit.chosen.alpha
+    function = FitcMoments(engine.features, engine.components, shift, sample.origin)
+    moments = sample.rows.reduce(function, sample.targets, sample.weights, n_jobs=settings.n_jobs)
+    search, how = Search([shift / moments.weight]), {"origin": sample.origin}
+    again = fit_from_moments(settings, engine, [moments], [], search, **how, report=fit.report)
+    return replace(again, chosen=fit.chosen, fitc_shift=shift)
 
 
 def _bar(verbose: bool, checkpoint: Checkpoint | None) -> Bar | None:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # The sums of each output.
-_SUMS = ("weight", "zt", "tt", "z_sum", "t_sum")
+_SUMS = ("weight", "zt", "tt", "z_sum", "t_sum", "count")
 
 
 def mean_of_known(T: np.ndarray) -> np.ndarray:
@@ -89,6 +89,7 @@ class HoledMoments:
     tt: Any  # (d,)
     z_sum: Any  # (p, d)
     t_sum: Any  # (d,)
+    count: Any = np.nan  # (d,)
     partly: PartlyWhitened | None = None
 
     @classmethod
@@ -103,13 +104,14 @@ class HoledMoments:
             Z *= cast(root[:, None], Z.dtype)
         T = xp.where(missing, 0.0, T) * root[:, None]
         zt = cast(tall_product(cast(T, Z.dtype), Z).T, np.float64)
-        weight = (cast(~missing, np.float64) * (root * root)[:, None]).sum(0)
+        known = cast(~missing, np.float64)
+        weight, count = ((known * w[:, None]).sum(0) for w in (root * root, root > 0.0))
         hidden = numpy_of(missing)
         first, codes = unique_columns(hidden)
         zz, sums = _masked_sums(Z, cast(root, Z.dtype), hidden[:, first].T)
         z_sum = cast(xp.stack(sums, 1)[:, positions(codes, Z)], np.float64)
         return cls(
-            weight, zz, codes, zt, (T * T).sum(0), z_sum, (T * root[:, None]).sum(0)
+            weight, zz, codes, zt, (T * T).sum(0), z_sum, (T * root[:, None]).sum(0), count
         )  # fmt: skip
 
     @classmethod
@@ -119,7 +121,8 @@ class HoledMoments:
         each = namespace(like).ones_like(like)
         return cls(
             moments.weight * each, [moments.zz], np.zeros(d, dtype=int), moments.zt, moments.tt,
-            moments.z_sum[:, None] * each, moments.t_sum, moments.partly,
+            moments.z_sum[:, None] * each, moments.t_sum, moments.count * each,
+            moments.partly,
         )  # fmt: skip
 
     def column_sets(self) -> list[Any]:
@@ -134,7 +137,8 @@ class HoledMoments:
             zz = np.zeros((len(self.zt),) * 2)
         return Moments(
             float(self.weight[first]), zz, self.zt[:, columns], self.tt[columns],
-            self.z_sum[:, first], self.t_sum[columns], self.partly,
+            self.z_sum[:, first], self.t_sum[columns],
+            float(np.broadcast_to(self.count, self.weight.shape)[first]), self.partly,
         )  # fmt: skip
 
     def check_weight(self) -> None:

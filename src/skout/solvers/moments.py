@@ -70,6 +70,8 @@ class Moments:
         The diagonal of T'T, all that a squared error needs.
     z_sum, t_sum : ndarray of shape (p,) and (d,)
         Sums of the rows of Z and of T.
+    count : float
+        Number of the rows of positive weight; NaN where they were not counted.
     partly : PartlyWhitened, optional
         How Z become coordinates, where they are features of which only some are whitened.
     """
@@ -80,12 +82,14 @@ class Moments:
     tt: np.ndarray
     z_sum: np.ndarray
     t_sum: np.ndarray
+    count: float = np.nan
     partly: PartlyWhitened | None = None
 
     @classmethod
     def zeros(cls, p: int, d: int) -> Moments:
         """Return the moments of no rows."""
-        return cls(0.0, np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p), np.zeros(d))
+        square, cross, d_sum, p_sum = np.zeros((p, p)), np.zeros((p, d)), np.zeros(d), np.zeros(p)
+        return cls(0.0, square, cross, d_sum, p_sum, d_sum.copy(), 0.0)
 
     @classmethod
     def of_block(cls, Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Moments:
@@ -118,19 +122,23 @@ class Moments:
             products = gram(wide)
             zz, cross = products[:p, :p], products[:p, p:]
         cross = cast(cross, np.float64)
-        weight = root @ root if is_tensor(Z) else float(root @ root)  # the host does not wait
-        return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root)
+        weight, count = root @ root, (root > 0.0).sum()
+        if not is_tensor(Z):  # whose host does not wait
+            weight, count = float(weight), float(count)
+        return cls(weight, zz, cross[:, :-1], (T * T).sum(0), cross[:, -1], T.T @ root, count)
 
     @classmethod
     def _of_sparse(cls, Z: np.ndarray, T: Any, root: np.ndarray, zz: np.ndarray | None) -> Moments:
         cross = (T.T.tocsr().astype(Z.dtype) @ Z).T.astype(np.float64, order="C")
         z_sum = (root.astype(Z.dtype) @ Z).astype(np.float64)
         zz = Z.T @ Z if zz is None else zz
-        return cls(float(root @ root), zz, cross, T.multiply(T).sum(axis=0), z_sum, T.T @ root)
+        tt, t_sum, count = T.multiply(T).sum(axis=0), T.T @ root, float(np.count_nonzero(root))
+        return cls(float(root @ root), zz, cross, tt, z_sum, t_sum, count)
 
     def add(self, other: Moments) -> None:
         """Add other moments in place, in float64."""
         self.weight += other.weight
+        self.count += other.count
         for name in ("zz", "zt", "tt", "z_sum", "t_sum"):
             total = getattr(self, name)
             total += getattr(other, name)
@@ -145,7 +153,7 @@ class Moments:
             return self
         names = ("zz", "zt", "tt", "z_sum", "t_sum")
         arrays = {name: numpy_of(contiguous(getattr(self, name))) for name in names}
-        return replace(self, weight=float(self.weight), **arrays)
+        return replace(self, weight=float(self.weight), count=float(self.count), **arrays)
 
     def column_sets(self) -> list[Any]:
         """Return the outputs that have the same rows: here all of them."""
@@ -185,13 +193,14 @@ class Moments:
             self.tt + sign * other.tt,
             self.z_sum + sign * other.z_sum,
             self.t_sum + sign * other.t_sum,
+            self.count + sign * other.count,
         )
 
     def map(self, M: np.ndarray) -> Moments:
         """Return the moments of Z M', for a lower triangular M."""
         zz = congruence(M, self.zz)
         zt = triangular_product(M, self.zt)
-        return Moments(self.weight, zz, zt, self.tt, M @ self.z_sum, self.t_sum)
+        return replace(self, zz=zz, zt=zt, z_sum=M @ self.z_sum, partly=None)
 
     def of_values(self, values: np.ndarray) -> Moments:
         """Return the moments of the targets T V, where these are of a 0/1 matrix T, one 1 a row."""
@@ -209,7 +218,7 @@ class Moments:
         zz = left @ np.vstack([v, self.z_sum + self.weight * v])
         zz += self.zz
         zt = self.zt + np.outer(v, self.t_sum)
-        return Moments(self.weight, zz, zt, self.tt, self.z_sum + self.weight * v, self.t_sum)
+        return replace(self, zz=zz, zt=zt, z_sum=self.z_sum + self.weight * v, partly=None)
 
 
 def sum_moments(parts: list[Moments], chosen: np.ndarray | None = None) -> Moments:

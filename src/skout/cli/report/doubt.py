@@ -1,4 +1,4 @@
-"""Does the truth lie in intervals and sets as often as they promise?"""
+"""Does the truth lie in intervals and sets as often as their nominal level says?"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Interval = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Level:
-    """What was promised, what was found, its standard error, and the size of intervals or sets."""
+    """The nominal level, what was found, its standard error, and the size of intervals or sets."""
 
     promised: float
     found: float
@@ -72,7 +72,7 @@ def _error(share: float, n: int) -> float:
 def _of_intervals(
     what: str, subject: Subject, interval: Callable[[Any, float], Interval]
 ) -> Calibration | None:
-    """Compare the share of true numbers in intervals with what was promised."""
+    """Compare the share of true numbers in intervals with their nominal level."""
     truth, levels = subject.truth, []
     for level in _LEVELS:
         try:

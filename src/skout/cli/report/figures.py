@@ -13,7 +13,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 540, 16, 204
 
 
 def calibration_svg(levels: Sequence[Level]) -> str:
-    """Return shares that were found against those that were promised; on the line both agree."""
+    """Return shares that were found against nominal ones; on the line both agree."""
     lines = [_segment(_at(0.0, 0.0), _at(1.0, 1.0), "promise")]
     for one in levels:
         low, high = max(0.0, one.found - one.error), min(1.0, one.found + one.error)
@@ -21,7 +21,7 @@ def calibration_svg(levels: Sequence[Level]) -> str:
         lines.append(_dot(_at(one.promised, one.found)))
     ticks = [_text(_at(x, 0.0), f"{x:.0%}", 18) for x in (0.0, 0.5, 1.0)]
     ticks += [_left(_at(0.0, y), f"{y:.0%}") for y in (0.0, 0.5, 1.0)]
-    return _plot("promised against found", [*lines, *ticks])
+    return _plot("nominal against found", [*lines, *ticks])
 
 
 def curve_svg(points: Sequence[Point], name: str) -> str:

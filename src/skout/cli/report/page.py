@@ -157,7 +157,7 @@ def _card(one: Example, report: Report) -> str:
 
 
 def _doubt(found: Calibration | None) -> str:
-    """Return a plot and a table of what was promised and what was found."""
+    """Return a plot and a table of nominal levels and of what was found."""
     if found is None:
         return ""
     sized = [found.size] if found.size else []
@@ -169,8 +169,8 @@ def _doubt(found: Calibration | None) -> str:
         ]
         for level in found.levels
     ]
-    table = _rows(["promised", "found", *sized], rows)
-    said = f"{escape(found.what)}: how often the truth is where it was promised to be."
+    table = _rows(["nominal", "found", *sized], rows)
+    said = f"{escape(found.what)}: how often they hold the truth, beside their nominal level."
     return f"<p>{said}</p>\n{calibration_svg(found.levels)}\n{table}"
 
 
