@@ -7,7 +7,7 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from .._numerics.objects import column_of
 from .._numerics.validation import PartsByName, check_rng, resolve
 from ..basis import KernelBasis
 from ..basis.features import Projection
+from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
 from ..rows import Memory, Source, encoded, limits
 from ..rows.encode import numbers_in
@@ -355,6 +356,21 @@ class FittedOutputs:
         later = takes_rows and self.outputs.is_remote
         return decoder.fit(basis, found if later else found.objects())
 
+    def shortened(self, regressor: Any) -> tuple[Any, FittedOutputs]:
+        """Return a fitted regressor and these outputs, for predictions of fewer numbers than there
+        are distinct outputs, where these are so many that a square of them is too large.
+
+        Only weights of outputs can be shortened, and only by a regressor that has `in_halves`.
+        """
+        basis = self.basis
+        is_small = 8 * getattr(basis, "rank_", 0) ** 2 <= limits().coordinates_bytes
+        if is_small or not isinstance(basis, OutputWeights):
+            return regressor, self
+        halves = regressor.in_halves()
+        if halves is None:
+            return regressor, self
+        return halves[0], replace(self, basis=basis.mixed(halves[1]))
+
     def _without_pool(self, decoder: Any) -> Any:
         if not hasattr(decoder, "drop_pool"):
             raise ValueError(
@@ -366,11 +382,14 @@ class FittedOutputs:
         return decoder
 
 
-def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
+def fit_outputs(
+    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool = False
+) -> FittedOutputs:
     """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
     If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not here,
-    are a source, whose blocks are computed when they are asked for.
+    are a source, whose blocks are computed when they are asked for; if `sparsely`, indicators of
+    outputs are a source of sparse blocks then.
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
@@ -381,7 +400,9 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis._fit_rows(kernel, rows, check_rng(basis.random_state), also=distinct)
     targets: Any
-    if not lazy:
+    if isinstance(basis, OutputWeights):
+        targets = basis.indicators(rows, sparsely=sparsely)
+    elif not lazy:
         targets = np.asarray(basis._training_coordinates(rows))
     elif not is_here or _is_large(basis, len(rows)):
         coordinates = Projection(basis._features, basis.components_.T)

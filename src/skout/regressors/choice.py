@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._numerics.validation import check_alphas
 from ..basis.features import Projection
@@ -122,7 +123,8 @@ class Choice:
     splits : list of (train, test)
         On which alpha is chosen, if it is.
     by_moments : bool, default False
-        Whether nothing else will do: outputs with holes, or related ones.
+        Whether nothing else will do: outputs with holes, or related ones. For sparse targets
+        nothing else does.
 
     Attributes
     ----------
@@ -135,7 +137,8 @@ class Choice:
     def __init__(
         self, solver: str, sample: Sample, splits: Splits, by_moments: bool = False
     ) -> None:
-        self.wanted, self.splits, self.by_moments = solver, splits, by_moments
+        self.wanted, self.splits = solver, splits
+        self.by_moments = by_moments or sparse.issparse(sample.targets.like)
         self.rows, self.q = sample.rows, sample.targets.shape[1]
         self.cg = self.without_moments = False
         self.costs: dict[str, float] = {}

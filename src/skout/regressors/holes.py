@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._numerics.arrays import numpy_of, unique_columns
 from .._numerics.linalg import pivoted_cholesky, triangular_inverse
@@ -49,8 +50,13 @@ _GAIN = 1e-4
 _SUM_COST = 60.0
 
 
-def mean_of_known(T: np.ndarray) -> np.ndarray:
-    """Return the mean of each output over the rows that have it, 0 where none has."""
+def mean_of_known(T: Any) -> np.ndarray | None:
+    """Return the mean of each output over the rows that have it, 0 where none has.
+
+    None for sparse targets, from which nothing can be subtracted.
+    """
+    if sparse.issparse(T):
+        return None
     there = ~np.isnan(T)
     sums = np.where(there, T, 0.0).sum(axis=0, dtype=np.float64)
     return sums / np.maximum(there.sum(axis=0), 1)

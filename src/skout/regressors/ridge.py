@@ -45,6 +45,7 @@ from .choice import Choice, Chooses, fit_without_moments, searched, wanted_solve
 from .doubt import Doubts, add_variance
 from .exact import fit_exact, fit_exact_holes
 from .folds import Folds, looked_at
+from .halves import WeighsTargets
 from .holes import fit_by_coordinates, fit_related, keeps_rows, mean_of_known
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
@@ -64,7 +65,8 @@ _ORIGIN_ROWS = 8192
 
 
 class KernelRidge(
-    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, PartsByName
+    *(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, WeighsTargets, Chooses),
+    PartsByName,
 ):
     """Kernel ridge regression with one or many outputs.
 
