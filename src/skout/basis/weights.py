@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .._numerics.arrays import match, n_rows
 from ..kernels import Kernel
-from ..rows import Memory, RowMap, Source, limits
+from ..rows import Memory, Reduction, RowMap, Source, Survey, limits
 from .basis import KernelBasis
 
 __all__ = ["OutputWeights"]
@@ -54,13 +54,26 @@ class OutputWeights(KernelBasis):
     mixture_: np.ndarray | None
 
     def _fit_rows(
-        self, kernel: Kernel, rows: Source, rng: np.random.Generator, *args: Any, **options: Any
+        self,
+        kernel: Kernel,
+        rows: Source,
+        rng: np.random.Generator,
+        weights: Any = None,
+        *,
+        also: Reduction | None = None,
+        **options: Any,
     ) -> Any:
-        # from 0 landmarks on the components, for which nobody asks, are put off
-        found = super()._fit_rows(kernel, rows, rng, *args, **options | {"lazily": 0})
-        self.mixture_ = None
+        if len(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): a basis needs at least one row.")
+        rows.check_sketch(None)
+        sample, sample_weights = (rows, weights) if rows.pool is None else rows.pool
+        survey = Survey(sample)
+        resolved = kernel.surveyed(survey, rng, sample_weights)
+        survey.run()
+        self.kernel_, self.landmarks_ = resolved(), rows.take(rows.unique()[0])
+        self.mixture_, self.weights_ = None, None
         self.rank_ = self._n_features_out = n_rows(self.landmarks_)
-        return found
+        return None if also is None else rows.reduce(also, np.arange(len(rows)))
 
     def indicators(self, rows: Source, *, sparsely: bool) -> Any:
         """Return the coordinates of the rows that this was fitted on.
@@ -76,7 +89,7 @@ class OutputWeights(KernelBasis):
         -------
         targets : ndarray of shape (n, m), or a Source of CSR matrices
         """
-        number, m = match(rows.here(), self.landmarks_), self.rank_
+        number, m = rows.unique()[1], self.rank_  # in the order of the landmarks
         if sparsely and 8 * len(number) * m > limits().coordinates_bytes:
             return Memory(number, "Y").then(_SparseIndicators(m))
         return _dense(number, m)

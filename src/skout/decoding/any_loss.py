@@ -89,6 +89,8 @@ class LossDecoder(CandidateDecoder):
     takes_rows = False
     #: what candidates pay is for distances
     priced = None  # type: ignore[assignment]
+    #: it cannot do without the training outputs, even where they are no candidates
+    drop_pool = None  # type: ignore[assignment]
 
     def __init__(
         self,

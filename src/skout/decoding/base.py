@@ -372,7 +372,7 @@ class FittedOutputs:
         return halves[0], replace(self, basis=basis.mixed(halves[1]))
 
     def _without_pool(self, decoder: Any) -> Any:
-        if not hasattr(decoder, "drop_pool"):
+        if not callable(getattr(decoder, "drop_pool", None)):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
                 f'more than {_MOST_OUTPUTS}: use decoder="candidates".'
