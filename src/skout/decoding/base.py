@@ -74,7 +74,8 @@ class Decoder(ABC, PartsByName):
     """Base of all decoders: arg max over objects c of 2 <f(x), z(c)> - k(c, c) (4.5, 5.17).
 
     A decoder holds parameters until `fit` gives it the output basis and the training outputs. One
-    that knows how the objects are made (label sets, rankings) needs no candidates.
+    that knows how the objects are made (label sets, rankings) needs no candidates. One that wants
+    other coordinates than those of the user's basis has a method `basis_for(basis, regressor)`.
     """
 
     @abstractmethod

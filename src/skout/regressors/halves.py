@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .._numerics.validation import PartsByName
 from ..kernels import as_kernel
 
 __all__ = ["WeighsTargets"]
 
 
-class WeighsTargets:
+class WeighsTargets(PartsByName):
     """f(x) = sum_i a_i(x) t_i: predictions weigh the targets of a `KernelRidge`."""
 
     @property

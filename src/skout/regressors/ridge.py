@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
-    PartsByName,
     all_at_once,
     check_alphas,
     check_choice,
@@ -65,8 +64,7 @@ _ORIGIN_ROWS = 8192
 
 
 class KernelRidge(
-    *(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, WeighsTargets, Chooses),
-    PartsByName,
+    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, WeighsTargets
 ):
     """Kernel ridge regression with one or many outputs.
 
