@@ -357,20 +357,22 @@ class FittedOutputs:
         later = takes_rows and self.outputs.is_remote
         return decoder.fit(basis, found if later else found.objects())
 
-    def shortened(self, regressor: Any) -> tuple[Any, FittedOutputs]:
-        """Return a fitted regressor and these outputs, for predictions of fewer numbers than there
-        are distinct outputs, where these are so many that a square of them is too large.
+    def shortened(self, regressor: Any, decoder: Any) -> tuple[Any, Any, Any]:
+        """Return a fitted regressor, the basis, and the decoder fitted on it.
 
-        Only weights of outputs can be shortened, and only by a regressor that has `in_halves`.
+        Where weights of outputs are predicted, and these are so many that a square of them is
+        larger than `memory_limits` allows, the regressor predicts fewer numbers, if it has
+        `in_halves`, and the basis knows which weights they stand for.
         """
         basis = self.basis
         is_small = 8 * getattr(basis, "rank_", 0) ** 2 <= limits().coordinates_bytes
         if is_small or not isinstance(basis, OutputWeights):
-            return regressor, self
+            return regressor, basis, decoder
         halves = regressor.in_halves()
         if halves is None:
-            return regressor, self
-        return halves[0], replace(self, basis=basis.mixed(halves[1]))
+            return regressor, basis, decoder
+        basis = basis.mixed(halves[1])
+        return halves[0], basis, replace(self, basis=basis).fitted(decoder)
 
     def _without_pool(self, decoder: Any) -> Any:
         if not callable(getattr(decoder, "drop_pool", None)):
