@@ -23,7 +23,7 @@ from .pools import EmbeddedPool, check_one_for_each, one
 __all__ = ["LossDecoder"]
 
 # Losses that are computed at a time.
-_LOSSES = 2**21
+_LOSSES = 2**20
 
 
 class LossDecoder(CandidateDecoder):
