@@ -47,10 +47,11 @@ class LossDecoder(CandidateDecoder):
     D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel they need not, and the result is that of
     `CandidateDecoder`.
 
-    No matrix of queries and training rows is held, and none of candidates and training rows: a
-    candidate is embedded as the vector of its losses, or, where the distinct outputs are so many
-    that a square matrix of them is larger than `memory_limits(coordinates_mb=...)`, as p numbers,
-    p the size of the input sketch.
+    A candidate is embedded as the vector of its losses, and a prediction is one of weights: a number
+    for each known output. Where the distinct outputs are so many that a square matrix of them is
+    larger than `memory_limits(coordinates_mb=...)`, and an input sketch is smaller, both are vectors
+    of its size. Losses that are larger than that all the same are refused, or go into a file, see
+    `embed`. No matrix of training rows and distinct outputs is held, if there is an input sketch.
 
     Parameters
     ----------
@@ -69,9 +70,9 @@ class LossDecoder(CandidateDecoder):
     Attributes
     ----------
     basis_, pool_, embedding_
-        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], combined as
-        the basis combines outputs, and is there once the training outputs were asked for as
-        candidates: a loss may be slow.
+        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], or that in p
+        numbers, and is there once the training outputs were asked for as candidates: a loss may
+        be slow.
 
     Examples
     --------
@@ -160,6 +161,11 @@ class LossDecoder(CandidateDecoder):
             self._training = replace(self._indexed(pool), counts=self._counts)
         return super()._own_pool()
 
+    @property
+    def _width(self) -> int:
+        basis = self.basis_
+        return (basis.rank_ if isinstance(basis, OutputWeights) else n_rows(self._known)) + 1
+
     def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
         size, most = 8 * len(rows) * self._width, limits().coordinates_bytes
         if path is None and size > most:
@@ -180,8 +186,9 @@ class LossDecoder(CandidateDecoder):
         for some in row_slices(len(out), max(1, _LOSSES // m)):
             D = losses(take(given, some))
             _check_losses(D, (some.stop - some.start, m), some.start)
-            # a prediction f weighs the known outputs by b = f E: its risk is f . (E D')
-            out[some, :-1], out[some, -1] = -self.basis_.combine(D.T).T, 0.0
+            if isinstance(self.basis_, OutputWeights):  # b = f E: the risk b . D' is f . (E D')
+                D = self.basis_.combine(D.T).T
+            out[some, :-1], out[some, -1] = -D, 0.0
         return out
 
     def _losses(self) -> Callable[[Any], np.ndarray]:
@@ -205,8 +212,10 @@ class LossDecoder(CandidateDecoder):
         return of_pairs
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        # [f, 1]
+        # [b(x), 1]: h(x) = sum_k f_k e_k = sum_j b_j psi(y_j); or f, where it is b already
         check_one_for_each(pool, len(F))
+        if not isinstance(self.basis_, OutputWeights):
+            F = F @ self.basis_.combine(sparse.identity(n_rows(self._known), format="csr"))
         return np.column_stack([F, np.ones(len(F))])
 
 
@@ -226,7 +235,7 @@ def _warn_if_undetermined(basis: Any, rows: Any) -> None:
             "without an output sketch, which predicts the weights of all outputs, or a kernel that "
             "tells them apart, such as a narrower Gaussian.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
 
 
