@@ -440,3 +440,21 @@ def test_where_it_cannot_be_used():
         TwoWay(level_model(alpha=LAMBDA), weight=1.0).fit(X, LEVELS)
     with pytest.warns(UserWarning, match="tells 1 of .* apart"):  # coordinates are mixed by M
         level_model(alpha=LAMBDA, task_matrix=np.eye(1)).fit(X, LEVELS)
+
+
+def test_too_many_outputs_that_are_not_in_memory(monkeypatch):
+    monkeypatch.setattr("skout.decoding.base._MOST_OUTPUTS", 5)
+    blocks = Blocks([(X[:25], LEVELS[:25]), (X[25:], LEVELS[25:])])
+    for sketch in (None, SubSample(8)):
+        fitted = level_model(Gaussian(5.0), alpha=LAMBDA, output_sketch=sketch)
+        with pytest.raises(ValueError, match="LossDecoder learns from the distinct outputs"):
+            fitted.fit(blocks)
+
+
+def test_coordinates_of_objects_are_indicators():
+    basis = level_model(alpha=LAMBDA).fit(X, LEVELS).output_basis_
+    known = basis.landmarks_
+    assert_array_equal(basis.transform(known[::2]), np.eye(len(known))[::2])
+    assert_array_equal(basis.transform([[0.25]]), np.zeros((1, len(known))))
+    with pytest.raises(AttributeError, match="are weights of objects"):
+        basis.residual(known)

@@ -232,6 +232,9 @@ class StructuredPredictor(DecodingPredictor):
     def predict_coordinates(self, X: Any) -> np.ndarray:
         """Return the predicted coordinates f(x) in the output basis.
 
+        For a decoder that chooses its basis, such as `LossDecoder`, they may be weights of known
+        outputs instead.
+
         Parameters
         ----------
         X : what the regressor takes, n rows

@@ -36,7 +36,8 @@ class LossDecoder(CandidateDecoder):
     - Without an output sketch and with `KernelRidge`, that of (2.32): b_j(x) is the sum of a_i(x)
       over the rows i with y_i = y_j, a(x) = (K + n alpha I)^-1 k_x, or what an input sketch makes
       of it. The regressor is fitted on indicators of the distinct outputs, so that all of them
-      have their weight, whatever the rank of the output kernel.
+      have their weight, whatever the rank of the output kernel; scoring="coordinates" compares
+      weights with these indicators.
     - With an output sketch the known outputs are its landmarks, and b(x) are the weights of the
       projection of h(x) on their span, W' K~^+ W k(landmarks, y) a(x).
     - Other regressors (forests, networks, other losses, a task matrix, a learnt metric) predict
@@ -47,11 +48,11 @@ class LossDecoder(CandidateDecoder):
     D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel they need not, and the result is that of
     `CandidateDecoder`.
 
-    A candidate is embedded as the vector of its losses, and a prediction is one of weights: a number
-    for each known output. Where the distinct outputs are so many that a square matrix of them is
-    larger than `memory_limits(coordinates_mb=...)`, and an input sketch is smaller, both are vectors
-    of its size. Losses that are larger than that all the same are refused, or go into a file, see
-    `embed`. No matrix of training rows and distinct outputs is held, if there is an input sketch.
+    A candidate is embedded as the vector of its losses, and a prediction as one of weights: a
+    number for each known output. Where the distinct outputs are so many that a square matrix of
+    them is larger than `memory_limits(coordinates_mb=...)`, and the inputs have a smaller sketch,
+    both are vectors of the size of that sketch, and indicators are sparse. Losses that are larger
+    all the same are refused, unless they go into a file, see `embed`.
 
     Parameters
     ----------
