@@ -85,6 +85,42 @@ def test_a_task_matrix():
     assert_allclose(run(to_onnx(model), NEW)["prediction"], model.predict(NEW), rtol=1e-9)
 
 
+def test_sums_that_cancel_are_refused_and_those_that_may_be_told():
+    """A cubic kernel of columns about 1,000 has values of 1e19: the graph was 4.3 off."""
+    y = np.sin(X[:, 0])
+    cubic = KernelRidge(kernels.Polynomial(3), alpha=1e-3)
+    below = "alpha is below the rounding error"
+    with pytest.warns(UserWarning, match=below):
+        model = cubic.fit(X + 1000.0, y)
+    with pytest.warns(UserWarning, match=below):
+        predictor = iokr(kernels.Polynomial(3), "linear").fit(X + 1000.0, Y)
+    with pytest.raises(ValueError, match=r"sums of numbers that cancel: in float64 .* Scale the"):
+        to_onnx(model)
+    with pytest.raises(ValueError, match="sums of numbers that cancel"):
+        to_onnx(predictor)
+    model = cubic.fit(X + 10.0, y)
+    with pytest.warns(UserWarning, match="sums of numbers that cancel"):
+        graph = to_onnx(model)
+    error = np.abs(run(graph, NEW + 10.0)["prediction"] - model.predict(NEW + 10.0)).max()
+    assert 1e-9 < error < 1e-5
+    with pytest.raises(ValueError, match='or give dtype="float64"'):
+        to_onnx(model, dtype="float32")
+    model = KernelRidge("gaussian", alpha=1e-3).fit(X + 1000.0, y)  # of distances: no word
+    found = run(to_onnx(model), NEW + 1000.0)["prediction"]
+    assert_allclose(found, model.predict(NEW + 1000.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_graphs_without_a_warning_are_right_to_1e_9(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((80, 3)) + rng.choice([0.0, 1.0, 5.0])
+    kernel = [kernels.Polynomial(2), kernels.Linear(), kernels.Gaussian(0.01), "matern"][seed % 4]
+    y = np.sin(rows[:, 0])
+    model = KernelRidge(kernel, alpha=10.0 ** rng.uniform(-4, -2)).fit(rows, y)
+    found = run(to_onnx(model), rows)["prediction"]  # warnings are errors
+    assert_allclose(found, model.predict(rows), rtol=0, atol=3e-9 * np.abs(y).max())
+
+
 def label_sets():
     return (Y > 0).astype(int)
 

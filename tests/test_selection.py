@@ -339,6 +339,25 @@ def test_recursive_scores_find_what_a_uniform_sample_overlooks():
     assert ours.effective_dimension == pytest.approx(exact.sum(), rel=0.2)
 
 
+@pytest.mark.parametrize("n_pilot", [20, 60, 150, 400])
+def test_recursive_scores_are_at_most_the_exact_ones(n_pilot):
+    """diag K (K + n alpha I)^-1 by an inverse; the sum is at most the size of the pilot, too."""
+    rng = np.random.default_rng(10)
+    Z = np.vstack([rng.standard_normal((790, 2)), 6.0 + rng.standard_normal((10, 2))])
+    K = np.exp(-0.5 * np.square(Z[:, None] - Z).sum(axis=2))
+    exact = np.diag(K @ np.linalg.inv(K + 0.8 * np.eye(800)))
+    for seed in range(3):
+        options = {"n_pilot": n_pilot, "random_state": seed, "method": "recursive"}
+        found = leverage_scores(Gaussian(0.5), Z, 1e-3, **options)
+        assert np.all(np.asarray(found) <= exact + 1e-8)
+        assert found.effective_dimension <= n_pilot
+        if n_pilot >= 60:  # twice the 29 directions that count
+            assert found.effective_dimension > 0.85 * exact.sum()
+            assert np.median(np.asarray(found)[-10:] / exact[-10:]) > 0.3  # the rare are seen
+        if n_pilot >= 150:
+            assert_allclose(found, exact, rtol=0.1)
+
+
 def test_scores_of_all_rows_as_sample_are_exact():
     """With every row drawn, (k_ii - k_i'(K + s I)^-1 k_i) / s is the i-th diagonal entry itself."""
     Z = np.random.default_rng(0).standard_normal((60, 3))

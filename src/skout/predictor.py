@@ -144,12 +144,15 @@ class StructuredPredictor(DecodingPredictor):
         if self.scoring is not None:
             check_scoring(self.scoring)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
+        if chooses := hasattr(decoder, "basis_for"):  # it wants other coordinates
+            basis = decoder.basis_for(basis, self.regressor)
         # objects -> coordinates
         lazy = getattr(self.regressor, "takes_sources", False)
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
-            found = fit_outputs(basis, outputs, lazy=lazy)
+            sparsely = chooses and getattr(self.regressor, "takes_sparse_targets", False)
+            found = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
         targets = found.targets
         if isinstance(targets, np.ndarray) and targets.shape[1] == 1:
             targets = targets[:, 0]  # as regressors want one output
@@ -169,6 +172,8 @@ class StructuredPredictor(DecodingPredictor):
             decoder = found.fitted(decoder)
             judge = self._judge(found, decoder, *splits, candidates)
             regressor.fit_judged(rows, targets, judge, **fit_params)
+        if chooses:
+            regressor, basis, decoder = found.shortened(regressor, decoder)
         # together, once all are fitted: a fit that fails changes nothing
         self.output_basis_, self.regressor_, self.decoder_ = basis, regressor, decoder
         return self
@@ -226,6 +231,9 @@ class StructuredPredictor(DecodingPredictor):
 
     def predict_coordinates(self, X: Any) -> np.ndarray:
         """Return the predicted coordinates f(x) in the output basis.
+
+        For a decoder that chooses its basis, such as `LossDecoder`, they may be weights of known
+        outputs instead.
 
         Parameters
         ----------

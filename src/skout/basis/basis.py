@@ -169,6 +169,19 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         Z : ndarray of shape (n, p)
         """
         rows = self._fitted_on(X)
+        return self.training_coordinates(rows)
+
+    def training_coordinates(self, rows: Source) -> Any:
+        """Return the coordinates of the encoded rows of the fit, which may cost less than others.
+
+        Parameters
+        ----------
+        rows : Source
+
+        Returns
+        -------
+        Z : ndarray of shape (n, p)
+        """
         return self.engine.training_coordinates(rows)
 
     def fit_encoded(

@@ -80,8 +80,13 @@ class Sample:
     n_groups: int = 1
     origin: np.ndarray | None = None
 
-    def rough_mean(self) -> np.ndarray:
-        """Return a value near the targets; the mean of all of them would take one more pass."""
+    def rough_mean(self) -> np.ndarray | None:
+        """Return a value near the targets; the mean of all of them would take one more pass.
+
+        None for sparse targets, from which nothing can be subtracted.
+        """
+        if sparse.issparse(self.targets.like):
+            return None
         return mean_of_known(self.targets.some(_ORIGIN_ROWS))
 
     def take(self, index: np.ndarray) -> Sample:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
-from .._numerics.arrays import match, n_rows, row_slices, take
+from .._numerics.arrays import match, n_rows, row_slices, take, unique
 from .._numerics.validation import check_choice, check_number
-from ..rows import Source
+from ..basis import KernelBasis
+from ..basis.weights import OutputWeights
+from ..rows import Source, limits
+from ..sketches import as_sketch
 from .candidates import CandidateDecoder
 from .pools import EmbeddedPool, check_one_for_each, one
 
@@ -23,15 +29,30 @@ _LOSSES = 2**20
 class LossDecoder(CandidateDecoder):
     """Find the candidates of least expected loss, whatever the loss.
 
-    A prediction is a combination of outputs, h(x) = sum_j b_j(x) psi(y_j), of which the weights
-    b(x) estimate how likely each y_j is given x. So a candidate c risks sum_j b_j(x) D(c, y_j), for
-    any loss D (implicit loss embeddings). Without an output sketch the y_j are the distinct
-    training outputs and b(x) are the weights of (2.32); with one they are its landmarks. For
-    D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel the result is that of
+    A prediction is a combination of known outputs, h(x) = sum_j b_j(x) psi(y_j), of which the
+    weights b(x) estimate how likely each y_j is given x. So a candidate c risks
+    sum_j b_j(x) D(c, y_j), for any loss D (implicit loss embeddings, (2.30)). Which b is meant:
+
+    - Without an output sketch and with `KernelRidge`, that of (2.32): b_j(x) is the sum of a_i(x)
+      over the rows i with y_i = y_j, a(x) = (K + n alpha I)^-1 k_x, or what an input sketch makes
+      of it. The regressor is fitted on indicators of the distinct outputs, so that all of them
+      have their weight, whatever the rank of the output kernel; scoring="coordinates" compares
+      weights with these indicators.
+    - With an output sketch the known outputs are its landmarks, and b(x) are the weights of the
+      projection of h(x) on their span, W' K~^+ W k(landmarks, y) a(x).
+    - Other regressors (forests, networks, other losses, a task matrix, a learnt metric) predict
+      coordinates, and b(x) are the weights of least norm that have them.
+
+    Where the kernel does not tell the known outputs apart, that is, its matrix has a lower rank,
+    coordinates do not determine weights: in the last two cases a warning says so. For
+    D(c, y) = ||psi(c) - psi(y)||^2 and a normalised kernel they need not, and the result is that of
     `CandidateDecoder`.
 
-    No matrix of all queries and training outputs is held: a candidate is embedded as the vector of
-    its losses, and searched as any other.
+    A candidate is embedded as the vector of its losses, and a prediction as one of weights: a
+    number for each known output. Where the distinct outputs are so many that a square matrix of
+    them is larger than `memory_limits(coordinates_mb=...)`, and the inputs have a smaller sketch,
+    both are vectors of the size of that sketch, and indicators are sparse. Losses that are larger
+    all the same are refused, unless they go into a file, see `embed`.
 
     Parameters
     ----------
@@ -50,8 +71,9 @@ class LossDecoder(CandidateDecoder):
     Attributes
     ----------
     basis_, pool_, embedding_
-        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], and is there
-        once the training outputs were asked for as candidates: a loss may be slow.
+        As in `CandidateDecoder`; the embedding is [-D(c, y_1), ..., -D(c, y_m), 0], or that in p
+        numbers, and is there once the training outputs were asked for as candidates: a loss may
+        be slow.
 
     Examples
     --------
@@ -69,6 +91,8 @@ class LossDecoder(CandidateDecoder):
     takes_rows = False
     #: what candidates pay is for distances
     priced = None  # type: ignore[assignment]
+    #: it cannot do without the training outputs, even where they are no candidates
+    drop_pool = None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -84,7 +108,35 @@ class LossDecoder(CandidateDecoder):
         self.beta = beta
         self.on = on
 
+    def basis_for(self, basis: Any, regressor: Any) -> Any:
+        """Return the basis whose coordinates a regressor is to predict for this decoder.
+
+        Parameters
+        ----------
+        basis : KernelBasis
+            What the user asked for, not fitted.
+        regressor : regressor
+            Not fitted either.
+
+        Returns
+        -------
+        basis : KernelBasis
+            Of weights, if the regressor predicts sums of its targets; else one that keeps all known
+            outputs, by "eigh", and not only as many as the rank of the kernel.
+        """
+        if not isinstance(basis, KernelBasis) or basis.whiten != "cholesky":
+            return basis
+        if as_sketch(basis.sketch) is None and getattr(regressor, "weighs_targets", False):
+            return OutputWeights(**basis.get_params(deep=False))
+        return clone(basis).set_params(whiten="eigh")
+
     def fit(self, basis: Any, Y: Any, coordinates: Any = None, *, rows: Any = None) -> Self:
+        if not hasattr(basis, "combine"):
+            raise TypeError(
+                "LossDecoder weighs known outputs, and a prediction in the coordinates of "
+                f"{type(basis).__name__} is no sum of them: use it in a StructuredPredictor, not "
+                "in a TwoWay or EndToEnd."
+            )
         check_choice(self.on, "on", ("pairs", "lists"))
         check_number(self.beta, "beta", strict=True)
         if isinstance(self.loss, str):
@@ -94,8 +146,9 @@ class LossDecoder(CandidateDecoder):
         if np.any(place < 0):
             raise ValueError("Y must hold the outputs that the basis was fitted on.")
         self._known = take(Y, place)
-        first = self._losses(take(self._known, slice(0, 1)))  # mistakes show before long work
+        first = self._losses()(take(self._known, slice(0, 1)))  # mistakes show before long work
         _check_losses(first, (1, n_rows(self._known)), 0)
+        _warn_if_undetermined(basis, rows)
         return super().fit(basis, Y, None, rows=rows)
 
     def _hold(self, rows: Any, coordinates: Any) -> None:
@@ -111,38 +164,80 @@ class LossDecoder(CandidateDecoder):
 
     @property
     def _width(self) -> int:
-        return n_rows(self._known) + 1
+        basis = self.basis_
+        return (basis.rank_ if isinstance(basis, OutputWeights) else n_rows(self._known)) + 1
+
+    def _embedding(self, rows: Source, *known: Any, path: Any = None) -> np.ndarray:
+        size, most = 8 * len(rows) * self._width, limits().coordinates_bytes
+        if path is None and size > most:
+            raise ValueError(
+                f"The losses of {len(rows)} candidates for {n_rows(self._known)} known outputs "
+                f"take {size / 2**20:,.0f} MiB, more than the {most / 2**20:,.0f} of "
+                "memory_limits(coordinates_mb=...): give fewer candidates, an output_sketch, or "
+                "embed(candidates, path=...) to keep them in a file; and a single alpha, since to "
+                "choose one all training outputs are candidates."
+            )
+        return super()._embedding(rows, *known, path=path)
 
     def _fill(
         self, out: np.ndarray, rows: Source, objects: Any, coordinates: Any = None
     ) -> np.ndarray:
-        given = objects()
-        for some in row_slices(len(out), max(1, _LOSSES // self._width)):
-            D = self._losses(take(given, some))
-            _check_losses(D, (some.stop - some.start, self._width - 1), some.start)
+        given, m = objects(), n_rows(self._known)
+        losses = self._losses()
+        for some in row_slices(len(out), max(1, _LOSSES // m)):
+            D = losses(take(given, some))
+            _check_losses(D, (some.stop - some.start, m), some.start)
+            if isinstance(self.basis_, OutputWeights):  # b = f E: the risk b . D' is f . (E D')
+                D = self.basis_.combine(D.T).T
             out[some, :-1], out[some, -1] = -D, 0.0
         return out
 
-    def _losses(self, candidates: Any) -> np.ndarray:
-        """Return D(c, y) of candidates and known outputs, shape (b, m)."""
-        known = self._known
-        if isinstance(self.loss, str):
-            return f_beta_losses(candidates, known, self.beta)
-        if not callable(self.loss):
-            return _looked_up(self.loss, candidates, known)
+    def _losses(self) -> Callable[[Any], np.ndarray]:
+        """Return the function from candidates to D(c, y) of all known outputs, shape (b, m)."""
+        known, loss = self._known, self.loss
+        if isinstance(loss, str):
+            known = _as_csr(known)
+            return lambda candidates: f_beta_losses(candidates, known, self.beta)
+        if not callable(loss):
+            return lambda candidates: _looked_up(loss, candidates, known)
         if self.on == "lists":
-            return np.asarray(self.loss(candidates, known), dtype=np.float64)
-        pairs = [
-            [self.loss(one(candidates, i), one(known, j)) for j in range(n_rows(known))]
-            for i in range(n_rows(candidates))
-        ]
-        return np.array(pairs, dtype=np.float64)
+            return lambda candidates: np.asarray(loss(candidates, known), dtype=np.float64)
+
+        def of_pairs(candidates: Any) -> np.ndarray:
+            pairs = [
+                [loss(one(candidates, i), one(known, j)) for j in range(n_rows(known))]
+                for i in range(n_rows(candidates))
+            ]
+            return np.array(pairs, dtype=np.float64)
+
+        return of_pairs
 
     def queries(self, F: np.ndarray, pool: EmbeddedPool) -> np.ndarray:
-        # [b(x), 1]: h(x) = sum_k f_k e_k = sum_j b_j psi(y_j)
+        # [b(x), 1]: h(x) = sum_k f_k e_k = sum_j b_j psi(y_j); or f, where it is b already
         check_one_for_each(pool, len(F))
-        b = F @ self.basis_.combine(sparse.identity(self._width - 1, format="csr"))
-        return np.column_stack([b, np.ones(len(F))])
+        if not isinstance(self.basis_, OutputWeights):
+            F = F @ self.basis_.combine(sparse.identity(n_rows(self._known), format="csr"))
+        return np.column_stack([F, np.ones(len(F))])
+
+
+def _warn_if_undetermined(basis: Any, rows: Any) -> None:
+    """Warn where coordinates of a basis do not determine the weights of the known outputs."""
+    if isinstance(basis, OutputWeights) or basis.rank is not None:
+        return
+    if as_sketch(basis.sketch) is None:
+        m = len(unique(rows)[0])
+    else:  # rows of K~, of which copies count once
+        m = min(basis.components_.shape[1], len(unique(basis.landmarks_)[0]))
+    if basis.rank_ < m:
+        warnings.warn(
+            f"The output kernel tells {basis.rank_} of {m} known outputs apart, up to rounding, so "
+            "that a prediction does not say how much each of them weighs: weights of least norm "
+            "are taken, which may misjudge a loss that is not the kernel's own. Use KernelRidge "
+            "without an output sketch, which predicts the weights of all outputs, or a kernel that "
+            "tells them apart, such as a narrower Gaussian.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _check_losses(D: np.ndarray, shape: tuple[int, int], start: int) -> None:
@@ -165,11 +260,15 @@ def f_beta_losses(C: Any, Y: Any, beta: float) -> np.ndarray:
 
     F = (1 + beta^2) |c and y| / (|c| + beta^2 |y|)
     """
-    C, Y = (sparse.csr_matrix(np.asarray(A) if not sparse.issparse(A) else A) for A in (C, Y))
+    C, Y = _as_csr(C), _as_csr(Y)
     both = (C.astype(np.float64) @ Y.T.astype(np.float64)).toarray()
     c, y = (np.asarray(A.sum(axis=1), dtype=np.float64).ravel() for A in (C, Y))
     sizes = c[:, None] + beta**2 * y[None, :]
     return 1.0 - np.where(sizes > 0.0, (1.0 + beta**2) * both / np.maximum(sizes, 1e-300), 1.0)
+
+
+def _as_csr(sets: Any) -> sparse.csr_matrix:
+    return sparse.csr_matrix(sets if sparse.issparse(sets) else np.asarray(sets))
 
 
 def _looked_up(table: Any, candidates: Any, known: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ distinct ones, which are candidates where none are given.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from .._numerics.arrays import n_rows, numpy_of, row_slices, take, unique
 from .._numerics.objects import column_of
 from .._numerics.validation import PartsByName, resolve
 from ..basis import KernelBasis
+from ..basis.weights import OutputWeights
 from ..kernels import as_kernel
 from ..rows import Memory, Source, encoded, limits
 from ..rows.encode import numbers_in
@@ -72,7 +73,8 @@ class Decoder(ABC, PartsByName):
     """Base of all decoders: arg max over objects c of 2 <f(x), z(c)> - k(c, c) (4.5, 5.17).
 
     A decoder holds parameters until `fit` gives it the output basis and the training outputs. One
-    that knows how the objects are made (label sets, rankings) needs no candidates.
+    that knows how the objects are made (label sets, rankings) needs no candidates. One that wants
+    other coordinates than those of the user's basis has a method `basis_for(basis, regressor)`.
     """
 
     @abstractmethod
@@ -354,8 +356,25 @@ class FittedOutputs:
         later = takes_rows and self.outputs.is_remote
         return decoder.fit(basis, found if later else found.objects())
 
+    def shortened(self, regressor: Any, decoder: Any) -> tuple[Any, Any, Any]:
+        """Return a fitted regressor, the basis, and the decoder fitted on it.
+
+        Where weights of outputs are predicted, and these are so many that a square of them is
+        larger than `memory_limits` allows, the regressor predicts fewer numbers, if it has
+        `in_halves`, and the basis knows which weights they stand for.
+        """
+        basis = self.basis
+        is_small = 8 * getattr(basis, "rank_", 0) ** 2 <= limits().coordinates_bytes
+        if is_small or not isinstance(basis, OutputWeights):
+            return regressor, basis, decoder
+        halves = regressor.in_halves()
+        if halves is None:
+            return regressor, basis, decoder
+        basis = basis.mixed(halves[1])
+        return halves[0], basis, replace(self, basis=basis).fitted(decoder)
+
     def _without_pool(self, decoder: Any) -> Any:
-        if not hasattr(decoder, "drop_pool"):
+        if not callable(getattr(decoder, "drop_pool", None)):
             raise ValueError(
                 f"{type(decoder).__name__} learns from the distinct outputs, of which there are "
                 f'more than {_MOST_OUTPUTS}: use decoder="candidates".'
@@ -365,11 +384,14 @@ class FittedOutputs:
         return decoder
 
 
-def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
+def fit_outputs(
+    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool = False
+) -> FittedOutputs:
     """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 
     If `lazy`, coordinates that would take more memory than `memory_limits` allows, or are not here,
-    are a source, whose blocks are computed when they are asked for.
+    are a source, whose blocks are computed when they are asked for; if `sparsely`, indicators of
+    outputs are a source of sparse blocks then.
     """
     if not isinstance(basis, KernelBasis):
         return FittedOutputs(basis, outputs, None, basis.fit_transform(outputs.here()))
@@ -378,13 +400,15 @@ def fit_outputs(basis: Any, outputs: Source, *, lazy: bool) -> FittedOutputs:
     distinct = None if is_here else Distinct(_MOST_OUTPUTS)
     positions = basis.fit_encoded(rows, also=distinct)
     targets: Any
-    if not lazy:
-        targets = np.asarray(basis.engine.training_coordinates(rows))
+    if isinstance(basis, OutputWeights):
+        targets = basis.indicators(rows, sparsely=sparsely)
+    elif not lazy:
+        targets = np.asarray(basis.training_coordinates(rows))
     elif not is_here or _is_large(basis, len(rows)):
         empty = np.empty((0, basis.rank_), dtype=rows.precision)
         targets = rows.then(basis.engine.projection, empty)
     else:
-        targets = basis.engine.training_coordinates(rows)
+        targets = basis.training_coordinates(rows)
     return FittedOutputs(basis, outputs, rows, targets, positions)
 
 

@@ -18,6 +18,7 @@ from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
 from ..basis.passes import KnownRows
+from ..basis.weights import OutputWeights
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
 from ..decoding.euler import Graph
 from ..kernels import PackedBits
@@ -131,8 +132,8 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         # parts of models
-        *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, PartlyWhitened),
-        *(SideInputs, SideRidge),
+        *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
+        *(PartlyWhitened, SideInputs, SideRidge),
         *(Fold, LearntScore, Softmax),
         *(Calibration, HoledMoments),
     ]

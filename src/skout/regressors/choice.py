@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from .._numerics.validation import check_alphas
 from ..basis import Engine
@@ -148,7 +149,8 @@ class SolverChoice:
     def least(self) -> float:
         """From so many landmarks on it may do without moments, and the basis without components."""
         rows = self.sample.rows
-        if (self.splits and self.solver != "cg") or self.by_moments:
+        is_sparse = sparse.issparse(self.sample.targets.like)  # only their moments are small
+        if (self.splits and self.solver != "cg") or self.by_moments or is_sparse:
             return np.inf
         if self.solver == "cg":
             return 0

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from .._numerics.arrays import astype, cast, constant, n_rows, numpy_of, row_slices, take, times
@@ -70,7 +69,7 @@ class LandmarkSystem:
         """Pass over the rows for the right side."""
         self.store.room = self.room.kept()
         center = None  # where nothing is subtracted from the targets, squares hide their spread
-        if self.sample.origin is None and not sparse.issparse(self.sample.targets.like):
+        if self.sample.origin is None:
             center = self.sample.rough_mean()
         right = RightSide(self.features, self.store, self.sample.origin, center)
         found = right.of(self.rows, self.sample.targets, self.sample.weights, self.n_jobs)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from tqdm.auto import tqdm
 
 from .._numerics.validation import check_rng
@@ -147,7 +148,8 @@ def squared_error(y: Any, held: list[np.ndarray]) -> Callable[[int, np.ndarray],
     targets = source(y)
 
     def score(k: int, F: np.ndarray) -> list[float]:
-        T = targets.take(held[k]).reshape(len(held[k]), -1)
+        T = targets.take(held[k])
+        T = T.toarray() if sparse.issparse(T) else T.reshape(len(T), -1)
         return [-mean_square(T, one) for one in F]
 
     return score

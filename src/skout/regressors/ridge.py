@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
-    PartsByName,
     all_at_once,
     check_alphas,
     check_choice,
@@ -42,6 +41,7 @@ from .choice import Chooses, searched
 from .doubt import Doubts, check_fitc
 from .exact import fit_exact, fit_exact_missing
 from .fit import Fit, RidgeSettings
+from .halves import WeighsTargets
 from .holes import fit_exact_related
 from .intervals import PredictsIntervals
 from .learning import learned_kernel
@@ -59,7 +59,7 @@ _FITTED = (
 
 
 class KernelRidge(
-    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, PartsByName
+    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, WeighsTargets
 ):
     """Kernel ridge regression with one or many outputs.
 

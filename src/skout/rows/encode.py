@@ -226,7 +226,7 @@ def encoded_targets(y: Any, rows: Source, *, holes: bool = False) -> Source:
     check = targets_with_holes if holes else finite_targets
     if isinstance(targets, Memory):
         targets = Memory(check(targets.rows), "y")
-    else:
+    elif not sparse.issparse(targets.like):  # those are indicators of outputs, made by us
         like = np.empty((0, *targets.tail), dtype=float_dtype(targets))
         targets = targets.then(check, like)
     if len(targets) != len(rows):

@@ -40,9 +40,9 @@ class LeverageScores:
     def effective_dimension(self) -> float:
         """The sum of the scores, a rough size for a sketch.
 
-        That of exact scores is Tr K (K + n alpha I)^-1. Approximate ones add up to less, and to
-        no more than the rank of the pilot sample: a value near `n_pilot` says that n_pilot is
-        too small, not that a sketch of this size will do.
+        That of exact scores is Tr K (K + n alpha I)^-1. Approximate ones, of either method, add up
+        to less, and to no more than the rank of the pilot sample: a value near `n_pilot` says that
+        n_pilot is too small, not that a sketch of this size will do.
         """
         return float(self.scores.sum())
 
@@ -66,7 +66,7 @@ def leverage_scores(
     """Return the ridge leverage scores of objects, exact or approximate.
 
     The exact scores are diag K (K + n alpha I)^-1. Approximate ones put B B' in the place of K,
-    its Nystrom approximation on a uniform pilot sample (Alaoui and Mahoney, 2015):
+    its Nystrom approximation on a pilot sample (Alaoui and Mahoney, 2015):
 
         l_i = b_i' (B'B + n alpha I)^-1 b_i      at most the exact score, since B B' <= K.
 
@@ -74,7 +74,10 @@ def leverage_scores(
     with few rows, whose scores draw the sample for twice as many rows, and so on; S holds the rows
     drawn, each times 1 / sqrt of its probability:
 
-        l_i = (k_ii - k_i' S (S'K S + n alpha I)^-1 S' k_i) / (n alpha)
+        u_i = (k_ii - k_i' S (S'K S + n alpha I)^-1 S' k_i) / (n alpha)
+
+    These u_i overestimate, by a factor of 1 to 3 say, which suits a draw. So they draw the pilot
+    sample, and the scores returned are the l_i above.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ def leverage_scores(
     alpha : float > 0, default 1e-4
     n_pilot : int, optional
         Size of the sample; default 30 sqrt(n), at most 2000. From n on the scores are exact;
-        below, those of a uniform sample add up to at most n_pilot.
+        below they add up to at most n_pilot.
     random_state : None, int or Generator
     method : "uniform" or "recursive", default "uniform"
 
@@ -107,8 +110,10 @@ def leverage_scores(
     m = sketch_size(None, n) if n_pilot is None else min(n, count(n_pilot, "n_pilot"))
     check_choice(method, "method", ("uniform", "recursive"))
     if method == "recursive" and m < n:
-        return LeverageScores(_recursive(kernel, rows, n * alpha, m, rng), alpha, m)
-    basis = KernelBasis(kernel, SubSample(m) if m < n else None, random_state=rng).fit(rows)
+        pilot = take(rows, _recursive(kernel, rows, n * alpha, m, rng))
+        basis = KernelBasis(kernel).fit(pilot)
+    else:
+        basis = KernelBasis(kernel, SubSample(m) if m < n else None, random_state=rng).fit(rows)
     gram = sum((B.T @ B for B in coordinates(basis, rows)), np.zeros((basis.rank_,) * 2))
     values, vectors = symmetric_eigen(gram)
     whitening = vectors / np.sqrt(np.maximum(values, 0.0) + n * alpha)
@@ -119,7 +124,9 @@ def leverage_scores(
 def _recursive(
     kernel: Kernel, rows: Any, shift: float, m: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return scores by samples of m rows of the first m, 2 m, 4 m ... rows in a random order."""
+    """Return m rows, drawn by the scores that samples of m of the first m, 2 m, 4 m ... rows give
+    to twice as many, in a random order.
+    """
     n = n_rows(rows)
     order = rng.permutation(n)
     drawn, weights = order[:m], np.ones(m)
@@ -127,13 +134,13 @@ def _recursive(
     while size < n:
         size = min(2 * size, n)
         scores = _sampled_scores(kernel, rows, order[:size], drawn, weights, shift)
+        p = _inclusion(scores, m)
         if size < n:
-            p = _inclusion(scores, m)
             kept = np.flatnonzero(rng.random(size) < p)
             drawn, weights = order[kept], 1.0 / np.sqrt(p[kept])
-    out = np.empty(n)
-    out[order] = scores
-    return out
+    # systematic sampling: row i has the probability p_i, and there are m of them, not only in mean
+    steps = np.floor(np.cumsum(p) + rng.random())
+    return order[np.flatnonzero(np.diff(steps, prepend=0.0) > 0.0)[:m]]
 
 
 def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
