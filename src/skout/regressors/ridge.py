@@ -332,7 +332,8 @@ class KernelRidge(
         """
         alphas, splits, judge = search
         related, fitc = self.task_matrix is not None, self.variance == "fitc"
-        check_fitc(self, holed=holed)
+        if fitc:
+            check_fitc(self, holed=holed)
         few = 0 < least_rows(self.sketch) < min(oncard.LEAST, cost.LEAST_LANDMARKS)
         choice = None  # with few landmarks there is none: moments, solved directly
         if not few or self.solver == "cg":
@@ -371,9 +372,8 @@ class KernelRidge(
         ----------
         X : array, CSR matrix or objects, n of them
         return_std : bool, default False
-            Whether to return standard deviations too: those of f(x), which has no noise, as
-            scikit-learn's Gaussian process has them, see `variance`. That of a new y is
-            sqrt(std^2 + ``noise_variance_``).
+            Whether to return the standard deviation of f(x), without noise, as scikit-learn's
+            Gaussian process does; see `variance`. That of y is sqrt(std^2 + ``noise_variance_``).
 
         Returns
         -------
