@@ -288,7 +288,8 @@ class KernelRidge(
             solve = fit_exact_related if is_related else solve
             self._take(solve(settings, kernel, sample, search))
             return self
-        check_fitc(self, has_missing=has_missing)
+        if self.variance == "fitc":
+            check_fitc(self, has_missing=has_missing)
         with large_matrices_on(sample.rows.device):
             fit = fit_sketched(
                 settings, kernel, sketch, sample, search,
@@ -322,9 +323,8 @@ class KernelRidge(
         ----------
         X : array, CSR matrix or objects, n of them
         return_std : bool, default False
-            Whether to return standard deviations too: those of f(x), which has no noise, as
-            scikit-learn's Gaussian process has them, see `variance`. That of a new y is
-            sqrt(std^2 + ``noise_variance_``).
+            Whether to return the standard deviation of f(x), without noise, as scikit-learn's
+            Gaussian process does; see `variance`. That of y is sqrt(std^2 + ``noise_variance_``).
 
         Returns
         -------
