@@ -48,6 +48,7 @@ from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows
 from .intervals import PredictsIntervals
 from .learning import learnt_kernel
+from .means import warn_of_far_mean
 from .path import Judge, Search
 from .splits import groups_of_splits
 from .tasks import RelatedFolds, checked_tasks, solve_related
@@ -55,10 +56,7 @@ from .tasks import RelatedFolds, checked_tasks, solve_related
 __all__ = ["KernelRidge"]
 
 # What an earlier fit may have left.
-_FITTED = (
-    *("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_"),
-    "task_matrix_",
-)
+_FITTED = ("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_")
 
 
 class KernelRidge(
@@ -295,11 +293,12 @@ class KernelRidge(
         if self.sketch is None:
             fit = fit_related if related else fit_exact_holes if holed else fit_exact
             fit(self, kernel, sample, search)
-            return self
-        with large_matrices_on(sample.rows.device):
-            self._fit_sketch(kernel, sample, landmarks, search, checkpoint, holed)
+        else:
+            with large_matrices_on(sample.rows.device):
+                self._fit_sketch(kernel, sample, landmarks, search, checkpoint, holed)
         if checkpoint is not None:
             checkpoint.remove()
+        warn_of_far_mean(self, sample)
         return self
 
     def _check(self, landmarks: Any) -> list[float]:
@@ -430,7 +429,7 @@ class KernelRidge(
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in _FITTED:
+        for name in (*_FITTED, "task_matrix_"):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = self._fitc = self._row_weights = None
         self._n_seen = 0
