@@ -1,6 +1,6 @@
 """Random problems: does solver="auto" predict what solver="direct" predicts, or warn?
 
-    python experiments/auto_solver.py [--problems N] [--first SEED] [--no-record]
+    python experiments/auto_solver.py [--problems N] [--first SEED] [--jobs N] [--no-record]
 
 Kernels and widths, alpha from 1e-9 to 1, one or a few outputs whose means are 0 to 1e6 times their
 spread, with and without intercept and weights, exact and sketched, one alpha or three to choose
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -127,14 +128,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=N_PROBLEMS)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--no-record", action="store_true")
     options = parser.parse_args()
-    lower_the_sizes()
     device = the_card("auto")
     device = None if device == "cpu" else device
     seeds = range(options.first, options.first + options.problems)
-    with clock() as time:
-        results = [compared(seed, device) for seed in tqdm(seeds)]
+    with clock() as time, ProcessPoolExecutor(options.jobs, initializer=lower_the_sizes) as pool:
+        each = pool.map(compared, seeds, [device] * len(seeds))
+        results = list(tqdm(each, total=len(seeds)))
     counts = [row for place in ("host", "device") for row in summary(results, place)]
     print_table(counts, list(counts[0]))
     for row in results:
