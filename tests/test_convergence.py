@@ -30,6 +30,8 @@ Y = SIGNAL / SIGNAL.std(axis=0) + MEANS
 W = RNG.uniform(0.5, 2.0, N)
 GAMMA, ALPHA = 1.0, 1e-6
 SKETCHES = [None, SubSample(80), PSparsified(60)]
+# of a model that misses the mean; `Without an intercept` below is about it
+pytestmark = pytest.mark.filterwarnings("ignore:y has the mean:UserWarning")
 
 
 @pytest.fixture
@@ -290,3 +292,28 @@ def test_weights_of_rows_that_are_added_are_refused_where_they_vanish():
     with pytest.raises(ValueError, match=r"sample_weight .* multiply all weights by one number"):
         model.partial_fit(X, Y, np.full(N, 5e-324))
     model.partial_fit(X, Y, np.full(N, 1e-30))  # which can be computed with
+
+
+# Without an intercept -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sketch", SKETCHES[:2])
+def test_a_mean_that_is_out_of_reach_is_told(sketch):
+    options = {"alpha": 1e-3, "solver": "direct"}
+    with pytest.warns(UserWarning, match=r"mean 2010 .* standard deviations off .* fit_intercept"):
+        model = ridge(sketch, **options).fit(X, Y[:, 0])
+    assert model.score(X, Y[:, 0]) < 0.0
+    ridge(sketch, fit_intercept=True, **options).fit(X, Y[:, 0])
+    ridge(sketch, **options).fit(X, Y[:, 0] - 2010.0)
+
+
+def test_a_mean_that_is_reached_is_not():
+    assert ridge(None, "direct", alpha=1e-9).fit(X, Y[:, 0]).score(X, Y[:, 0]) > 0.5
+
+
+def test_rows_without_weight_and_missing_targets_are_not_looked_at():
+    y = SIGNAL[:, 0].copy()
+    y[::2] += 1e6
+    ridge(None, "direct").fit(X, y, np.arange(N) % 2)
+    y[::2] = np.nan
+    ridge(SubSample(30), "direct").fit(X, y)

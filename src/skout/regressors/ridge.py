@@ -45,6 +45,7 @@ from .halves import WeighsTargets
 from .holes import fit_exact_related
 from .intervals import PredictsIntervals
 from .learning import learned_kernel
+from .means import warn_of_far_mean
 from .path import Judge, Search
 from .sketched import fit_sketched
 from .tasks import checked_tasks
@@ -52,10 +53,7 @@ from .tasks import checked_tasks
 __all__ = ["KernelRidge"]
 
 # What an earlier fit may have left.
-_FITTED = (
-    *("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_"),
-    "task_matrix_",
-)
+_FITTED = ("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_")
 
 
 class KernelRidge(
@@ -282,23 +280,24 @@ class KernelRidge(
         kernel, settings = self._learned(sample, alphas, settings)
         search = self._search(sample, Search(alphas, judge=judge), groups, settings)
         sketch = as_sketch(self.sketch)
-        if sketch is None:
-            is_related = settings.tasks is not None
-            solve = fit_exact_missing if has_missing else fit_exact
-            solve = fit_exact_related if is_related else solve
-            self._take(solve(settings, kernel, sample, search))
-            return self
-        if self.variance == "fitc":
+        if sketch is not None and self.variance == "fitc":
             check_fitc(self, has_missing=has_missing)
-        with large_matrices_on(sample.rows.device):
-            fit = fit_sketched(
-                settings, kernel, sketch, sample, search,
-                drawn_from=self._drawn_from(landmarks), device=self.device,
-                checkpoint=checkpoint, has_missing=has_missing,
-            )  # fmt: skip
+        if sketch is None:
+            solve = fit_exact_missing if has_missing else fit_exact
+            solve = solve if settings.tasks is None else fit_exact_related
+            fit = solve(settings, kernel, sample, search)
+        else:
+            with large_matrices_on(sample.rows.device):
+                fit = fit_sketched(
+                    settings, kernel, sketch, sample, search,
+                    drawn_from=self._drawn_from(landmarks), device=self.device,
+                    checkpoint=checkpoint, has_missing=has_missing,
+                )  # fmt: skip
         self._take(fit)
         if checkpoint is not None:
             checkpoint.remove()
+        if not self.fit_intercept:
+            warn_of_far_mean(self._projection, sample, self.n_jobs)
         return self
 
     def _check(self, landmarks: Any) -> list[float]:
@@ -380,7 +379,7 @@ class KernelRidge(
 
     def _reset(self) -> None:
         """Forget an earlier fit."""
-        for name in _FITTED:
+        for name in (*_FITTED, "task_matrix_"):
             self.__dict__.pop(name, None)
         self._base = self._folds = self._origin = self._fitc_shift = self._row_weights = None
         self._n_seen = 0

@@ -222,7 +222,10 @@ def _fold_path(
     path: list[tuple[np.ndarray, np.ndarray]] = []
     order = np.argsort(alphas)[::-1]  # each starts from the one before
     limits: dict[str, Any] = {"tol": settings.tol, "max_iter": settings.max_iter}
-    keep: Any = lambda *solution: path.append(solution)  # noqa: E731
+
+    def keep(coef: np.ndarray, intercept: np.ndarray) -> None:
+        path.append((coef, intercept))
+
     reports.append(solved(system, [alphas[i] for i in order], each=keep, **limits)[2])
     coef = np.hstack([c for c, _ in path])
     offset = np.hstack([b if sample.origin is None else b + sample.origin for _, b in path])

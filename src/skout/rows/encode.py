@@ -356,9 +356,7 @@ def check_weights(sample_weight: Any, X: Any, *, alone: bool = True) -> np.ndarr
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
     largest = weights.max(initial=0.0)
-    if largest > 0.0 and not LEAST_WEIGHT <= largest <= MOST_WEIGHT:
-        if not alone:
-            check_total_weight(largest)
+    if alone and largest > 0.0 and not LEAST_WEIGHT <= largest <= MOST_WEIGHT:
         weights = np.ldexp(weights, -2 * (int(np.frexp(largest)[1]) // 2))
     check_total_weight(weights.sum())
     return weights

@@ -1,0 +1,47 @@
+"""What a model without an intercept makes of targets far from zero."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..basis.features import Projection
+from ..basis.passes import Sample
+from ..rows import Memory
+
+__all__ = ["warn_of_far_mean"]
+
+# Targets whose mean is so many times their spread are far from zero; rows that are looked at then.
+_FAR, _LOOKED_AT = 10.0, 200
+
+
+def warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None) -> None:
+    """Warn where a model without intercept is worse than the mean of targets far from zero.
+
+    `projection` maps rows to predictions. Some of the training rows tell, if they and their targets
+    are in memory.
+    """
+    T = sample.targets.at_hand
+    if T is None or sample.rows.at_hand is None:
+        return
+    index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
+    index = index[np.linspace(0, len(index) - 1, min(len(index), _LOOKED_AT)).astype(int)]
+    T = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
+    mean, spread = T.mean(axis=0).filled(0.0), T.std(axis=0).filled(0.0)
+    far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
+    if not far.any():
+        return
+    rows = Memory(sample.rows.take(index))
+    F = rows.map(projection, T.shape[1:], np.float64, n_jobs=n_jobs)
+    errors = np.sqrt(((T - F) ** 2).mean(axis=0).filled(0.0))
+    relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
+    worst = int(np.argmax(relative))
+    if relative[worst] > 1.0:
+        warnings.warn(
+            f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
+            "and without an intercept the predictions of training rows are "
+            f"{relative[worst]:.2g} standard deviations off (root mean square), further than the "
+            "mean is: give fit_intercept=True, or subtract the mean.",
+            stacklevel=2,
+        )
