@@ -390,6 +390,11 @@ def test_losses_that_memory_has_no_room_for_are_refused(tmp_path):
             fitted.predict(NEW)
         pool = fitted.embed(LEVELS, tmp_path / "losses.npy")
         assert len(fitted.predict(NEW, pool)) == 7
+        kept = level_model(input_sketch=SubSample(6), checkpoint=tmp_path / "kept")
+        with pytest.raises(
+            ValueError, match=r"Indicators of 40 rows and \d+ distinct outputs take"
+        ):
+            kept.fit(X, LEVELS)
 
 
 def test_many_distinct_outputs_in_bounded_memory():

@@ -151,7 +151,7 @@ class StructuredPredictor(DecodingPredictor):
         X, Y, fit_params = self._opened(X, Y, fit_params, basis)
         inputs, outputs = check_pair(X, plain_outputs(Y))
         with named("Y"):
-            sparsely = chooses and getattr(self.regressor, "takes_sparse_targets", False)
+            sparsely = getattr(self.regressor, "takes_sparse_targets", None) if chooses else None
             found = fit_outputs(basis, outputs, lazy=lazy, sparsely=sparsely)
         targets = found.targets
         if isinstance(targets, np.ndarray) and targets.shape[1] == 1:

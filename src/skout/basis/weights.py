@@ -71,24 +71,33 @@ class OutputWeights(KernelBasis):
         self.rank_ = self._n_features_out = n_rows(self.landmarks_)
         return None if also is None else rows.reduce(also, np.arange(len(rows)))
 
-    def indicators(self, rows: Source, *, sparsely: bool) -> Any:
+    def indicators(self, rows: Source, *, sparsely: bool | None) -> Any:
         """Return the coordinates of the rows that this was fitted on.
 
         Parameters
         ----------
         rows : Source
-        sparsely : bool
+        sparsely : bool or None
             Whether a source of sparse blocks will do where the matrix would take more memory than
-            `memory_limits(coordinates_mb=...)`.
+            `memory_limits(coordinates_mb=...)`; None takes the matrix in any case.
 
         Returns
         -------
         targets : ndarray of shape (n, m), or a Source of CSR matrices
         """
         number, m = rows.unique()[1], self.rank_  # in the order of the landmarks
-        if sparsely and 8 * len(number) * m > limits().coordinates_bytes:
-            return Memory(number, "Y").then(_SparseIndicators(m))
-        return _dense(number, m)
+        size, most = 8 * len(number) * m, limits().coordinates_bytes
+        if sparsely is None or size <= most:
+            return _dense(number, m)
+        if not sparsely:
+            raise ValueError(
+                f"Indicators of {len(number)} rows and {m} distinct outputs take "
+                f"{size / 2**20:,.0f} MiB, more than the {most / 2**20:,.0f} of "
+                "memory_limits(coordinates_mb=...), and a fit on a device, with a checkpoint or "
+                'another variance than "dtc" takes no sparse ones: leave that out, or give an '
+                "output_sketch."
+            )
+        return Memory(number, "Y").then(_SparseIndicators(m))
 
     def mixed(self, mixture: np.ndarray) -> Self:
         """Return this basis for a regressor that predicts g(x) with the weights g(x) mixture."""
@@ -110,8 +119,8 @@ class OutputWeights(KernelBasis):
                 f"The {n_rows(self.landmarks_)} distinct outputs are too many for coordinates of "
                 "objects: predictions are numbers that only the decoder can read."
             )
-        found = _Indicators(self.landmarks_)
-        return rows.map(found, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
+        indicators = _Indicators(self.landmarks_)
+        return rows.map(indicators, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
 
     @property
     def engine(self) -> NoReturn:

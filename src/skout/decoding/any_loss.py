@@ -174,8 +174,8 @@ class LossDecoder(CandidateDecoder):
                 f"The losses of {len(rows)} candidates for {n_rows(self._known)} known outputs "
                 f"take {size / 2**20:,.0f} MiB, more than the {most / 2**20:,.0f} of "
                 "memory_limits(coordinates_mb=...): give fewer candidates, an output_sketch, or "
-                "embed(candidates, path=...) to keep them in a file; and a single alpha, since to "
-                "choose one all training outputs are candidates."
+                "embed(candidates, path=...) to keep them in a file. In a fit, give a single alpha "
+                'or scoring="coordinates": else all training outputs are candidates there.'
             )
         return super()._embedding(rows, *known, path=path)
 

@@ -385,7 +385,7 @@ class FittedOutputs:
 
 
 def fit_outputs(
-    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool = False
+    basis: Any, outputs: Source, *, lazy: bool, sparsely: bool | None = None
 ) -> FittedOutputs:
     """Fit a basis, or a transformer like it, on outputs; return what the rest of a fit needs.
 

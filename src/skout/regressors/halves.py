@@ -22,10 +22,14 @@ class WeighsTargets(PartsByName):
         return self.task_matrix is None and not as_kernel(self.kernel).learns
 
     @property
-    def takes_sparse_targets(self: Any) -> bool:
-        """Whether targets may be a source of CSR matrices, whose moments are sums of a few rows."""
-        plain = self.checkpoint is None and self.variance == "dtc"
-        return plain and self.sketch is not None and self.device is None
+    def takes_sparse_targets(self: Any) -> bool | None:
+        """Whether targets may be a source of CSR matrices, whose moments are sums of a few rows.
+
+        None without a sketch: the kernel matrix is larger than targets are.
+        """
+        if self.sketch is None:
+            return None
+        return self.checkpoint is None and self.variance == "dtc" and self.device is None
 
     def in_halves(self: Any) -> tuple[Any, np.ndarray] | None:
         """Return a model that predicts features g(x), and the matrix H of f(x) = g(x) H.
