@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.smiles import chemistry
-from .records import DAMAGED, Faults, Problem, as_path, ending, lines_of, opened, read_all
+from .records import LIMITS, Faults, Problem, as_path, ending, lines_of, read_all
 
 __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 
@@ -97,7 +98,7 @@ def read_smiles(
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
-    return _table(*read_all(path, on_error, limit, partial(_smiles_of, column)))
+    return _table(*read_all(path, on_error, limit, partial(_smiles_of, column), "molecule"))
 
 
 def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
@@ -116,8 +117,7 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> It
     if first is None:
         return
     sign = "\t" if "\t" in first[1] else max(",;", key=first[1].count)
-    header = next(csv.reader([first[1]], delimiter=sign))
-    names = [name.strip() for name in header]
+    names = [name.strip() for name in _split(first[1], sign)[0]]
     plain = [name.lower() for name in names]
     wanted = [column.lower()] if column is not None else list(_HEADERS)
     place = next((plain.index(name) for name in wanted if name in plain), None)
@@ -129,14 +129,15 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> It
             if line.strip():
                 yield _from_line(number, line)
         return
-    for number, cells in _records(lines, sign):
-        yield _from_cells(number, cells, names, place)
+    for number, cells, fault in _records(lines, sign):
+        yield _from_cells(number, cells, names, place, fault)
 
 
-def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the cells of each row of a table; quoted cells may have line ends.
+def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the first line and the cells of each row of a table, and what is wrong with it, or "".
 
-    Where a quote is opened and not closed as it should be, its line is a row of its own.
+    Quoted cells may have line ends. Where a quote is opened and not closed as it should be, its
+    line is a row of its own.
     """
     ahead: deque[tuple[int, str]] = deque()
 
@@ -149,18 +150,31 @@ def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int,
         while _is_open(row, sign) and len(more) < _CELL_LINES and (after := following()):
             more.append(after)
             row = f"{row}\n{after[1]}"
-        try:
-            cells = next(csv.reader([row], delimiter=sign, strict=bool(more)), [])
-        except csv.Error:
+        cells, fault = _split(row, sign, strict=bool(more))
+        if fault and more:
             ahead.extendleft(reversed(more))
-            cells = next(csv.reader([first[1]], delimiter=sign))
+            cells, fault = _split(first[1], sign)
         if row.strip():
-            yield number, cells
+            yield number, cells, fault
+
+
+def _split(row: str, sign: str, *, strict: bool = False) -> tuple[list[str], str]:
+    """Return the cells of a row, and what is wrong with it, or ""."""
+    try:
+        return next(csv.reader([row], delimiter=sign, strict=strict), []), ""
+    except csv.Error as error:
+        too_long = f"a cell has more than {csv.field_size_limit():,} letters"
+        return [], f"it is no row of a table ({too_long if 'limit' in str(error) else error})."
 
 
 def _is_open(row: str, sign: str) -> bool:
     """Whether a quoted cell goes on after this text: then a line more makes no row more."""
-    return '"' in row and len([*csv.reader([row, ""], delimiter=sign)]) == 1
+    if '"' not in row:
+        return False
+    try:
+        return len([*csv.reader([row, ""], delimiter=sign)]) == 1
+    except csv.Error:
+        return False
 
 
 def _from_line(number: int, line: str) -> Row:
@@ -168,7 +182,9 @@ def _from_line(number: int, line: str) -> Row:
     return number, smiles, {"name": name.strip()}
 
 
-def _from_cells(number: int, cells: list[str], names: list[str], place: int) -> Row:
+def _from_cells(number: int, cells: list[str], names: list[str], place: int, fault: str) -> Row:
+    if fault:
+        return number, "", {"problem": fault}
     if len(cells) != len(names):
         return number, "", {"problem": f"it has {len(cells)} cells for {len(names)} columns."}
     fields = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
@@ -198,24 +214,40 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
     MoleculeTable(1200 molecules, name, formula)
     """
-    return _table(*read_all(path, on_error, limit, _sdf_of))
+    return _table(*read_all(path, on_error, limit, _sdf_of, "molecule"))
 
 
 def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of molecules."""
-    Chem, number = chemistry(), 0
-    with opened(path) as stream:
-        try:
-            supplier = Chem.ForwardSDMolSupplier(stream)
-            for number, molecule in enumerate(supplier, 1):
-                if molecule is None:
-                    faults.add(number, 0, "RDKit cannot read the molecule.")
-                    continue
-                fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
-                fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
-                yield number, Chem.MolToSmiles(molecule), fields
-        except DAMAGED as error:
-            faults.add(number + 1, 0, f"the archive is damaged from here on ({error}).")
+    Chem = chemistry()
+    for number, (line, text) in enumerate(_blocks(lines_of(path, faults, "\r\n")), 1):
+        molecule = None
+        if text:
+            molecule = next(Chem.ForwardSDMolSupplier(io.BytesIO(text.encode())), None)
+        if molecule is None:
+            why = "RDKit cannot read the molecule" if text else "it is larger than molecules may be"
+            faults.add(number, line, f"{why}.")
+            continue
+        fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
+        fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
+        yield number, Chem.MolToSmiles(molecule), fields
+
+
+def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the text of each molecule of SDF; "" for one that is too large."""
+    first, size = 1, 0
+    block: list[str] = []
+    for number, line in lines:
+        size += len(line) + 1
+        if size <= LIMITS.record:
+            block.append(line)
+        else:
+            block.clear()
+        if line.startswith("$$$$"):
+            yield first, "\n".join([*block, ""]) if block else ""
+            block, first, size = [], number + 1, 0
+    if any(line.strip() for line in block) or size > LIMITS.record:
+        yield first, "\n".join([*block, ""]) if block else ""
 
 
 # One at a time ---------------------------------------------------------------------------------
@@ -238,6 +270,9 @@ def stream_molecules(
     is_sdf = ending(path) in _SDF
     with faults.told():
         found = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
-        for _, smiles, fields in found:
+        count = 0
+        for count, (_, smiles, fields) in enumerate(found, 1):
             names = (value for field, value in fields.items() if field.lower() == "name")
             yield smiles, next(names, "")
+        if not count:
+            raise faults.nothing("molecule")

@@ -13,7 +13,7 @@ import numpy as np
 from .._numerics.validation import check_choice
 from ..kernels.spectrum_rows import Spectra, read_spectra
 from .adducts import neutral_mass
-from .records import Problem
+from .records import Problem, plain_number
 
 __all__ = [
     "FIELDS",
@@ -137,7 +137,7 @@ def _precursor(text: str) -> float:
     if not text:
         return math.nan
     try:
-        value = float(text.split()[0])
+        value = plain_number(text.split()[0])
     except ValueError:
         raise ValueError(f"its precursor m/z is no number, {text!r}.") from None
     if not (math.isfinite(value) and value >= 0.0):
