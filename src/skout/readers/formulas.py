@@ -38,7 +38,7 @@ _ISOTOPES = """
 [35S] 34.96903216 [36S] 35.96708076 [36Cl] 35.96830698 [37Cl] 36.96590259 [41K] 40.96182576
 [79Br] 78.9183371 [81Br] 80.9162906 [125I] 124.9046302 [131I] 130.9061246
 """
-#: Masses of the most abundant isotopes (of an element without a stable one, that which RDKit takes),
+#: Masses of the most abundant isotopes, of an element without a stable one that which RDKit takes,
 #: and of isotopes that a formula names.
 MASSES = {
     name: float(mass)

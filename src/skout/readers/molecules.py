@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..kernels.smiles import chemistry
-from .records import LIMITS, Faults, Problem, as_path, ending, lines_of, read_all
+from .records import LIMITS, Faults, LimitError, Problem, as_path, ending, lines_of, read_all
 
 __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 
 _SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
+# Different fields of a file.
+_MOST_FIELDS = 1000
 # Lines of a quoted cell, at most: one that is never closed must not take the rest of a file.
 _CELL_LINES = 100
 # A number (of a record, or of a line), SMILES, and fields.
@@ -56,15 +59,23 @@ class MoleculeTable:
         return f"MoleculeTable({len(self)} molecules, {', '.join(self.fields) or 'no fields'})"
 
 
-def _table(found: list[Row], problems: tuple[Problem, ...]) -> MoleculeTable:
-    names = dict.fromkeys(name for _, _, fields in found for name in fields)
-    columns = {
-        name: np.array([fields.get(name, "") for _, _, fields in found], dtype=object)
-        for name in names
-    }
-    smiles = np.array([text for _, text, _ in found], dtype=object)
-    record = np.array([number for number, _, _ in found], dtype=np.int64)
-    return MoleculeTable(smiles, columns, record, problems)
+def _table(rows: Iterable[Row]) -> MoleculeTable:
+    """Return a table of rows, which are taken one at a time."""
+    record = array("q")
+    smiles: list[str] = []
+    columns: dict[str, list[str]] = {}
+    for number, text, fields in rows:
+        for name in fields:
+            if name not in columns:
+                columns[name] = [""] * len(smiles)
+        if len(columns) > _MOST_FIELDS:
+            raise LimitError(f"record {number}: more than {_MOST_FIELDS:,} different fields.")
+        for name, values in columns.items():
+            values.append(fields.get(name, ""))
+        record.append(number)
+        smiles.append(text)
+    named = {name: np.array(values, dtype=object) for name, values in columns.items()}
+    return MoleculeTable(np.array(smiles, dtype=object), named, np.array(record, dtype=np.int64))
 
 
 def read_smiles(
@@ -98,7 +109,7 @@ def read_smiles(
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
-    return _table(*read_all(path, on_error, limit, partial(_smiles_of, column), "molecule"))
+    return read_all(path, on_error, limit, partial(_smiles_of, column), _table, "molecule")
 
 
 def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
@@ -214,40 +225,38 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
     MoleculeTable(1200 molecules, name, formula)
     """
-    return _table(*read_all(path, on_error, limit, _sdf_of, "molecule"))
+    return read_all(path, on_error, limit, _sdf_of, _table, "molecule")
 
 
 def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of molecules."""
     Chem = chemistry()
     for number, (line, text) in enumerate(_blocks(lines_of(path, faults, "\r\n")), 1):
-        molecule = None
-        if text:
-            molecule = next(Chem.ForwardSDMolSupplier(io.BytesIO(text.encode())), None)
+        if not text:
+            faults.add(number, line, f"it has more than {LIMITS.record:,} letters.")
+            continue
+        molecule = next(Chem.ForwardSDMolSupplier(io.BytesIO(text)), None)
         if molecule is None:
-            why = "RDKit cannot read the molecule" if text else "it is larger than molecules may be"
-            faults.add(number, line, f"{why}.")
+            faults.add(number, line, "RDKit cannot read the molecule.")
             continue
         fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
         fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
         yield number, Chem.MolToSmiles(molecule), fields
 
 
-def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yield the first line and the text of each molecule of SDF; "" for one that is too large."""
-    first, size = 1, 0
-    block: list[str] = []
+def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the first line and the text of each molecule of SDF, none of one that is too large."""
+    first, size, block = 1, 0, bytearray()
     for number, line in lines:
         size += len(line) + 1
-        if size <= LIMITS.record:
-            block.append(line)
-        else:
+        block += line.encode() + b"\n"
+        if size > LIMITS.record:
             block.clear()
         if line.startswith("$$$$"):
-            yield first, "\n".join([*block, ""]) if block else ""
-            block, first, size = [], number + 1, 0
-    if any(line.strip() for line in block) or size > LIMITS.record:
-        yield first, "\n".join([*block, ""]) if block else ""
+            yield first, bytes(block)
+            first, size, block = number + 1, 0, bytearray()
+    if block.strip() or size > LIMITS.record:
+        yield first, bytes(block)
 
 
 # One at a time ---------------------------------------------------------------------------------
@@ -270,9 +279,10 @@ def stream_molecules(
     is_sdf = ending(path) in _SDF
     with faults.told():
         found = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
-        count = 0
-        for count, (_, smiles, fields) in enumerate(found, 1):
+        is_empty = True
+        for _, smiles, fields in found:
+            is_empty = False
             names = (value for field, value in fields.items() if field.lower() == "name")
             yield smiles, next(names, "")
-        if not count:
+        if is_empty:
             raise faults.nothing("molecule")

@@ -70,7 +70,7 @@ def read_mzml(
     """
     check_number(level, "level", low=1, integer=True)
     what = f"spectrum of MS level {level}"
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, level), what))
+    return read_all(path, on_error, limit, partial(_spectra, level), table_of, what)
 
 
 def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:

@@ -13,10 +13,10 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from .._numerics.validation import check_choice, check_number
 
@@ -46,13 +46,14 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\x00": lzma.open,
 }
-# How text of other encodings than UTF-8 begins; 32 bits before 16, which begin the same.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-    codecs.BOM_UTF8: "utf-8-sig",
+# How text of other encodings than UTF-8 begins: with a mark, or with letters of two bytes. 32 bits
+# come before 16, which begin the same.
+_ENCODINGS = {
+    rb"\xff\xfe\0\0|\0\0\xfe\xff": "utf-32",
+    rb"\xff\xfe|\xfe\xff": "utf-16",
+    rb"\xef\xbb\xbf": "utf-8-sig",
+    rb"[^\0]\0[^\0]\0": "utf-16-le",
+    rb"\0[^\0]\0[^\0]": "utf-16-be",
 }
 _BLOCK = 2**16
 _SHOWN = 5
@@ -75,9 +76,9 @@ class Limits:
         Bytes of a spectrum of mzML as it stands in the file.
     array : int, default 32 MiB
         Bytes of an array of mzML when unpacked.
-    unpacked : int, default 64 MiB
+    unpacked : int, default 16 MiB
         Bytes that any compressed file may unpack to.
-    ratio : int, default 200
+    ratio : int, default 100
         How many times its size a larger one may unpack to.
 
     Examples
@@ -91,8 +92,8 @@ class Limits:
     record: int = 2**24
     spectrum: int = 2**26
     array: int = 2**25
-    unpacked: int = 2**26
-    ratio: int = 200
+    unpacked: int = 2**24
+    ratio: int = 100
 
 
 #: Those of all readers.
@@ -103,6 +104,8 @@ class LimitError(ValueError):
     """What a file has is larger than a reader takes: see `Limits`."""
 
 
+Record = TypeVar("Record")
+Table = TypeVar("Table", bound=Any)
 #: What is raised where a compressed file is damaged, or larger than it may be.
 DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, LimitError)
 
@@ -179,10 +182,11 @@ def read_all(
     path: Any,
     on_error: str,
     limit: int | None,
-    records: Callable[[Any, Faults], Iterator[Any]],
+    records: Callable[[Any, Faults], Iterator[Record]],
+    table: Callable[[Iterator[Record]], Table],
     what: str,
-) -> tuple[list[Any], tuple[Problem, ...]]:
-    """Return the first records that `records(path, faults)` yields, and those left out.
+) -> Table:
+    """Return a table of the first records that `records(path, faults)` yields.
 
     A file without any is an error, which says that there is no `what`.
     """
@@ -191,10 +195,10 @@ def read_all(
     path = as_path(path)
     faults = Faults(path, on_error)
     with faults.told():
-        found = list(islice(records(path, faults), limit))
-        if not found:
+        found = table(islice(records(path, faults), limit))
+        if not len(found.record):
             raise faults.nothing(what)
-    return found, tuple(faults.problems)
+    return replace(found, problems=tuple(faults.problems))
 
 
 def plain_number(text: str) -> float:
@@ -210,7 +214,7 @@ def plain_number(text: str) -> float:
 def lines_of(path: Any, faults: Faults, space: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers; a cut archive ends where it is cut.
 
-    UTF-8 or Latin-1, or with a mark at the beginning UTF-16 or UTF-32; lines end in LF, CR LF, or
+    UTF-8 or Latin-1, UTF-16, or UTF-32 with a mark at its beginning; lines end in LF, CR LF, or
     CR. `space` are the characters that both ends of a line are freed of, None for all white space.
     Where an archive is cut, or a line is too long, `faults` is told so of a record 0.
     """
@@ -239,10 +243,10 @@ def _raw_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _utf8_blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a text, as UTF-8 where a mark tells another encoding."""
+    """Yield the bytes of a text, as UTF-8 where its beginning tells another encoding."""
     blocks = blocks_of(stream)
     first = next(blocks, b"")
-    encoding = next((name for mark, name in _MARKS.items() if first.startswith(mark)), None)
+    encoding = next((name for mark, name in _ENCODINGS.items() if re.match(mark, first)), None)
     if encoding is None:
         yield first
         yield from blocks
@@ -307,8 +311,8 @@ class _Bounded(io.RawIOBase):
         self._size += len(block)
         if self._size > max(LIMITS.unpacked, LIMITS.ratio * self._packed.tell()):
             raise LimitError(
-                f"it unpacks to more than {LIMITS.ratio} times its size; if you trust it, unpack it "
-                "first"
+                f"it unpacks to more than {LIMITS.ratio} times its size: if you trust it, unpack "
+                "it first"
             )
         return len(block)
 

@@ -197,8 +197,8 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     Parameters
     ----------
     path : path, or binary file
-        The file; at a path it may be compressed: .gz, .bz2 or .xz. UTF-8 or Latin-1, or UTF-16 and
-        UTF-32 that begin with a mark; lines end in LF, CR LF or CR.
+        The file; at a path it may be compressed: .gz, .bz2 or .xz. UTF-8, UTF-16 or Latin-1; lines
+        end in LF, CR LF or CR.
     on_error : "raise" or "skip", default "raise"
         Whether a damaged record stops, or is left out with a warning.
     limit : int, optional
@@ -227,7 +227,7 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     array([194.08])
     """
     what = "spectrum, from BEGIN IONS to END IONS,"
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _mgf), what))
+    return read_all(path, on_error, limit, partial(_spectra, _mgf), table_of, what)
 
 
 def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -252,7 +252,7 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_msp(BytesIO(text))["name"]
     array(['caffeine'], dtype=object)
     """
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _msp), "spectrum"))
+    return read_all(path, on_error, limit, partial(_spectra, _msp), table_of, "spectrum")
 
 
 def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -277,7 +277,7 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
     >>> read_massbank(BytesIO(text))["identifier"]
     array(['X1'], dtype=object)
     """
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _massbank), "spectrum"))
+    return read_all(path, on_error, limit, partial(_spectra, _massbank), table_of, "spectrum")
 
 
 def write_mgf(path: Any, table: SpectraTable) -> Path:
