@@ -28,14 +28,14 @@ from skout.readers import (
 from skout.readers.formulas import MASSES, formula_mass, hill
 from skout.readers.molecules import stream_molecules
 
-MGF = "BEGIN IONS\nTITLE=caf\u00e9\nPEPMASS=195.0877\n110.07 5\n138.06 99\nEND IONS\n"
-MSP = "Name: caf\u00e9\nPrecursorMZ: 195.0877\nNum Peaks: 2\n110.07 5\n138.06 99\n\n"
+MGF = "BEGIN IONS\nTITLE=café\nPEPMASS=195.0877\n110.07 5\n138.06 99\nEND IONS\n"
+MSP = "Name: café\nPrecursorMZ: 195.0877\nNum Peaks: 2\n110.07 5\n138.06 99\n\n"
 MASSBANK = (
-    "ACCESSION: caf\u00e9\nMS$FOCUSED_ION: PRECURSOR_M/Z 195.0877\nPK$NUM_PEAK: 2\n"
+    "ACCESSION: café\nMS$FOCUSED_ION: PRECURSOR_M/Z 195.0877\nPK$NUM_PEAK: 2\n"
     "PK$PEAK: m/z int. rel.int.\n 110.07 5 50\n 138.06 99 999\n//\n"
 )
 SPECTRA = {"mgf": (MGF, read_mgf), "msp": (MSP, read_msp), "massbank": (MASSBANK, read_massbank)}
-SMILES = "smiles,name\nCCO,caf\u00e9\nC,methane\n"
+SMILES = "smiles,name\nCCO,café\nC,methane\n"
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_spectra_in_any_encoding(name, encoding, end):
     assert len(table) == 3
     assert_allclose(table.spectra.mz, [110.07, 138.06] * 3)
     assert_allclose(table["precursor_mz"], 195.0877)
-    assert set(table["name" if name == "msp" else "identifier"]) == {"caf\u00e9"}
+    assert set(table["name" if name == "msp" else "identifier"]) == {"café"}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
@@ -73,14 +73,14 @@ def test_spectra_in_any_encoding(name, encoding, end):
 def test_molecules_in_any_encoding(encoding, end, tmp_path):
     table = read_smiles(io.BytesIO(encoded(SMILES, encoding, end)))
     assert list(table.smiles) == ["CCO", "C"]
-    assert list(table["name"]) == ["caf\u00e9", "methane"]
+    assert list(table["name"]) == ["café", "methane"]
     Chem = pytest.importorskip("rdkit.Chem")
     blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles(text)) for text in ("CCO", "CCN")]
-    text = "".join(f"{block}>  <origin>\ncaf\u00e9\n\n$$$$\n" for block in blocks)
+    text = "".join(f"{block}>  <origin>\ncafé\n\n$$$$\n" for block in blocks)
     (tmp_path / "two.sdf.gz").write_bytes(gzip.compress(encoded(text, encoding, end)))
     table = read_sdf(tmp_path / "two.sdf.gz")
     assert list(table.smiles) == ["CCO", "CCN"]
-    assert list(table["origin"]) == ["caf\u00e9"] * 2
+    assert list(table["origin"]) == ["café"] * 2
 
 
 def test_lines_longer_than_a_block_are_whole():

@@ -167,6 +167,6 @@ def _each(values: Any, adduct: Any, formula: Callable[[float, Adduct], float]) -
     ions = [adduct] * len(numbers) if is_one else list(adduct)
     if len(ions) != len(numbers):
         raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
-    pairs = zip(numbers, ions, strict=True)
+    pairs = zip(numbers.tolist(), ions, strict=True)
     found = [formula(value, parse_adduct(ion)) if ion else np.nan for value, ion in pairs]
     return np.array(found, dtype=np.float64)
