@@ -324,6 +324,17 @@ def test_what_is_refused_names_what_is_wrong(folder, command, said):
     assert said in refused(folder, command)
 
 
+def test_files_without_spectra_are_refused_with_what_they_have(folder):
+    one = '<spectrum><cvParam accession="MS:1000511" value="1"/></spectrum>'
+    (folder / "first.mzML").write_text(f"<mzML><run>{one * 12}</run></mzML>")
+    (folder / "empty.mgf").write_text("")
+    for option in ("", " --skip-invalid"):
+        said = refused(folder, f"identify first.mzML --model m.skout --pool pool.skpool{option}")
+        assert "no spectrum of MS level 2 in first.mzML: it has 12 spectra of MS level 1" in said
+        said = refused(folder, f"identify empty.mgf --model m.skout --pool pool.skpool{option}")
+        assert "in empty.mgf: it has nothing" in said
+
+
 def test_a_model_of_another_kind_is_refused(folder):
     skout.save(skout.KernelBasis("linear").fit(np.eye(3)), folder / "other.skout")
     said = refused(folder, "identify unknown.mgf --model other.skout --pool pool.skpool")

@@ -1,6 +1,7 @@
 """Pools of molecules on disk against RDKit and linear scans; killed, damaged, shared, appended."""
 
 import gzip
+import hashlib
 import itertools
 import json
 import mmap
@@ -29,7 +30,8 @@ from rdkit.Chem import rdMolDescriptors
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from skout.kernels import Tanimoto
-from skout.molecules import MoleculePool, building, fingerprints
+from skout.molecules import MoleculePool, building, fingerprints, segments
+from skout.persistence import FileError
 from skout.readers.formulas import hill
 
 FOLDER = os.environ.get("SKOUT_DATA")
@@ -529,37 +531,39 @@ def test_numbers_out_of_bounds_are_refused(copied, value):
         path = copied / "segment-0000" / f"{name}.npy"
         data = path.read_bytes()
         path.write_bytes(data[:-size] + value.to_bytes(size, "little", signed=True))
-        pool = MoleculePool.open(copied)
+        pool = MoleculePool.open(copied, verify=False)
         with pytest.raises(ValueError, match=message):
             use(pool)
         path.write_bytes(data)
 
 
-def use_all(path):
-    pool = MoleculePool.open(path)
+def use_all(pool):
+    pool = pickle.loads(pool) if isinstance(pool, bytes) else pool
     everything(pool)
     pool.by_mass(46.04)
     pool.by_formula("C2H6O")
     pool.by_key(["LFQSCWFLJHTTHZ"])
 
 
-def test_random_damage_is_a_value_error_or_wrong_data(copied):
+@pytest.mark.parametrize("verify", [True, False])
+def test_random_damage_is_refused_or_without_sums_wrong_data(copied, verify):
     rng = random.Random(0)
-    refused = 0
-    for _ in range(150):
+    refused = damaged = 0
+    for _ in range(80):
         path = rng.choice(arrays(copied))
         whole = path.read_bytes()
         data = bytearray(whole)
         for _ in range(rng.choice([1, 1, 8])):
             data[rng.randrange(128 if rng.random() < 0.5 else len(data))] = rng.randrange(256)
         path.write_bytes(data)
+        damaged += data != whole
         try:
-            use_all(copied)
-        except ValueError as error:
+            use_all(MoleculePool.open(copied, verify=verify))
+        except FileError as error:
             refused += "damaged" in str(error)
         path.write_bytes(whole)
-    use_all(copied)
-    assert refused > 20
+    use_all(MoleculePool.open(copied))
+    assert refused == damaged if verify else 10 < refused < damaged
 
 
 @pytest.mark.parametrize(
@@ -588,6 +592,157 @@ def test_a_newer_version_is_said(copied):
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(ValueError, match="was made by a newer skout"):
         MoleculePool.open(copied)
+
+
+# Forged ------------------------------------------------------------------------------------------
+
+
+def forged(path, change):
+    """Rewrite a manifest, with the digest that it must have."""
+    pool = json.loads((path / "manifest.json").read_text())["pool"]
+    change(pool)
+    digest = hashlib.sha256(json.dumps(pool, sort_keys=True).encode()).hexdigest()
+    (path / "manifest.json").write_text(json.dumps({"digest": digest, "pool": pool}))
+
+
+def segment_of(pool):
+    return pool["segments"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda pool: pool.update(n_bits="a"), "its n_bits cannot be 'a'"),
+        (lambda pool: pool.update(n_bits=-64), "its n_bits cannot be -64"),
+        (lambda pool: pool.update(n_bits=True), "its n_bits cannot be True"),
+        (lambda pool: pool.update(fingerprints=[1]), r"its fingerprints cannot be \[1\]"),
+        (lambda pool: pool["fingerprints"].update(kind=3), r"its kind cannot be \[3\]"),
+        (lambda pool: pool["fingerprints"].update(radius=None), "radius cannot be None"),
+        (lambda pool: pool["fingerprints"].update(more=1), "its fingerprints cannot be"),
+        (lambda pool: pool.update(rdkit=7), "its rdkit cannot be 7"),
+        (lambda pool: pool.update(version="1"), "its version cannot be '1'"),
+        (lambda pool: pool.update(segments={}), "its segments cannot be {}"),
+        (lambda pool: pool.update(segments=[3]), "its segments cannot be 3"),
+        (lambda pool: pool.pop("n_bits"), "it has no 'n_bits'"),
+        (lambda pool: segment_of(pool).pop("files"), "it has no 'files'"),
+        (lambda pool: segment_of(pool).update(molecules=2.5), "its molecules cannot be 2.5"),
+        (lambda pool: segment_of(pool).update(read=-1), "its read cannot be -1"),
+        (lambda pool: segment_of(pool).update(folder=["segment-0000"]), "its folder cannot be"),
+        (lambda pool: segment_of(pool).update(files=3), "its files cannot be 3"),
+        (lambda pool: segment_of(pool)["files"].update({"../x": [1, "a"]}), "its files cannot be"),
+        (lambda pool: segment_of(pool)["files"].update({"key.npy": [1, 2]}), "its key.npy cannot"),
+        (lambda pool: segment_of(pool)["files"].update({"key.npy": 5}), "its key.npy cannot be 5"),
+    ],
+)
+def test_a_forged_manifest_is_refused_in_words(copied, change, message):
+    forged(copied, change)
+    with pytest.raises(FileError, match=f"copy.skpool is damaged: manifest.json cannot.*{message}"):
+        MoleculePool.open(copied)
+
+
+def test_fingerprints_of_another_width_are_refused(copied):
+    forged(copied, lambda pool: pool.update(n_bits=64))
+    with pytest.raises(FileError, match="fingerprints have other widths than 64 bits"):
+        MoleculePool.open(copied)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<i8", "S9"])
+def test_arrays_of_another_kind_are_refused(copied, dtype):
+    path = copied / "segment-0000" / "mass.npy"
+    masses = np.load(path)
+    np.save(path, masses.astype(dtype))
+
+    def change(pool):
+        size, digest = path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
+        segment_of(pool)["files"]["mass.npy"] = [size, digest]
+
+    forged(copied, change)
+    with pytest.raises(FileError, match=r"mass.npy has 1 axes of"):
+        MoleculePool.open(copied)
+
+
+def test_keys_that_are_no_text(copied):
+    pool = MoleculePool.open(copied)
+    known = str(pool.keys([3])[0])
+    assert_array_equal(pool.by_key(["é" * 14, f"é{known[1:]}", known, "ÿ"]), [-1, -1, 3, -1])
+    path = copied / "segment-0000" / "key.npy"
+    path.write_bytes(path.read_bytes()[:-14] + b"\xff" * 14)
+    pool = MoleculePool.open(copied, verify=False)
+    with pytest.raises(FileError, match=r"key.npy has keys that are no text"):
+        pool.keys(np.arange(len(pool)))
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_in_the_place_of_batches_is_refused(tmp_path, dangling):
+    other = tmp_path / "other"
+    if not dangling:
+        other.mkdir()
+    (tmp_path / "x.skpool.building").symlink_to(other)
+    with pytest.raises(FileExistsError, match=r"x.skpool.building is a symbolic link"):
+        MoleculePool.build(["CCO"], tmp_path / "x.skpool")
+    assert not other.exists() or list(other.iterdir()) == []
+    assert not (tmp_path / "x.skpool").exists()
+
+
+# What reads each array.
+READERS = {
+    "mass": lambda pool: pool.by_mass(46.04),
+    "key": lambda pool: pool.keys([0]),
+    "key_order": lambda pool: pool.by_key(["LFQSCWFLJHTTHZ"]),
+    "formula_code": lambda pool: pool.formulas([0]),
+    "formula_order": lambda pool: pool.by_formula("C2H6O"),
+    "formula_rows": lambda pool: pool.by_formula("C2H6O"),
+    "formula_text": lambda pool: pool.formulas([0]),
+    "formula_start": lambda pool: pool.formulas([0]),
+    "smiles_text": lambda pool: pool.smiles([0]),
+    "smiles_start": lambda pool: pool.smiles([0]),
+    "name_text": lambda pool: pool.names([0]),
+    "name_start": lambda pool: pool.names([0]),
+    "words": lambda pool: pool.fingerprints([0]),
+}
+
+
+def test_an_array_is_compared_with_its_sum_before_it_is_read(copied):
+    assert {f"{name}.npy" for name in READERS} == {path.name for path in arrays(copied)}
+    for path in arrays(copied):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        pool = MoleculePool.open(copied)
+        others = [read for name, read in READERS.items() if name.partition("_")[0] != path.stem]
+        with pytest.raises(FileError, match=f"segment-0000/{path.name} is not as it was written"):
+            READERS[path.stem](pool)
+        if path.stem == "words":  # what is not read is not compared
+            for read in others:
+                read(pool)
+            MoleculePool.open(copied, verify=False).fingerprints([0])
+        path.write_bytes(whole)
+
+
+def test_an_array_is_compared_once(copied, monkeypatch):
+    compared, digest_of = [], segments.digest_of
+
+    def counted(path):
+        compared.append(path.stem)
+        return digest_of(path)
+
+    monkeypatch.setattr(segments, "digest_of", counted)
+    pool = MoleculePool.open(copied)
+    assert compared == []
+    for _ in range(3):
+        everything(pool)
+        use_all(pickle.dumps(pool))  # a copy for another process
+    assert sorted(compared) == sorted(set(READERS) - {"key_order", "formula_order", "formula_rows"})
+    compared.clear()
+    pool.append(["CCCCCCCCCCCCCCCCCCCCCCCOCC"])
+    compared.clear()  # those of the new segment, and keys, to know what is new
+    everything(pool)
+    assert len(compared) == len(set(compared)) == len(READERS) - 3  # of the new segment
+
+
+def test_smiles_that_take_minutes_are_invalid(tmp_path):
+    with pytest.warns(UserWarning, match="1 of 2 SMILES are invalid"):
+        pool = MoleculePool.build(["C" * 50_000, "CCO"], tmp_path / "x.skpool")
+    assert len(pool) == 1
 
 
 # Shared ------------------------------------------------------------------------------------------

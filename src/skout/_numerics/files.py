@@ -24,7 +24,15 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_place", "new_map", "only_one", "replacing", "reserve", "warn_unwritten"]
+__all__ = [
+    "FileError",
+    "check_place",
+    "new_map",
+    "only_one",
+    "replacing",
+    "reserve",
+    "warn_unwritten",
+]
 
 _TEMPORARY = re.compile(r"\.skout-[0-9a-f]{16}\.tmp")
 # Seconds after its last change in which a temporary file is left alone, whoever wrote it.
@@ -34,6 +42,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # What file systems say that cannot reserve room.
 _UNABLE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _ZEROS = 2**20
+
+
+class FileError(ValueError):
+    """A file that is damaged, not of skout, of a newer version, or made to do harm."""
+
+    __module__ = "skout.persistence"  # where users find it
 
 
 def check_place(path: str | os.PathLike[str], name: str = "path", *, streams: bool = True) -> None:

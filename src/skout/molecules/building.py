@@ -116,6 +116,10 @@ def _place(path: Path) -> Iterator[Path]:
     place = path.with_name(f"{path.name}.building")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {place.parent}: make it first.")
+    if place.is_symlink():
+        raise FileExistsError(
+            f"{place} is a symbolic link: batches would be written to where it points. Remove it."
+        )
     place.mkdir(exist_ok=True)
     with only_one(place / "lock"):
         try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from .._numerics.files import FileError
 from .._numerics.validation import check_number
 from ..kernels.packed import PackedBits
 from ..readers.formulas import hill
@@ -22,7 +24,8 @@ class MoleculePool:
     """Molecules in a folder: masses, formulas, SMILES, names, and fingerprints computed once.
 
     `build` makes one and `open` opens one. Arrays are mapped from the disk, not read: opening
-    takes milliseconds whatever the number of molecules, and several processes share the memory. A
+    takes milliseconds whatever the number of molecules, and several processes share the memory.
+    Before an array is read for the first time, its SHA-256 is compared with that of the manifest. A
     pickle is the path.
 
     Molecules are standardised: the largest fragment (of salts), neutralised where this needs no
@@ -55,13 +58,24 @@ class MoleculePool:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self.path = path
+    def __init__(self, path: Path, manifest: Manifest, *, verify: bool = True) -> None:
+        self.path, self._verify = path, verify
+        self._segments: list[Segment] = []
         self._take(manifest)
 
     def _take(self, manifest: Manifest) -> None:
+        # those that are open already stay, with what was compared
+        known = {one.folder.name: one for one in self._segments if one.record in manifest.segments}
+        self._segments = [
+            known.get(record["folder"]) or Segment(self.path, record, verify=self._verify)
+            for record in manifest.segments
+        ]
+        if any(segment.n_words != -(-manifest.n_bits // 64) for segment in self._segments):
+            raise FileError(
+                f"{self.path} is damaged: fingerprints have other widths than {manifest.n_bits} "
+                "bits, as the manifest says."
+            )
         self._manifest = manifest
-        self._segments = [Segment(self.path, record) for record in manifest.segments]
         self._starts = np.cumsum([0, *map(len, self._segments)])
 
     # Make and open ------------------------------------------------------------------------------
@@ -124,12 +138,16 @@ class MoleculePool:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a pool: versions and sizes of files are looked at, nothing is read.
+    def open(cls, path: str | os.PathLike[str], *, verify: bool = True) -> Self:
+        """Open a pool: the manifest is checked, with shapes and sizes of files; no array is read.
 
         Parameters
         ----------
         path : path
+        verify : bool, default True
+            Whether an array is compared with its SHA-256 before it is read for the first time,
+            which reads all of it: about a second for all arrays of two million molecules. Copies
+            by pickle, as for other processes, do not compare again.
 
         Returns
         -------
@@ -139,11 +157,11 @@ class MoleculePool:
         ------
         FileNotFoundError
             If there is no such folder, or it is no pool.
-        ValueError
+        FileError
             If files are damaged, or of a newer version.
         """
         path = Path(path)
-        return cls(path, Manifest.read(path))
+        return cls(path, Manifest.read(path), verify=verify)
 
     def append(
         self,
@@ -178,7 +196,7 @@ class MoleculePool:
         return len(self) - before
 
     def check(self) -> None:
-        """Read all files, and raise a ValueError that names the one that is damaged."""
+        """Read all files, and raise a FileError that names the one that is damaged."""
         for segment in self._segments:
             segment.check()
 
@@ -192,7 +210,7 @@ class MoleculePool:
         return dict(self._manifest.fingerprints)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).open, (self.path,)  # a copy elsewhere maps the same files
+        return partial(type(self).open, verify=False), (self.path,)  # a copy maps the same files
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -257,7 +275,8 @@ class MoleculePool:
         """
         if isinstance(keys, str):
             raise TypeError(f"keys must be a list of InChIKeys. Got {keys!r} instead.")
-        wanted = np.array([str(key)[:14] for key in keys], dtype="S14")
+        # no key has a letter that is not ASCII, or a question mark
+        wanted = np.array([str(key)[:14].encode("ascii", "replace") for key in keys], dtype="S14")
         out = np.full(len(wanted), -1, dtype=np.int64)
         for segment, start in zip(self._segments, self._starts, strict=False):
             found = segment.of_keys(wanted)

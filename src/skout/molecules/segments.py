@@ -19,13 +19,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._numerics.files import replacing
+from .._numerics.files import FileError, replacing
 
 __all__ = ["MANIFEST", "Manifest", "Segment", "sealed", "segment_name", "spans"]
 
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skout molecules", 1
-_FOLDER = re.compile(r"segment-\d{4}")
+_SHA256 = re.compile("[0-9a-f]{64}")
 #: The arrays of a segment: kind of number and axes.
 _ARRAYS = {
     "mass": ("f8", 1),  # sorted
@@ -66,36 +66,42 @@ class Texts:
         """Return some of the texts, an array of str."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
         if np.any(begins > ends) or np.any(begins < 0) or np.any(ends > len(self.text)):
-            raise ValueError("The pool is damaged: texts lie outside of their file.")
+            raise FileError("The pool is damaged: texts lie outside of their file.")
         out = np.empty(len(rows), dtype=object)
         pairs = zip(begins.tolist(), ends.tolist(), strict=True)
         out[:] = [self.text[a:b].tobytes().decode("utf-8", "replace") for a, b in pairs]
         return out
+
+    def one(self, row: int) -> str:
+        """Return one of the texts."""
+        return str(self.take(np.array([row]))[0])
 
 
 class Segment:
     """Molecules that were written together; rows are sorted by mass.
 
     `record` is what the manifest says: `folder`, `molecules`, and `files`, name to (bytes, digest).
+    With `verify`, an array is compared with its digest before it is read for the first time.
     """
 
-    def __init__(self, pool: Path, record: dict[str, Any]) -> None:
+    def __init__(self, pool: Path, record: dict[str, Any], *, verify: bool = True) -> None:
         self.folder, self.record = pool / record["folder"], record
         self._arrays = {name: self._map(name, *kind) for name, kind in _ARRAYS.items()}
-        self.mass, self.words = self._arrays["mass"], self._arrays["words"]
-        self.smiles, self.names, self._formulas = map(self._texts, ("smiles", "name", "formula"))
-        n, m = record["molecules"], len(self._formulas.starts) - 1
+        self._unverified = set(_ARRAYS) if verify else set()
+        n, m = record["molecules"], len(self._arrays["formula_start"]) - 1
         lengths = {"smiles_start": n + 1, "name_start": n + 1, "formula_rows": m + 1}
         rows = ("mass", "key", "key_order", "formula_code", "formula_order", "words")
         for name, expected in (lengths | dict.fromkeys(rows, n)).items():
             if len(self._arrays[name]) != expected:
                 raise self._damaged(f"{name}.npy has {len(self._arrays[name])} rows")
+        if m < 0:
+            raise self._damaged("formula_start.npy is empty")
 
     def __len__(self) -> int:
-        return len(self.mass)
+        return int(self.record["molecules"])
 
-    def _damaged(self, why: str) -> ValueError:
-        return ValueError(
+    def _damaged(self, why: str) -> FileError:
+        return FileError(
             f"{self.folder.parent} is damaged: {self.folder.name}/{why}. Copy it again from where "
             "it is whole, or build it again."
         )
@@ -115,14 +121,49 @@ class Segment:
             raise self._damaged(f"{path.name} has {array.ndim} axes of {array.dtype}")
         return np.asarray(array)  # the same memory, without the slow indexing of a memmap
 
+    def _array(self, name: str) -> np.ndarray:
+        """Return an array, which is compared with its digest the first time."""
+        if name in self._unverified:
+            self._verify(f"{name}.npy")
+        return self._arrays[name]
+
+    def _verify(self, name: str) -> None:
+        if digest_of(self.folder / name) != self.record["files"][name][1]:
+            raise self._damaged(f"{name} is not as it was written")
+        self._unverified.discard(name.removesuffix(".npy"))
+
     def _texts(self, name: str) -> Texts:
-        return Texts(self._arrays[f"{name}_text"], self._arrays[f"{name}_start"])
+        return Texts(self._array(f"{name}_text"), self._array(f"{name}_start"))
+
+    @property
+    def mass(self) -> np.ndarray:
+        return self._array("mass")
+
+    @property
+    def words(self) -> np.ndarray:
+        return self._array("words")
+
+    @property
+    def smiles(self) -> Texts:
+        return self._texts("smiles")
+
+    @property
+    def names(self) -> Texts:
+        return self._texts("name")
+
+    @property
+    def all_keys(self) -> np.ndarray:
+        return self._array("key")
+
+    @property
+    def n_words(self) -> int:
+        """Words of 64 bits of a fingerprint."""
+        return int(self._arrays["words"].shape[1])
 
     def check(self) -> None:
-        """Raise a ValueError if a file is not as it was written."""
-        for name, (_, digest) in self.record["files"].items():
-            if digest_of(self.folder / name) != digest:
-                raise self._damaged(f"{name} is not as it was written")
+        """Raise a FileError if a file is not as it was written."""
+        for name in self.record["files"]:
+            self._verify(name)
 
     def between(self, low: float, high: float) -> np.ndarray:
         """Return the rows with masses from low to high."""
@@ -131,14 +172,15 @@ class Segment:
 
     def of_formula(self, formula: str) -> np.ndarray:
         """Return the rows of a formula in Hill order."""
-        low, high = 0, len(self._formulas.starts) - 1
+        texts = self._texts("formula")
+        low, high = 0, len(texts.starts) - 1
         while low < high:  # the first formula that is not below
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._formula(middle) < formula else (low, middle)
-        if low == len(self._formulas.starts) - 1 or self._formula(low) != formula:
+            low, high = (middle + 1, high) if texts.one(middle) < formula else (low, middle)
+        if low == len(texts.starts) - 1 or texts.one(low) != formula:
             return np.empty(0, dtype=np.int64)
-        starts = self._arrays["formula_rows"]
-        rows = self._arrays["formula_order"][starts[low] : starts[low + 1]]
+        starts = self._array("formula_rows")
+        rows = self._array("formula_order")[starts[low] : starts[low + 1]]
         return self._within(rows, len(self), "formula_order")
 
     def _within(self, found: np.ndarray, n: int, name: str) -> np.ndarray:
@@ -147,12 +189,9 @@ class Segment:
             raise self._damaged(f"{name}.npy has numbers out of bounds")
         return found
 
-    def _formula(self, code: int) -> str:
-        return str(self._formulas.take(np.array([code]))[0])
-
     def of_keys(self, wanted: np.ndarray) -> np.ndarray:
         """Return the row of each key, -1 where there is none."""
-        keys, order = self._arrays["key"], self._arrays["key_order"]
+        keys, order = self.all_keys, self._array("key_order")
         try:
             place = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
         except ValueError as error:  # of NumPy, on its way
@@ -162,17 +201,17 @@ class Segment:
 
     def keys(self, rows: np.ndarray) -> np.ndarray:
         """Return skeletons of InChIKeys, an array of str."""
-        return self._arrays["key"][rows].astype("U14").astype(object)
-
-    @property
-    def all_keys(self) -> np.ndarray:
-        return self._arrays["key"]
+        try:
+            return self.all_keys[rows].astype("U14").astype(object)
+        except UnicodeDecodeError as error:
+            raise self._damaged("key.npy has keys that are no text") from error
 
     def formulas(self, rows: np.ndarray) -> np.ndarray:
         """Return formulas, an array of str."""
-        codes, inverse = np.unique(self._arrays["formula_code"][rows], return_inverse=True)
-        self._within(codes, len(self._formulas.starts) - 1, "formula_code")
-        return self._formulas.take(codes.astype(np.int64))[inverse.reshape(-1)]
+        texts = self._texts("formula")
+        codes, inverse = np.unique(self._array("formula_code")[rows], return_inverse=True)
+        self._within(codes, len(texts.starts) - 1, "formula_code")
+        return texts.take(codes.astype(np.int64))[inverse.reshape(-1)]
 
 
 def sealed(folder: Path, **known: Any) -> dict[str, Any]:
@@ -212,21 +251,24 @@ class Manifest:
             )
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
+            _must(isinstance(found, dict), "contents", found)
             known, digest = found["pool"], found["digest"]
-            if known["format"] != _FORMAT:
-                raise ValueError(f"its format is {known['format']!r}")
+            _must(isinstance(known, dict), "pool", known)
+            _must(known["format"] == _FORMAT, "format", known["format"])
+            _must(_is_count(known["version"]), "version", known["version"])
             if known["version"] > _VERSION:
                 raise NotImplementedError
             if _digest(known) != digest:
                 raise ValueError("it is not as it was written")
-            segments = tuple(known["segments"])
-            if not all(_is_record(record) for record in segments) or not segments:
-                raise ValueError("its segments are none")
-            return cls(known["fingerprints"], known["n_bits"], known["rdkit"], segments)
+            _check_manifest(known)
+            return cls(
+                known["fingerprints"], known["n_bits"], known["rdkit"], tuple(known["segments"])
+            )
         except NotImplementedError:
-            raise ValueError(f"{pool} was made by a newer skout: upgrade to open it.") from None
+            raise FileError(f"{pool} was made by a newer skout: upgrade to open it.") from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"{pool} is damaged: {MANIFEST} cannot be used ({error}).") from error
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise FileError(f"{pool} is damaged: {MANIFEST} cannot be used ({why}).") from error
 
     def write(self, pool: Path) -> None:
         """Write the manifest, in the place of the old one in a single step."""
@@ -257,7 +299,37 @@ def _digest(known: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-def _is_record(record: dict[str, Any]) -> bool:
-    """Whether a segment has a plain name and the files that it needs."""
-    known = all(len(record["files"][f"{name}.npy"]) == 2 for name in _ARRAYS)
-    return known and _FOLDER.fullmatch(record["folder"]) is not None and record["molecules"] > 0
+def _check_manifest(known: dict[str, Any]) -> None:
+    """Raise a ValueError that names what is of another kind than this code writes."""
+    settings, segments = known["fingerprints"], known["segments"]
+    _must(isinstance(settings, dict), "fingerprints", settings)
+    _must(set(settings) == {"kind", "n_bits", "radius"}, "fingerprints", settings)
+    kinds = settings["kind"] if isinstance(settings["kind"], list) else [settings["kind"]]
+    _must(kinds != [] and all(isinstance(kind, str) for kind in kinds), "kind", kinds)
+    for name in ("n_bits", "radius"):
+        _must(_is_count(settings[name]), f"fingerprints {name}", settings[name])
+    _must(_is_count(known["n_bits"]) and known["n_bits"] > 0, "n_bits", known["n_bits"])
+    _must(isinstance(known["rdkit"], str), "rdkit", known["rdkit"])
+    _must(isinstance(segments, list) and segments != [], "segments", segments)
+    for number, record in enumerate(segments):
+        _must(isinstance(record, dict), "segments", record)
+        _must(record["folder"] == segment_name(number), "folder", record["folder"])
+        for name in ("molecules", "read", "invalid", "repeated"):
+            _must(_is_count(record[name]), name, record[name])
+        _must(record["molecules"] > 0, "molecules", record["molecules"])
+        files = record["files"]
+        _must(isinstance(files, dict), "files", files)
+        _must(set(files) == {f"{name}.npy" for name in _ARRAYS}, "files", sorted(files))
+        for name, entry in files.items():
+            _must(isinstance(entry, list) and len(entry) == 2, name, entry)
+            _must(_is_count(entry[0]) and _SHA256.fullmatch(str(entry[1])) is not None, name, entry)
+
+
+def _must(holds: bool, name: str, value: Any) -> None:
+    if not holds:
+        shown = repr(value)
+        raise ValueError(f"its {name} cannot be {shown[:60] + '...' if shown[60:] else shown}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -14,6 +14,9 @@ from ..readers.formulas import hill
 
 __all__ = ["Entry", "entries"]
 
+# Letters of SMILES; RDKit takes seconds for as many atoms, and minutes for a few times as many.
+_MOST_LETTERS = 10_000
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -27,8 +30,8 @@ class Entry:
 
 
 def entries(smiles: Iterable[str]) -> Iterator[Entry | None]:
-    """Yield what a pool keeps of each SMILES, None where it is invalid."""
-    texts = list(smiles)
+    """Yield what a pool keeps of each SMILES, None where it is invalid or above 10,000 letters."""
+    texts = [text if len(text) <= _MOST_LETTERS else "" for text in smiles]
     for text, molecule in zip(texts, molecules(texts), strict=True):
         try:
             yield None if molecule is None else _entry(text, molecule)

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._numerics.files import replacing
+from .._numerics.files import FileError, replacing
 
 __all__ = ["DTYPES", "FileError", "parse_json", "read_file", "write_file"]
 
@@ -40,10 +40,6 @@ _DIGEST = hashlib.sha256().digest_size
 _MAX_HEADER = 100_000_000
 _MAX_DIMENSIONS = 32
 _READ = 2**20
-
-
-class FileError(ValueError):
-    """A file that is damaged, not of skout, of a newer version, or made to do harm."""
 
 
 # Writing ------------------------------------------------------------------------------------------

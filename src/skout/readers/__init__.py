@@ -8,11 +8,13 @@ from .adducts import neutral_mass, parse_adduct, precursor_mz
 from .encoder import TableEncoder
 from .molecules import MoleculeTable, read_sdf, read_smiles
 from .mzml import read_mzml
-from .records import Problem
+from .records import LIMITS, Limits, Problem
 from .spectra import read_massbank, read_mgf, read_msp, write_mgf
 from .tables import SpectraTable, spectra_table
 
 __all__ = [
+    "LIMITS",
+    "Limits",
     "MoleculeTable",
     "Problem",
     "SpectraTable",

@@ -27,9 +27,12 @@ NAMES = {
     "DMSO": "C2H6OS",
     "IsoProp": "C3H8O",
 }
-# A radical may have a point or a star behind its charge: [M]+. and [M]+*.
+# A radical may have a point or a star behind its charge: [M]+. and [M]+*. Numbers have up to three
+# digits.
 _WHOLE = re.compile(
-    r"\[(\d*)M((?:[+-]\d*[A-Za-z]\w*)*)\](?:(?:(\d*)([+-])|([+-])(\d+)|([+-]{2,}))[.*•]?)?"
+    r"\[(\d{0,3})M((?:[+-]\d{0,3}[A-Za-z]\w*)*)\]"
+    r"(?:(?:(\d{0,3})([+-])|([+-])(\d{1,3})|([+-]{2,}))[.*•]?)?",
+    re.ASCII,
 )
 PART = re.compile(r"([+-])(\d*)([A-Za-z]\w*)")
 _FORMS = "Write it as [M+H]+, [M-H]-, [2M+Na]+ or [M-H2O+H]+."
@@ -68,7 +71,7 @@ def parse_adduct(text: str) -> Adduct:
     Raises
     ------
     ValueError
-        If it cannot be read, or has no charge.
+        If it cannot be read, has no molecule, or no charge.
 
     Examples
     --------
@@ -83,11 +86,14 @@ def parse_adduct(text: str) -> Adduct:
     charge = _charge(found)
     if charge == 0:
         raise ValueError(f"The adduct {text!r} has no charge. {_FORMS}")
+    molecules = int(found[1] or 1)
+    if molecules == 0:
+        raise ValueError(f"The adduct {text!r} has no molecule. {_FORMS}")
     shift = -charge * ELECTRON
     for sign, count, what in PART.findall(found[2]):
         mass = int(count or 1) * _mass(what, text)
         shift += mass if sign == "+" else -mass
-    return Adduct(int(found[1] or 1), shift, charge)
+    return Adduct(molecules, shift, charge)
 
 
 def _charge(found: re.Match[str]) -> int:
@@ -161,6 +167,6 @@ def _each(values: Any, adduct: Any, formula: Callable[[float, Adduct], float]) -
     ions = [adduct] * len(numbers) if is_one else list(adduct)
     if len(ions) != len(numbers):
         raise ValueError(f"Got {len(numbers)} masses and {len(ions)} adducts: give one for each.")
-    pairs = zip(numbers, ions, strict=True)
+    pairs = zip(numbers.tolist(), ions, strict=True)
     found = [formula(value, parse_adduct(ion)) if ion else np.nan for value, ion in pairs]
     return np.array(found, dtype=np.float64)

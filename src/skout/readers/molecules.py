@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..kernels.smiles import chemistry
-from .records import DAMAGED, Faults, Problem, as_path, ending, lines_of, opened, read_all
+from .records import LIMITS, Faults, LimitError, Problem, as_path, ending, lines_of, read_all
 
 __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 
 _SDF, _LINES = (".sdf", ".sd"), (".smi", ".smiles", ".ism", ".can", ".txt", ".csv", ".tsv")
 _HEADERS = ("smiles", "canonical_smiles", "smiles_2d")
+# Different fields of a file.
+_MOST_FIELDS = 1000
 # Lines of a quoted cell, at most: one that is never closed must not take the rest of a file.
 _CELL_LINES = 100
 # A number (of a record, or of a line), SMILES, and fields.
@@ -55,15 +59,23 @@ class MoleculeTable:
         return f"MoleculeTable({len(self)} molecules, {', '.join(self.fields) or 'no fields'})"
 
 
-def _table(found: list[Row], problems: tuple[Problem, ...]) -> MoleculeTable:
-    names = dict.fromkeys(name for _, _, fields in found for name in fields)
-    columns = {
-        name: np.array([fields.get(name, "") for _, _, fields in found], dtype=object)
-        for name in names
-    }
-    smiles = np.array([text for _, text, _ in found], dtype=object)
-    record = np.array([number for number, _, _ in found], dtype=np.int64)
-    return MoleculeTable(smiles, columns, record, problems)
+def _table(rows: Iterable[Row]) -> MoleculeTable:
+    """Return a table of rows, which are taken one at a time."""
+    record = array("q")
+    smiles: list[str] = []
+    columns: dict[str, list[str]] = {}
+    for number, text, fields in rows:
+        for name in fields:
+            if name not in columns:
+                columns[name] = [""] * len(smiles)
+        if len(columns) > _MOST_FIELDS:
+            raise LimitError(f"record {number}: more than {_MOST_FIELDS:,} different fields.")
+        for name, values in columns.items():
+            values.append(fields.get(name, ""))
+        record.append(number)
+        smiles.append(text)
+    named = {name: np.array(values, dtype=object) for name, values in columns.items()}
+    return MoleculeTable(np.array(smiles, dtype=object), named, np.array(record, dtype=np.int64))
 
 
 def read_smiles(
@@ -97,7 +109,7 @@ def read_smiles(
     >>> table.smiles, table["name"]
     (array(['CCO', 'C'], dtype=object), array(['ethanol', 'methane'], dtype=object))
     """
-    return _table(*read_all(path, on_error, limit, partial(_smiles_of, column)))
+    return read_all(path, on_error, limit, partial(_smiles_of, column), _table, "molecule")
 
 
 def _smiles_of(column: str | None, path: Path, faults: Faults) -> Iterator[Row]:
@@ -116,8 +128,7 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> It
     if first is None:
         return
     sign = "\t" if "\t" in first[1] else max(",;", key=first[1].count)
-    header = next(csv.reader([first[1]], delimiter=sign))
-    names = [name.strip() for name in header]
+    names = [name.strip() for name in _split(first[1], sign)[0]]
     plain = [name.lower() for name in names]
     wanted = [column.lower()] if column is not None else list(_HEADERS)
     place = next((plain.index(name) for name in wanted if name in plain), None)
@@ -129,14 +140,15 @@ def _rows(lines: Iterator[tuple[int, str]], column: str | None, name: str) -> It
             if line.strip():
                 yield _from_line(number, line)
         return
-    for number, cells in _records(lines, sign):
-        yield _from_cells(number, cells, names, place)
+    for number, cells, fault in _records(lines, sign):
+        yield _from_cells(number, cells, names, place, fault)
 
 
-def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the cells of each row of a table; quoted cells may have line ends.
+def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the first line and the cells of each row of a table, and what is wrong with it, or "".
 
-    Where a quote is opened and not closed as it should be, its line is a row of its own.
+    Quoted cells may have line ends. Where a quote is opened and not closed as it should be, its
+    line is a row of its own.
     """
     ahead: deque[tuple[int, str]] = deque()
 
@@ -149,18 +161,31 @@ def _records(lines: Iterator[tuple[int, str]], sign: str) -> Iterator[tuple[int,
         while _is_open(row, sign) and len(more) < _CELL_LINES and (after := following()):
             more.append(after)
             row = f"{row}\n{after[1]}"
-        try:
-            cells = next(csv.reader([row], delimiter=sign, strict=bool(more)), [])
-        except csv.Error:
+        cells, fault = _split(row, sign, strict=bool(more))
+        if fault and more:
             ahead.extendleft(reversed(more))
-            cells = next(csv.reader([first[1]], delimiter=sign))
+            cells, fault = _split(first[1], sign)
         if row.strip():
-            yield number, cells
+            yield number, cells, fault
+
+
+def _split(row: str, sign: str, *, strict: bool = False) -> tuple[list[str], str]:
+    """Return the cells of a row, and what is wrong with it, or ""."""
+    try:
+        return next(csv.reader([row], delimiter=sign, strict=strict), []), ""
+    except csv.Error as error:
+        too_long = f"a cell has more than {csv.field_size_limit():,} letters"
+        return [], f"it is no row of a table ({too_long if 'limit' in str(error) else error})."
 
 
 def _is_open(row: str, sign: str) -> bool:
     """Whether a quoted cell goes on after this text: then a line more makes no row more."""
-    return '"' in row and len([*csv.reader([row, ""], delimiter=sign)]) == 1
+    if '"' not in row:
+        return False
+    try:
+        return len([*csv.reader([row, ""], delimiter=sign)]) == 1
+    except csv.Error:
+        return False
 
 
 def _from_line(number: int, line: str) -> Row:
@@ -168,7 +193,9 @@ def _from_line(number: int, line: str) -> Row:
     return number, smiles, {"name": name.strip()}
 
 
-def _from_cells(number: int, cells: list[str], names: list[str], place: int) -> Row:
+def _from_cells(number: int, cells: list[str], names: list[str], place: int, fault: str) -> Row:
+    if fault:
+        return number, "", {"problem": fault}
     if len(cells) != len(names):
         return number, "", {"problem": f"it has {len(cells)} cells for {len(names)} columns."}
     fields = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
@@ -198,24 +225,38 @@ def read_sdf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_sdf("library.sdf.gz")  # doctest: +SKIP
     MoleculeTable(1200 molecules, name, formula)
     """
-    return _table(*read_all(path, on_error, limit, _sdf_of))
+    return read_all(path, on_error, limit, _sdf_of, _table, "molecule")
 
 
 def _sdf_of(path: Path, faults: Faults) -> Iterator[Row]:
     """Yield the number, SMILES and fields of molecules."""
-    Chem, number = chemistry(), 0
-    with opened(path) as stream:
-        try:
-            supplier = Chem.ForwardSDMolSupplier(stream)
-            for number, molecule in enumerate(supplier, 1):
-                if molecule is None:
-                    faults.add(number, 0, "RDKit cannot read the molecule.")
-                    continue
-                fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
-                fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
-                yield number, Chem.MolToSmiles(molecule), fields
-        except DAMAGED as error:
-            faults.add(number + 1, 0, f"the archive is damaged from here on ({error}).")
+    Chem = chemistry()
+    for number, (line, text) in enumerate(_blocks(lines_of(path, faults, "\r\n")), 1):
+        if not text:
+            faults.add(number, line, f"it has more than {LIMITS.record:,} letters.")
+            continue
+        molecule = next(Chem.ForwardSDMolSupplier(io.BytesIO(text)), None)
+        if molecule is None:
+            faults.add(number, line, "RDKit cannot read the molecule.")
+            continue
+        fields = {"name": molecule.GetProp("_Name")} if molecule.HasProp("_Name") else {}
+        fields |= {name: molecule.GetProp(name) for name in molecule.GetPropNames()}
+        yield number, Chem.MolToSmiles(molecule), fields
+
+
+def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the first line and the text of each molecule of SDF, none of one that is too large."""
+    first, size, block = 1, 0, bytearray()
+    for number, line in lines:
+        size += len(line) + 1
+        block += line.encode() + b"\n"
+        if size > LIMITS.record:
+            block.clear()
+        if line.startswith("$$$$"):
+            yield first, bytes(block)
+            first, size, block = number + 1, 0, bytearray()
+    if block.strip() or size > LIMITS.record:
+        yield first, bytes(block)
 
 
 # One at a time ---------------------------------------------------------------------------------
@@ -238,6 +279,10 @@ def stream_molecules(
     is_sdf = ending(path) in _SDF
     with faults.told():
         found = _sdf_of(path, faults) if is_sdf else _smiles_of(column, path, faults)
+        is_empty = True
         for _, smiles, fields in found:
+            is_empty = False
             names = (value for field, value in fields.items() if field.lower() == "name")
             yield smiles, next(names, "")
+        if is_empty:
+            raise faults.nothing("molecule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from .._numerics.files import replacing
-from .records import Faults, as_path, lines_of, read_all
+from .records import LIMITS, Faults, as_path, lines_of, plain_number, read_all
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
 
+# Fields of a record.
+_MOST_FIELDS = 10_000
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -26,9 +29,19 @@ class _Record:
 
     line: int
     fields: dict[str, str] = field(default_factory=dict)
-    peaks: list[tuple[float, float]] = field(default_factory=list)
+    peaks: array[float] = field(default_factory=lambda: array("d"))  # m/z, intensity, m/z, ...
     wanted: int | None = None  # peaks that the record says it has
     closed: bool = True
+    size: int = 0  # letters
+
+    def overfull(self, line: str) -> str | None:
+        """Count a line; say so where a record is larger than records may be."""
+        self.size += len(line)
+        if self.size > LIMITS.record:
+            return f"it has more than {LIMITS.record:,} letters."
+        if len(self.fields) > _MOST_FIELDS:
+            return f"it has more than {_MOST_FIELDS:,} fields."
+        return None
 
     def add(self, name: str, value: str) -> None:
         """Keep a field; of fields of one name the first."""
@@ -39,14 +52,15 @@ class _Record:
         for pair in _QUOTED.sub("", text).split(";"):
             words = pair.split()
             if words:
-                self.peaks.append((float(words[0]), float(words[1])))
+                self.peaks.extend((plain_number(words[0]), plain_number(words[1])))
 
     def spectrum(self) -> Spectrum:
         """Return what was read, or say what is missing."""
         if not self.closed:
             raise ValueError("the file ends inside it.")
-        if self.wanted is not None and self.wanted != len(self.peaks):
-            raise ValueError(f"it says it has {self.wanted} peaks. Got {len(self.peaks)}.")
+        n_peaks = len(self.peaks) // 2
+        if self.wanted is not None and self.wanted != n_peaks:
+            raise ValueError(f"it says it has {self.wanted} peaks. Got {n_peaks}.")
         return Spectrum(*checked_peaks(self.peaks), normalised(self.fields))
 
 
@@ -90,9 +104,8 @@ def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None
             continue
         record = record or _Record(number)
         if colon and word in ("num peaks", "numpeaks", "num_peaks"):
-            try:
-                record.wanted = int(value)
-            except ValueError:
+            record.wanted = _count(value)
+            if record.wanted is None:
                 fault = fault or f"its number of peaks is no number, {value.strip()!r}."
         else:
             fault = fault or _kept(record, line, ":", peaks=record.wanted is not None)
@@ -121,7 +134,7 @@ def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str |
         elif in_peaks:
             fault = fault or _kept(record, line, ":", peaks=True)
         else:
-            _massbank_field(record, line)
+            fault = fault or _massbank_field(record, line)
     if record is not None:
         yield record, fault
 
@@ -130,18 +143,28 @@ def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str |
 _NAMED_INSIDE = ("AC$MASS_SPECTROMETRY", "MS$FOCUSED_ION", "CH$LINK")
 
 
-def _massbank_field(record: _Record, line: str) -> None:
+def _massbank_field(record: _Record, line: str) -> str | None:
+    """Keep a field of a record; return what is wrong with it."""
     name, _, value = line.partition(": ")
     if name == "PK$NUM_PEAK":
-        record.wanted = int(value) if value.isdigit() else None
+        record.wanted = _count(value)
     elif name in _NAMED_INSIDE:
         record.add(*value.partition(" ")[::2])
     else:
         record.add(name.partition("$")[2] or name, value)
+    return record.overfull(line)
+
+
+def _count(text: str) -> int | None:
+    """Return a number of peaks, None for another text."""
+    return int(text) if re.fullmatch(r"\s*[0-9]{1,9}\s*", text) else None
 
 
 def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
     """Keep a line of a record; return what is wrong with it."""
+    fault = record.overfull(line)
+    if fault is not None:
+        return fault
     if peaks:
         try:
             record.add_peaks(line)
@@ -174,7 +197,8 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     Parameters
     ----------
     path : path, or binary file
-        The file; at a path it may be compressed: .gz, .bz2 or .xz.
+        The file; at a path it may be compressed: .gz, .bz2 or .xz. UTF-8, UTF-16 or Latin-1; lines
+        end in LF, CR LF or CR.
     on_error : "raise" or "skip", default "raise"
         Whether a damaged record stops, or is left out with a warning.
     limit : int, optional
@@ -187,7 +211,9 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     Raises
     ------
     ValueError
-        If a record is damaged: it says which one, the line and what is wrong.
+        If a record is damaged: it says which one, the line and what is wrong. If there is no
+        spectrum: it says what the file has instead. If a line, a record or a compressed file is
+        larger than `skout.readers.LIMITS` allow.
 
     Examples
     --------
@@ -200,7 +226,8 @@ def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> table.neutral_mass().round(3)
     array([194.08])
     """
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _mgf)))
+    what = "spectrum, from BEGIN IONS to END IONS,"
+    return read_all(path, on_error, limit, partial(_spectra, _mgf), table_of, what)
 
 
 def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -225,7 +252,7 @@ def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) ->
     >>> read_msp(BytesIO(text))["name"]
     array(['caffeine'], dtype=object)
     """
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _msp)))
+    return read_all(path, on_error, limit, partial(_spectra, _msp), table_of, "spectrum")
 
 
 def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
@@ -250,7 +277,7 @@ def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = Non
     >>> read_massbank(BytesIO(text))["identifier"]
     array(['X1'], dtype=object)
     """
-    return table_of(*read_all(path, on_error, limit, partial(_spectra, _massbank)))
+    return read_all(path, on_error, limit, partial(_spectra, _massbank), table_of, "spectrum")
 
 
 def write_mgf(path: Any, table: SpectraTable) -> Path:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from .._numerics.validation import check_choice
 from ..kernels.spectrum_rows import Spectra, read_spectra
 from .adducts import neutral_mass
-from .records import Problem
+from .records import Problem, plain_number
 
 __all__ = [
     "FIELDS",
@@ -137,7 +138,7 @@ def _precursor(text: str) -> float:
     if not text:
         return math.nan
     try:
-        value = float(text.split()[0])
+        value = plain_number(text.split()[0])
     except ValueError:
         raise ValueError(f"its precursor m/z is no number, {text!r}.") from None
     if not (math.isfinite(value) and value >= 0.0):
@@ -169,21 +170,23 @@ def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
     return peaks[:, 0], peaks[:, 1]
 
 
-def table_of(
-    found: Sequence[tuple[int, Spectrum]], problems: Sequence[Problem] = ()
-) -> SpectraTable:
-    """Return a table of numbered records."""
-    lengths = np.array([len(one.mz) for _, one in found], dtype=np.int64)
+def table_of(records: Iterable[tuple[int, Spectrum]]) -> SpectraTable:
+    """Return a table of numbered records, which are taken one at a time."""
+    numbers, lengths, peaks = array("q"), array("q"), (array("d"), array("d"))
+    columns: dict[str, Any] = {name: array("d") if name in _NUMBERS else [] for name in FIELDS}
+    for number, one in records:
+        numbers.append(number)
+        lengths.append(len(one.mz))
+        for whole, part in zip(peaks, (one.mz, one.intensity), strict=True):
+            whole.frombytes(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+        for name, values in columns.items():
+            values.append(one.fields[name])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    fields = {name: _column([one.fields[name] for _, one in found], name) for name in FIELDS}
-    spectra = Spectra(
-        indptr,
-        np.concatenate([np.empty(0), *(one.mz for _, one in found)]),
-        np.concatenate([np.empty(0), *(one.intensity for _, one in found)]),
-        np.repeat(fields["precursor_mz"], lengths),
-    )
-    record = np.array([number for number, _ in found], dtype=np.int64)
-    return SpectraTable(spectra, fields, record, tuple(problems))
+    fields = {name: _column(values, name) for name, values in columns.items()}
+    precursor = np.repeat(fields["precursor_mz"], lengths)
+    mz, intensity = (np.asarray(whole, dtype=np.float64) for whole in peaks)
+    spectra = Spectra(indptr, mz, intensity, precursor)
+    return SpectraTable(spectra, fields, np.array(numbers, dtype=np.int64))
 
 
 def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
@@ -244,5 +247,5 @@ def _metadata(item: Any) -> dict[str, str]:
     return {k: v for k, v in plain.items() if "precursor" not in k.lower() or "type" in k.lower()}
 
 
-def _column(values: list[Any], name: str) -> np.ndarray:
+def _column(values: Any, name: str) -> np.ndarray:
     return np.array(values, dtype=np.float64 if name in _NUMBERS else object)

@@ -134,12 +134,9 @@ def _read(text: str, limit: int) -> SpectraTable:
     if reader is None:
         raise ValueError("The text is no MGF, MSP or MassBank record with peaks.")
     try:
-        table = reader(io.BytesIO(text.encode()), limit=limit)
+        return reader(io.BytesIO(text.encode()), limit=limit)
     except ValueError as error:
         raise ValueError(str(error).replace(' Leave such out with on_error="skip".', "")) from error
-    if not len(table):
-        raise ValueError("The text has no spectra.")
-    return table
 
 
 def _finite(value: Any) -> Any:

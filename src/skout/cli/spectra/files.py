@@ -45,12 +45,9 @@ def _read(path: Path, skip_invalid: bool) -> SpectraTable:
             f"{', '.join(PACKED)}."
         )
     try:
-        table = read(path, on_error="skip" if skip_invalid else "raise")
+        return read(path, on_error="skip" if skip_invalid else "raise")
     except ValueError as error:
         raise for_the_shell(error) from error
-    if len(table) == 0:
-        raise ValueError(f"{path} has no spectra that can be read.")
-    return table
 
 
 def for_the_shell(error: ValueError) -> ValueError:

@@ -68,6 +68,8 @@ def _mass(mz: float, adduct: str) -> tuple[float, str]:
         return np.nan, str(error)
     if mass <= 0.0:
         return np.nan, f"its precursor, {mz:g}, is lighter than the adduct {adduct}."
+    if not np.isfinite(mass):
+        return np.nan, f"its precursor, {mz:g}, is no m/z of a molecule with the adduct {adduct}."
     return mass, ""
 
 

@@ -84,8 +84,8 @@ def _parts(counts: dict[str, int]) -> tuple[np.ndarray, list[str]]:
 
 
 # Bonds of an atom beyond the two that keep it in a chain.
-_BONDS = {"C": 2, "Si": 2, "N": 1, "P": 3, "S": 4}
-_ENDS = ("F", "Cl", "Br", "I", "Na", "K", "Li")
+_BONDS = {"C": 2, "Si": 2, "Ge": 2, "Sn": 2, "N": 1, "B": 1, "P": 3, "As": 3, "S": 4, "Se": 4}
+_ENDS = ("F", "Cl", "Br", "I", "Na", "K", "Li", "Rb", "Cs", "Ag", "D", "T")
 
 
 def _valences(parts: np.ndarray, names: list[str]) -> np.ndarray:
