@@ -18,7 +18,7 @@ from ..results import as_csv, as_records
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
-from .limits import Deadline, Gate, Limits, Refused
+from .limits import Bodies, Deadline, Gate, Limits, Refused, Share
 from .metrics import Metrics
 from .models import Models
 from .schemas import (
@@ -113,12 +113,13 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
         allowed = {name: getattr(limits, name) for name in ("megabytes", "rows", "candidates")}
         return {**models.current.about(), "limits": allowed, "version": __version__}
 
+    bodies = Bodies(limits)
     for path, schema, answer, work in (
         ("/api/predict", RowsRequest, Predictions, _predict),
         ("/api/rank", RankRequest, Rankings, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
-        endpoint = _endpoint(models, limits, gate, work)
+        endpoint = _endpoint(models, limits, bodies, gate, work)
         app.add_api_route(path, endpoint, **_described(schema, answer))
 
 
@@ -135,18 +136,21 @@ def _described(schema: Any, answer: Any) -> dict[str, Any]:
     }
 
 
-def _endpoint(models: Models, limits: Limits, gate: Gate, work: Work) -> Callable[..., Any]:
+def _endpoint(
+    models: Models, limits: Limits, bodies: Bodies, gate: Gate, work: Work
+) -> Callable[..., Any]:
     """Return what answers requests by some work, or says why there is no answer."""
 
     async def endpoint(request: Request) -> Response:
         deadline, note = Deadline(limits.seconds), request.scope["skout"]
         wants_csv = "text/csv" in request.headers.get("accept", "")
         try:
-            body = await read_body(request, limits, deadline)
-            model = models.current
-            note["model"] = model.id
-            job = partial(work, model, body, limits, wants_csv)
-            content, kind, note["rows"] = await gate.run(job, deadline)
+            with Share(bodies) as share:
+                body = await read_body(request, limits, deadline, share)
+                model = models.current
+                note["model"] = model.id
+                job = partial(work, model, body, limits, wants_csv)
+                content, kind, note["rows"] = await gate.run(job, deadline, len(body))
         except Refused as refused:
             return Failed(refused)
         except ClientDisconnect:
@@ -168,7 +172,7 @@ def _predict(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Predict the output of each row, as `skout predict` does."""
-    blocks = _able(model, "predict")(parse(RowsRequest, body), limits, deadline)
+    blocks = _able(model, "predict")(parse(RowsRequest, body, limits), limits, deadline)
     if wants_csv:
         return _csv(blocks)
     rows = list(as_records(blocks))
@@ -177,7 +181,7 @@ def _predict(
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
     """Rank candidates for each row, as `skout rank` does."""
-    asked = parse(RankRequest, body)
+    asked = parse(RankRequest, body, limits)
     blocks = _able(model, "rank")(asked, limits, deadline)
     if wants_csv:
         return _csv(blocks)
@@ -190,7 +194,7 @@ def _identify(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Name the molecules of spectra, as `skout identify` does."""
-    asked = parse(SpectraRequest, body)
+    asked = parse(SpectraRequest, body, limits)
     if wants_csv:
         return _csv(hit_columns(_able(model, "identify")(asked, limits, deadline)))
     found = _able(model, "identify_drawn")(asked, limits, deadline)
