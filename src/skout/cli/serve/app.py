@@ -149,23 +149,34 @@ def _endpoint(
                 body = await read_body(request, limits, deadline, share)
                 model = models.current
                 note["model"] = model.id
-                job = partial(work, model, body, limits, wants_csv)
-                content, kind, note["rows"] = await gate.run(job, deadline, len(body))
+                job = partial(_attempt, work, model, body, limits, wants_csv)
+                answer = await gate.run(job, deadline, len(body))
         except Refused as refused:
             return Failed(refused)
         except ClientDisconnect:
             return Failed(Refused(400, "The body ended too early."))
-        except ValueError as error:  # what is wrong with the rows
-            return Failed(Refused(422, " ".join(str(error).split())))
         except Exception as error:
             note["exception"] = error
             reason = "Something went wrong here; the log of the server says what."
             return Failed(Refused(500, reason))
+        if isinstance(answer, Refused):
+            return Failed(answer)
+        content, kind, note["rows"] = answer
         headers = {"Cache-Control": "no-store", "X-Skout-Model": model.id}
         return Response(content, headers=headers, media_type=kind)
 
     endpoint.__name__, endpoint.__doc__ = work.__name__.strip("_"), work.__doc__
     return endpoint
+
+
+def _attempt(work: Work, *asked: Any) -> Answer | Refused:
+    """Return an answer, or why there is none: without a traceback, which would hold the rows."""
+    try:
+        return work(*asked)
+    except Refused as refused:
+        return Refused(refused.status, refused.reason, **refused.headers)
+    except ValueError as error:  # what is wrong with the rows
+        return Refused(422, " ".join(str(error).split()))
 
 
 def _predict(

@@ -118,22 +118,25 @@ async def read_body(request: Any, limits: Limits, deadline: Deadline, share: Sha
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other sites cannot send it without asking first
         raise Refused(415, "The body must be JSON: Content-Type: application/json.")
-    large = Refused(413, f"A request may have {limits.megabytes:g} MB.", Connection="close")
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > limits.bytes:
-        raise large
+        raise _too_large(limits)
     body = bytearray()
     try:
         async with asyncio.timeout(deadline.left):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limits.bytes:
-                    raise large
+                    raise _too_large(limits)
                 share.grow(len(body))
     except TimeoutError:
         late = f"The body did not arrive within {deadline.seconds:g} s."
         raise Refused(408, late, Connection="close") from None
     return bytes(body)
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, f"A request may have {limits.megabytes:g} MB.", Connection="close")
 
 
 class Failed(Response):

@@ -19,10 +19,10 @@ __all__ = ["Bodies", "Deadline", "Gate", "Limits", "Refused", "Share"]
 
 T = TypeVar("T")
 # Bytes of a body up to which it does not count against the total of all, so that large ones cannot
-# keep it out; and bytes from which few bodies are worked on at a time.
+# keep it out; and bytes beyond which one body is worked on at a time.
 _SMALL, _LARGE = 2**16, 2**20
-# How many bodies of the most bytes are held at a time, and how many large ones are worked on.
-_HELD, _WORKED_ON = 8, 2
+# How many bodies of the most bytes are held at a time.
+_HELD = 8
 
 
 class Refused(Exception):
@@ -133,15 +133,15 @@ class Share:
 class Gate:
     """Runs work in threads: some at a time, some in a queue, and no more.
 
-    Of work on large bodies less is done at a time, so that others need not wait for it. Work that
-    has passed its deadline is not answered, but it keeps its thread until it ends.
+    Large bodies are worked on one after the other: they take one thread and the memory of one.
+    Work that has passed its deadline is not answered, but it keeps its thread until it ends.
     """
 
     def __init__(self, limits: Limits) -> None:
         workers = limits.workers or os.cpu_count() or 1
         self._most = workers + limits.queue
         self._free = asyncio.Semaphore(workers)
-        self._large = asyncio.Semaphore(min(_WORKED_ON, max(1, workers // 2)))
+        self._large = asyncio.Semaphore(1)
         self._pool = ThreadPoolExecutor(workers, "skout-serve", initializer=_one_thread)
         self.running = self.waiting = 0
 

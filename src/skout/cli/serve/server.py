@@ -1,6 +1,7 @@
 """Open the files of a model, and run the server until a signal ends it."""
 
 import asyncio
+import ctypes
 import ipaddress
 import logging
 import socket
@@ -32,6 +33,8 @@ log = logging.getLogger("skout.serve")
 # Seconds in which the head of a request must have come, and after which a connection without a
 # request is closed.
 _HEAD, _KEEP_ALIVE = 10.0, 15
+# The parameter M_MMAP_THRESHOLD of mallopt, and bytes from which memory is given back when freed.
+_MMAP_THRESHOLD, _GIVEN_BACK = -3, 2**20
 
 
 def open_served(
@@ -84,6 +87,8 @@ def prepare(
 def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
     """Answer requests until the process is told to end; those that run then are answered."""
     _write_log()
+    with suppress(OSError, AttributeError):  # glibc would keep what bodies took, for later ones
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
     server, place = prepare(models, limits, host, port, **options)
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{place.getsockname()[1]}"
