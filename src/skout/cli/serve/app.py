@@ -58,7 +58,7 @@ def build_app(
     It may be called by the names in `hosts`, or by any if there are none.
     """
     limits = limits or Limits()
-    gate, metrics = Gate(limits), Metrics()
+    bodies, gate, metrics = Bodies(limits), Gate(limits), Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -77,8 +77,8 @@ def build_app(
     )
     _add_errors(app)
     _add_page(app)
-    _add_api(app, models, limits, gate)
-    _add_state(app, models, gate, metrics)
+    _add_api(app, models, limits, bodies, gate)
+    _add_state(app, models, bodies, gate, metrics)
     routes = [path for path in (getattr(route, "path", "") for route in app.routes) if path]
     app.add_middleware(Guard, metrics=metrics, routes=routes, hosts=hosts)
     return app
@@ -106,14 +106,13 @@ def _constant(content: bytes, kind: str) -> Callable[[], Any]:
     return endpoint
 
 
-def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
+def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate: Gate) -> None:
     @app.get("/api/model")
     async def model() -> dict[str, Any]:
         """Say what the model takes and predicts, and what requests may ask for."""
         allowed = {name: getattr(limits, name) for name in ("megabytes", "rows", "candidates")}
         return {**models.current.about(), "limits": allowed, "version": __version__}
 
-    bodies = Bodies(limits)
     for path, schema, answer, work in (
         ("/api/predict", RowsRequest, Predictions, _predict),
         ("/api/rank", RankRequest, Rankings, _rank),
@@ -229,7 +228,7 @@ def _json(model: Any, found: dict[str, Any]) -> bytes:
     return json.dumps({"model": model.id, **found}, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _add_state(app: FastAPI, models: Models, gate: Gate, metrics: Metrics) -> None:
+def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Say which model answers, and what is wrong with a newer file."""
@@ -246,6 +245,7 @@ def _add_state(app: FastAPI, models: Models, gate: Gate, metrics: Metrics) -> No
         now = {
             "skout_running": gate.running,
             "skout_waiting": gate.waiting,
+            "skout_body_bytes": bodies.held,
             "skout_model_loaded_timestamp_seconds": round(models.loaded, 3),
             **{f'skout_loads_total{{result="{k}"}}': n for k, n in models.loads.items()},
         }

@@ -159,13 +159,14 @@ def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) ->
 def _row(pieces: list[bytes], i: int) -> _Row:
     """Return a row of the pieces that its body was cut into."""
     try:
-        row, *others = map(_ROW.validate_json, pieces)
+        parts = [_ROW.validate_json(piece) for piece in pieces]
     except ValidationError as error:
         raise _refused(error, "rows", i) from None
-    for other in others:
-        row.update(other)
-    if others and not others[-1]:
-        raise Refused(400, f"rows.{i}: Invalid JSON: a comma before the end of an object.")
+    if len(parts) > 1 and not all(parts):
+        raise Refused(400, f"rows.{i}: Invalid JSON: nothing before or after a comma.")
+    row = parts[0]
+    for part in parts[1:]:
+        row.update(part)
     return row
 
 
