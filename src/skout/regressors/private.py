@@ -226,7 +226,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         same = type(self).__new__(
             type(self)
         )  # not by __getstate__: this does not leave the process
-        vars(same).update(vars(self))
+        same.__dict__.update(self.__dict__)
         return same
 
     def __sklearn_tags__(self) -> Any:
