@@ -213,6 +213,16 @@ def test_bodies_of_all_connections_have_a_total(model):
         assert ask("POST", "/api/predict", large, **JSON)[0] == 200
 
 
+def test_connections_without_a_request_give_way(model):
+    with running(served(model), Limits(connections=5)) as ask, contextlib.ExitStack() as stack:
+        address = "127.0.0.1", ask.port
+        silent = [stack.enter_context(socket.create_connection(address)) for _ in range(12)]
+        for _ in range(3):
+            assert ask("POST", "/api/predict", {"rows": ROWS})[0] == 200
+        silent[0].settimeout(5)
+        assert silent[0].recv(1) == b""  # the oldest was closed
+
+
 def test_large_bodies_leave_a_thread_to_others():
     odd, statuses = Odd(), []
     small = json.dumps({"rows": ROWS}).encode()

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import ipaddress
 import logging
+import math
 import socket
 import sys
 from collections.abc import Sequence
@@ -144,13 +145,30 @@ def _write_log() -> None:
 
 
 class Impatient(H11Protocol):
-    """Closes connections whose requests do not begin, or do not get to the end of their head."""
+    """Closes connections whose requests do not begin, or do not get to the end of their head.
+
+    Where all are taken, a new one takes the place of the oldest without a request.
+    """
 
     _timer: asyncio.TimerHandle | None = None
+    _since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._since = self.loop.time()
         self._wait()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection without a request, where there would be too many."""
+        is_open = [
+            one
+            for one in self.connections
+            if isinstance(one, Impatient) and not one.transport.is_closing()
+        ]
+        idle = [one for one in is_open if one is not self and not one._is_busy()]
+        if idle and len(is_open) >= (self.limit_concurrency or math.inf):
+            min(idle, key=lambda one: one._since)._close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -175,6 +193,6 @@ class Impatient(H11Protocol):
             self._timer = None
 
     def _close(self) -> None:
-        self._timer = None
+        self._stop()
         if not self._is_busy() and not self.transport.is_closing():
             self.transport.close()
