@@ -88,7 +88,8 @@ def prepare(
 def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
     """Answer requests until the process is told to end; those that run then are answered."""
     _write_log()
-    with suppress(OSError, AttributeError):  # glibc would keep what bodies took, for later ones
+    # glibc would keep what bodies took for later ones; others have no such option
+    with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
     server, place = prepare(models, limits, host, port, **options)
     name = f"[{host}]" if ":" in host else host
