@@ -2,12 +2,16 @@
 
     python benchmarks/serve.py [--quick] [--part bibtex pool load] [--seconds 60]
     python benchmarks/serve.py --part spectra --spectra m.skout pool.skpool unknown.mgf
+    python benchmarks/serve.py --part hostile [--seconds 60]
 
 bibtex   Single rows of bibtex (1,836 columns), one after the other: /api/predict.
 pool     The same model with 100,000 label sets to choose from, embedded: /api/rank, the best 10.
 spectra  Single spectra of a file against a pool of molecules: /api/identify. It needs files.
 load     Eight clients on the bibtex model with the pool: rows, tables and rankings of 1 to 20 rows.
          Each answer is compared with that of the model in Python; the server must make no error.
+hostile  Eight clients that send bodies of 8 MB made to cost memory and time, and then 60 that send
+         7 MB and wait; beside them one client asks /health, and one predicts a row. A record of
+         its own, serve_hostile, has the memory of the server above idle, and the latencies.
 
 The server is a process of its own on this computer. Besides latencies as clients see them it
 records the processor time of a request, which other work on the computer changes less.
@@ -16,21 +20,25 @@ records the processor time of a request, which other work on the computer change
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import http.client
 import io
 import json
 import re
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from cli import BIBTEX, SKOUT, export
 from measure import print_table, write_record
 from tqdm import tqdm
@@ -63,15 +71,15 @@ class Client:
 
 
 @contextmanager
-def server(*words: Any) -> Iterator[int]:
-    """Run `skout serve`, and yield its port."""
+def server(*words: Any) -> Iterator[tuple[int, int]]:
+    """Run `skout serve`, and yield its port and the number of its process."""
     command = [*SKOUT, "serve", *map(str, words), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
         threading.Thread(target=process.stderr.read, daemon=True).start()  # or it would wait
-        yield int(json.loads(line)["address"].rpartition(":")[2])
+        yield int(json.loads(line)["address"].rpartition(":")[2]), process.pid
     finally:
         process.terminate()
         process.wait()
@@ -203,6 +211,151 @@ def load(
     }
 
 
+# Hostile clients ----------------------------------------------------------------------------------
+
+
+def hostile_bodies() -> dict[str, bytes]:
+    """Return bodies of almost 8 MB, within what a request may have, that are costly to read."""
+
+    def row(n: int, value: bytes) -> bytes:
+        return b"{" + b",".join(b'"%x":%s' % (i, value) for i in range(n)) + b"}"
+
+    return {
+        "numbers for rows": b'{"rows":[' + b"1," * 3_900_000 + b"1]}",
+        "lists for rows": b'{"rows":[' + b"[]," * 2_600_000 + b"[]]}",
+        "many fields": b"{" + b",".join(b'"%d":[]' % i for i in range(640_000)) + b"}",
+        "lists for cells": b'{"rows":[' + row(700_000, b"[]") + b"]}",
+        "one row of many cells": b'{"rows":[' + row(790_000, b"0") + b"]}",
+        "many rows of many cells": b'{"rows":[' + b",".join([row(1000, b"0")] * 999) + b"]}",
+        "deep lists": b'{"rows":' + b"[" * 3_900_000 + b"]" * 3_900_000 + b"}",
+        "a table of commas": b'{"table":"' + b"," * 7_900_000 + b'"}',
+        "a table of many columns": b'{"table":"'
+        + row(700_000, b"")[1:-1].replace(b'"', b"")
+        + b'"}',
+        "a table of empty lines": b'{"table":"x\\n' + b"\\n" * 3_900_000 + b'"}',
+        "backslashes": b'{"table":"' + b"\\\\" * 3_900_000 + b'"}',
+    }
+
+
+def memory(pid: int) -> float:
+    """Return the megabytes of a process that no file backs."""
+    found = psutil.Process(pid).memory_info()
+    return (found.rss - found.shared) / 1e6
+
+
+def hostile(
+    port: int, pid: int, body: bytes, seconds: float, attack: Callable[[float], None]
+) -> dict[str, Any]:
+    """Return what others see of a server, and its memory above idle, during an attack."""
+    end = time.perf_counter() + seconds
+    peaks, errors = [0.0], 0
+    times: dict[str, list[float]] = {"/health": [], "/api/predict": []}
+
+    def watch() -> None:
+        while time.perf_counter() < end:
+            peaks.append(memory(pid))
+            time.sleep(0.01)
+
+    def ask(path: str) -> None:
+        nonlocal errors
+        client = Client(port)
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            try:
+                errors += client.ask(path, body if path == "/api/predict" else None)[0] != 200
+            except (OSError, http.client.HTTPException):
+                client, errors = Client(port), errors + 1
+            times[path].append(time.perf_counter() - start)
+            time.sleep(0.02)
+
+    for _ in range(20):
+        assert Client(port).ask("/api/predict", body)[0] == 200
+    idle = memory(pid)
+    threads = [threading.Thread(target=ask, args=(path,)) for path in times]
+    threads.append(threading.Thread(target=watch))
+    for thread in threads:
+        thread.start()
+    attack(end)
+    for thread in threads:
+        thread.join()
+    found: dict[str, Any] = {
+        "seconds": seconds,
+        "idle_mb": idle,
+        "above_idle_mb": max(peaks) - idle,
+    }
+    for path, spent in times.items():
+        p50, p99 = np.percentile(spent, [50, 99])
+        name = path.rpartition("/")[2]
+        found |= {f"{name}_requests": len(spent), f"{name}_p50_ms": 1e3 * float(p50)}
+        found |= {f"{name}_p99_ms": 1e3 * float(p99), f"{name}_max_ms": 1e3 * max(spent)}
+    return found | {"errors": errors}
+
+
+def send_again_and_again(
+    port: int, bodies: dict[str, bytes], end: float
+) -> dict[str, dict[str, int]]:
+    """Let eight clients send bodies; return how often each was answered by what."""
+    names, said = list(bodies), Counter[tuple[str, int]]()
+
+    def work(number: int) -> None:
+        client, i = Client(port), number
+        while time.perf_counter() < end:
+            i, status = i + 1, 0  # 0: the connection was cut
+            name = names[i % len(names)]
+            try:
+                status = client.ask("/api/predict", bodies[name])[0]
+            except (OSError, http.client.HTTPException):
+                client = Client(port)
+            said[name, status] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {name: {str(s): n for (one, s), n in said.items() if one == name} for name in names}
+
+
+def hold(port: int, end: float, n: int = 60, size: int = 7_000_000) -> None:
+    """Send most of a body over each of many connections, and wait."""
+    head = "POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sent = f"{head}Content-Length: {size}\r\n\r\n".encode() + b" " * (size - 1)
+
+    def work() -> None:
+        while time.perf_counter() < end:
+            address = "127.0.0.1", port
+            with contextlib.suppress(OSError), socket.create_connection(address) as connection:
+                connection.sendall(sent)
+                connection.settimeout(max(0.1, end - time.perf_counter()))
+                connection.recv(2**16)
+            time.sleep(1.0)  # as Retry-After says
+
+    threads = [threading.Thread(target=work) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def on_hostile(seconds: float) -> list[dict[str, Any]]:
+    """Return the results of both attacks."""
+    answers: dict[str, Any] = {}
+    bodies = hostile_bodies()
+    results: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        model, _, X = prepare(Path(name), 1000)
+        body = json.dumps({"rows": records(X[:1])}).encode()
+        with server(model) as (port, pid):
+            attack = lambda end: answers.update(send_again_and_again(port, bodies, end))  # noqa: E731
+            found = hostile(port, pid, body, seconds, attack)
+            results.append({"what": "hostile bodies", "clients": CLIENTS, **found})
+        with server(model) as (port, pid):
+            found = hostile(port, pid, body, seconds / 2, lambda end: hold(port, end))
+            results.append({"what": "held bodies", "clients": 60, **found})
+    results[0]["answers"] = answers
+    return results
+
+
 # The model and the pool ---------------------------------------------------------------------------
 
 
@@ -253,7 +406,7 @@ def spectra(paths: list[str], n: int) -> dict[str, Any]:
     model, pool, asked = map(Path, paths)
     texts = re.findall(r"BEGIN IONS.*?END IONS\n", asked.read_text(), flags=re.DOTALL)
     bodies = [json.dumps({"spectra": text, "top": TOP}).encode() for text in texts]
-    with server(model, "--pool", pool) as port:
+    with server(model, "--pool", pool) as (port, _):
         size = json.loads(Client(port).ask("/api/model")[1])["candidates"]
         return {"what": "spectra", "candidates": size} | latency(port, "/api/identify", bodies, n)
 
@@ -269,6 +422,14 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     if options.spectra:
         results.append(spectra(options.spectra, n))
+    if "hostile" in options.part:
+        attacks = on_hostile(5.0 if options.quick else options.seconds)
+        print_table(attacks, [name for name in attacks[0] if name != "answers"])
+        print(json.dumps(attacks[0]["answers"], indent=1))
+        if not options.quick:
+            print("record:", write_record("serve_hostile", {"seed": SEED}, attacks))
+    if not set(options.part) & {*PARTS, "spectra"}:
+        return
     if set(options.part) & set(PARTS):
         results += on_bibtex(options, n)
     columns = ["what", "requests", "p50_ms", "p99_ms", "cpu_ms", "wrong", "errors"]
@@ -288,10 +449,10 @@ def on_bibtex(options: argparse.Namespace, n: int) -> list[dict[str, Any]]:
             json.dumps({"rows": [row], **more}).encode() for row in rows
         ]
         if "bibtex" in options.part:
-            with server(model) as port:
+            with server(model) as (port, _):
                 found = latency(port, "/api/predict", single(), n)
             results.append({"what": "bibtex"} | found)
-        with server(model, "--pool", pool) as port:
+        with server(model, "--pool", pool) as (port, _):
             size = json.loads(Client(port).ask("/api/model")[1])["candidates"]
             if "pool" in options.part:
                 found = latency(port, "/api/rank", single(top=TOP), n)

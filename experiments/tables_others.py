@@ -141,7 +141,8 @@ def privacy() -> None:
     table = {(row["data"], row["epsilon"]): pair(row["R2"], 3) for row in curves}
     rows = [["no noise" if e is None else f"{e:g}", *(table[d, e] for d in sets)] for e in steps]
     for row in (row for row in record["results"] if "advantage" in row):
-        found = f"{row['advantage']:.2f} of at most {row['bound']:.2f}"
+        spread = settings["trials"] ** -0.5
+        found = f"{row['advantage']:.2f} ± {spread:.2f}; by the noisy moments {row['best']:.2f}"
         rows.append(
             [
                 f"attack on {row['data']} at epsilon 1",

@@ -5,6 +5,7 @@ import csv
 import http.client
 import io
 import json
+import socket
 import threading
 import time
 from pathlib import Path
@@ -161,3 +162,43 @@ def served(path, pool=None, **options):
     """Return the models of a file."""
     paths = [path] if pool is None else [path, pool]
     return server.Models(paths, lambda: server.open_served(path, pool, **options))
+
+
+def raw(ask, *chunks, wait=0.0, timeout=30.0):
+    """Send bytes, with a pause before each chunk but the first; return what comes back."""
+    with socket.create_connection(("127.0.0.1", ask.port), timeout=timeout) as connection:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for i, chunk in enumerate(chunks):
+                time.sleep(wait if i else 0.0)
+                connection.sendall(chunk)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(2**16):
+                found += part
+        return found
+
+
+HEAD = b"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+class Odd:
+    """A model that waits, or fails, as it is told."""
+
+    kind, id = "odd", "odd"
+
+    def __init__(self):
+        self.going, self.error, self.started = threading.Event(), None, threading.Semaphore(0)
+
+    def about(self):
+        return {}
+
+    def predict(self, asked, limits, deadline):
+        self.started.release()
+        assert self.going.wait(30)
+        if self.error is not None:
+            raise self.error
+        yield {"y": [1.0]}
+
+    class saved:
+        class outputs:
+            kind = "numbers"

@@ -20,7 +20,19 @@ pytest.importorskip("typer.testing")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from serving import KINDS, X, as_csv, fit, fit_spectra, queries, running, served
+from serving import (
+    HEAD,
+    KINDS,
+    Odd,
+    X,
+    as_csv,
+    fit,
+    fit_spectra,
+    queries,
+    raw,
+    running,
+    served,
+)
 
 from skout import cli
 from skout.cli.serve import server as server_module
@@ -387,23 +399,6 @@ def test_other_hosts_are_not_served(host, label_sets):
         assert label_sets("GET", "/api/model", Host=mine)[0] == 200
 
 
-def raw(ask, *chunks, wait=0.0, timeout=30.0):
-    """Send bytes, with a pause before each chunk but the first; return what comes back."""
-    with socket.create_connection(("127.0.0.1", ask.port), timeout=timeout) as connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            for i, chunk in enumerate(chunks):
-                time.sleep(wait if i else 0.0)
-                connection.sendall(chunk)
-        found = b""
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(2**16):
-                found += part
-        return found
-
-
-HEAD = b"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-
-
 def test_a_hundred_megabytes_are_refused(label_sets):
     block = b" " * 2**20
     size = b"Content-Length: %d\r\n\r\n" % (100 * len(block))
@@ -527,29 +522,6 @@ def test_requests_are_counted_and_logged(folder, caplog):
     first = next(one for one in map(json.loads, texts) if one.get("model") == health["model"])
     assert (first["path"], first["status"], first["rows"]) == ("/api/predict", 200, 3)
     assert first["ms"] > 0
-
-
-class Odd:
-    """A model that waits, or fails, as it is told."""
-
-    kind, id = "odd", "odd"
-
-    def __init__(self):
-        self.going, self.error, self.started = threading.Event(), None, threading.Semaphore(0)
-
-    def about(self):
-        return {}
-
-    def predict(self, asked, limits, deadline):
-        self.started.release()
-        assert self.going.wait(30)
-        if self.error is not None:
-            raise self.error
-        yield {"y": [1.0]}
-
-    class saved:
-        class outputs:
-            kind = "numbers"
 
 
 @pytest.fixture

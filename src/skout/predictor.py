@@ -37,6 +37,7 @@ from .kernels import as_kernel
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
 from .regressors.path import Judge, held_rows, squared_error
+from .regressors.private import check_not_private
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
@@ -143,6 +144,8 @@ class StructuredPredictor(DecodingPredictor):
             fit_params = process_routing(self, "fit", **fit_params).regressor.fit
         if self.scoring is not None:
             check_scoring(self.scoring)
+        if not isinstance(self.regressor, KernelRidge):
+            check_not_private(self.regressor)
         basis, decoder = as_basis(self.output_basis), as_decoder(self.decoder)
         if chooses := hasattr(decoder, "basis_for"):  # it wants other coordinates
             basis = decoder.basis_for(basis, self.regressor)

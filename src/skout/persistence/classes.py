@@ -32,7 +32,7 @@ from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.nonconformity import LearntScore, Softmax
 from ..predictors.sides import SideInputs, SideRidge
-from ..regressors import KernelRidge
+from ..regressors import KernelRidge, PrivateRidge
 from ..regressors.intervals import Calibration
 from ..solvers.holed import HoledMoments
 from ..solvers.moments import Moments, PartlyWhitened
@@ -181,6 +181,8 @@ def saved_state(item: Any, candidates: bool) -> dict[str, Any]:
         state["_training"] = None  # made again where it is needed
     if isinstance(item, KernelRidge):
         state["checkpoint"] = None  # a file names no other file
+    if isinstance(item, PrivateRidge):
+        state["random_state"] = None  # its noise could be computed from it
     if isinstance(item, FaissIndex):
         state.pop("_index", None)  # faiss would have to read bytes that it cannot check
     if not candidates:

@@ -15,11 +15,19 @@ from .._numerics.validation import PartsByName, all_at_once, check_number, check
 from ..kernels import Fourier, as_kernel
 from ..rows import Reduction, RowMap, encoded, encoded_targets, unpacked
 
-__all__ = ["PrivateRidge", "gaussian_noise"]
+__all__ = ["PrivateRidge", "check_not_private", "gaussian_noise"]
 
-# How far the moments of two data sets can be apart that differ in one row: phi phi' by sqrt(2) and
-# phi t' by 2, for ||phi|| = 1 and ||t|| <= 1.
-_SENSITIVITY = math.sqrt(6.0)
+# How far the moments of two data sets can be apart that differ in one row, here (phi, t) and there
+# (psi, s), in the Euclidean norm of both moments. For phi, psi, t, s of norm at most 1, and with
+# c = <phi, psi>:
+#
+#     ||phi phi' - psi psi'||^2 + ||phi t' - psi s'||^2
+#         = |phi|^4 + |psi|^4 - 2 c^2 + |phi|^2 |t|^2 + |psi|^2 |s|^2 - 2 c <t, s>
+#         <= 4 - 2 c^2 + 2 |c| <= 4.5,
+#
+# reached at c = 1/2, t = -s. What is released, the upper triangle, has no greater norm than all.
+# sqrt(4.5) = 2.12132..., rounded up by far more than norms in float64 are beyond 1.
+_SENSITIVITY = 2.1214
 
 
 def gaussian_noise(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -65,10 +73,13 @@ def _delta_of(s: float, epsilon: float) -> float:
 class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     """Kernel ridge regression by random Fourier features, (epsilon, delta)-differentially private.
 
-    Who sees the model can hardly tell whether any one row was in the training data or another in
-    its place: the moments phi'phi and phi't get Gaussian noise, once, and all that follows uses
-    them alone. Features are drawn without a look at the data, as their width must be chosen: a
-    landmark of a sketch would be a row told to everybody.
+    For data sets D and D' that differ in one row, and every set S of models,
+
+        P(fit(D) in S) <= exp(epsilon) P(fit(D') in S) + delta
+
+    The moments phi'phi and phi't get Gaussian noise, once, and all that follows uses them alone.
+    Features are drawn without a look at the data, as their width must be chosen: a landmark of a
+    sketch would be a row told to everybody.
 
     Parameters
     ----------
@@ -76,9 +87,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         With a numeric width; default ``Fourier(Gaussian(gamma), 200)`` of the `gamma` given. Few
         features take little noise: some hundred for 10^4 to 10^5 rows.
     epsilon : float, default 1.0
-        Below exp(epsilon) is the factor by which one row changes the chance of any model.
+        Logarithm of the factor by which one row may change the probability of any model.
     delta : float, default 1e-6
-        The chance that it may not hold; well below one over the number of rows.
+        Probability added to that; well below one over the number of rows.
     bound : float, default 1.0
         Targets of a greater norm are scaled down to it. Choose it without a look at the data.
     alpha : float, default 0.0
@@ -86,7 +97,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     gamma : float, default 1.0
         Width of the default kernel. One taken from the rows would tell of them.
     random_state : None, int or Generator
-        Of the noise. Whoever knows it knows the noise: leave it None where privacy matters.
+        Of the noise, for tests only: whoever knows a seed, or sees a Generator after the fit, can
+        compute the noise and take it off. Leave it None where privacy matters. It is never part of
+        a file or pickle of the model, fitted or not: what is loaded has None.
 
     Attributes
     ----------
@@ -97,7 +110,11 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
     Notes
     -----
     The number of rows is told. A fit spends its epsilon; fits on the same rows add up, so that
-    parameters must not be chosen by trying.
+    parameters must not be chosen by trying, and each member of an ensemble spends its own. What
+    comes before the fit is not covered: scaling by the mean of the rows tells it. Nor is what is
+    kept beside the model, such as the training outputs of a `StructuredPredictor`, which refuses
+    this regressor. The noise is that of floating-point numbers, whose last digits are not those
+    of a Gaussian (Mironov, 2012).
 
     Examples
     --------
@@ -201,6 +218,17 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
         coef = self.coef_[:, 0] if self._is_vector else self.coef_
         return rows.map(_Predict(self.kernel_, coef), coef.shape[1:], np.float64)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickles and files have: not what the noise could be computed from."""
+        return {**super().__getstate__(), "random_state": None}
+
+    def __copy__(self) -> PrivateRidge:
+        same = type(self).__new__(
+            type(self)
+        )  # not by __getstate__: this does not leave the process
+        same.__dict__.update(self.__dict__)
+        return same
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -209,7 +237,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PartsByName):
 
 
 class _BoundedMoments(Reduction):
-    """Rows and targets -> phi'phi and phi't, with t = y / bound cut to norm 1."""
+    """Rows and targets -> phi'phi and phi't, with phi and t = y / bound cut to norm 1."""
 
     def __init__(self, kernel: Any, bound: float) -> None:
         self.kernel, self.bound, self.width = kernel, bound, 2 * int(kernel.size)
@@ -217,7 +245,8 @@ class _BoundedMoments(Reduction):
     def __call__(self, rows: Any, *beside: Any) -> Any:
         F = np.asarray(self.kernel.transform(rows), dtype=np.float64)
         T = np.asarray(beside[0], dtype=np.float64).reshape(len(F), -1) / self.bound
-        T = T / np.maximum(1.0, np.linalg.norm(T, axis=1, keepdims=True))
+        # of Fourier features it takes off what float32 is beyond 1
+        F, T = (A / np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True)) for A in (F, T))
         return F.T @ F, F.T @ T
 
     def combine(self, total: Any, part: Any) -> Any:
@@ -232,3 +261,20 @@ class _Predict(RowMap):
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         return np.asarray(self.kernel.transform(rows), dtype=np.float64) @ self.coef
+
+
+def check_not_private(regressor: Any) -> None:
+    """Refuse `PrivateRidge`, or what holds one, as a part of a model that keeps training outputs.
+
+    Parameters
+    ----------
+    regressor : estimator
+    """
+    parts = regressor.get_params().values() if hasattr(regressor, "get_params") else ()
+    if any(isinstance(part, PrivateRidge) for part in (regressor, *parts)):
+        raise ValueError(
+            "regressor must not be PrivateRidge: output_basis and decoder keep training outputs, "
+            "as landmarks and candidates, which its privacy does not cover. Fit KernelBasis on "
+            "public objects, PrivateRidge on what it makes of the outputs (basis.transform(Y)), "
+            "and compare predictions with those of public candidates."
+        )

@@ -18,7 +18,7 @@ from ..results import as_csv, as_records
 from ..spectra.output import hit_columns
 from .answers import as_rankings
 from .guard import LOCAL, Failed, Guard, read_body
-from .limits import Deadline, Gate, Limits, Refused
+from .limits import Bodies, Deadline, Gate, Limits, Refused, Share
 from .metrics import Metrics
 from .models import Models
 from .schemas import (
@@ -58,7 +58,7 @@ def build_app(
     It may be called by the names in `hosts`, or by any if there are none.
     """
     limits = limits or Limits()
-    gate, metrics = Gate(limits), Metrics()
+    bodies, gate, metrics = Bodies(limits), Gate(limits), Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -77,8 +77,8 @@ def build_app(
     )
     _add_errors(app)
     _add_page(app)
-    _add_api(app, models, limits, gate)
-    _add_state(app, models, gate, metrics)
+    _add_api(app, models, limits, bodies, gate)
+    _add_state(app, models, bodies, gate, metrics)
     routes = [path for path in (getattr(route, "path", "") for route in app.routes) if path]
     app.add_middleware(Guard, metrics=metrics, routes=routes, hosts=hosts)
     return app
@@ -106,7 +106,7 @@ def _constant(content: bytes, kind: str) -> Callable[[], Any]:
     return endpoint
 
 
-def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
+def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate: Gate) -> None:
     @app.get("/api/model")
     async def model() -> dict[str, Any]:
         """Say what the model takes and predicts, and what requests may ask for."""
@@ -118,7 +118,7 @@ def _add_api(app: FastAPI, models: Models, limits: Limits, gate: Gate) -> None:
         ("/api/rank", RankRequest, Rankings, _rank),
         ("/api/identify", SpectraRequest, Identifications, _identify),
     ):
-        endpoint = _endpoint(models, limits, gate, work)
+        endpoint = _endpoint(models, limits, bodies, gate, work)
         app.add_api_route(path, endpoint, **_described(schema, answer))
 
 
@@ -135,28 +135,32 @@ def _described(schema: Any, answer: Any) -> dict[str, Any]:
     }
 
 
-def _endpoint(models: Models, limits: Limits, gate: Gate, work: Work) -> Callable[..., Any]:
+def _endpoint(
+    models: Models, limits: Limits, bodies: Bodies, gate: Gate, work: Work
+) -> Callable[..., Any]:
     """Return what answers requests by some work, or says why there is no answer."""
 
     async def endpoint(request: Request) -> Response:
         deadline, note = Deadline(limits.seconds), request.scope["skout"]
         wants_csv = "text/csv" in request.headers.get("accept", "")
         try:
-            body = await read_body(request, limits, deadline)
-            model = models.current
-            note["model"] = model.id
-            job = partial(work, model, body, limits, wants_csv)
-            content, kind, note["rows"] = await gate.run(job, deadline)
+            with Share(bodies) as share:
+                body = await read_body(request, limits, deadline, share)
+                model = models.current
+                note["model"] = model.id
+                job = partial(_attempt, work, model, body, limits, wants_csv)
+                answer = await gate.run(job, deadline, len(body))
         except Refused as refused:
             return Failed(refused)
         except ClientDisconnect:
             return Failed(Refused(400, "The body ended too early."))
-        except ValueError as error:  # what is wrong with the rows
-            return Failed(Refused(422, " ".join(str(error).split())))
         except Exception as error:
             note["exception"] = error
             reason = "Something went wrong here; the log of the server says what."
             return Failed(Refused(500, reason))
+        if isinstance(answer, Refused):
+            return Failed(answer)
+        content, kind, note["rows"] = answer
         headers = {"Cache-Control": "no-store", "X-Skout-Model": model.id}
         return Response(content, headers=headers, media_type=kind)
 
@@ -164,11 +168,21 @@ def _endpoint(models: Models, limits: Limits, gate: Gate, work: Work) -> Callabl
     return endpoint
 
 
+def _attempt(work: Work, *asked: Any) -> Answer | Refused:
+    """Return an answer, or why there is none: without a traceback, which would hold the rows."""
+    try:
+        return work(*asked)
+    except Refused as refused:
+        return Refused(refused.status, refused.reason, **refused.headers)
+    except ValueError as error:  # what is wrong with the rows
+        return Refused(422, " ".join(str(error).split()))
+
+
 def _predict(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Predict the output of each row, as `skout predict` does."""
-    blocks = _able(model, "predict")(parse(RowsRequest, body), limits, deadline)
+    blocks = _able(model, "predict")(parse(RowsRequest, body, limits), limits, deadline)
     if wants_csv:
         return _csv(blocks)
     rows = list(as_records(blocks))
@@ -177,7 +191,7 @@ def _predict(
 
 def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
     """Rank candidates for each row, as `skout rank` does."""
-    asked = parse(RankRequest, body)
+    asked = parse(RankRequest, body, limits)
     blocks = _able(model, "rank")(asked, limits, deadline)
     if wants_csv:
         return _csv(blocks)
@@ -190,7 +204,7 @@ def _identify(
     model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
 ) -> Answer:
     """Name the molecules of spectra, as `skout identify` does."""
-    asked = parse(SpectraRequest, body)
+    asked = parse(SpectraRequest, body, limits)
     if wants_csv:
         return _csv(hit_columns(_able(model, "identify")(asked, limits, deadline)))
     found = _able(model, "identify_drawn")(asked, limits, deadline)
@@ -214,7 +228,7 @@ def _json(model: Any, found: dict[str, Any]) -> bytes:
     return json.dumps({"model": model.id, **found}, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _add_state(app: FastAPI, models: Models, gate: Gate, metrics: Metrics) -> None:
+def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Say which model answers, and what is wrong with a newer file."""
@@ -231,6 +245,7 @@ def _add_state(app: FastAPI, models: Models, gate: Gate, metrics: Metrics) -> No
         now = {
             "skout_running": gate.running,
             "skout_waiting": gate.waiting,
+            "skout_body_bytes": bodies.held,
             "skout_model_loaded_timestamp_seconds": round(models.loaded, 3),
             **{f'skout_loads_total{{result="{k}"}}': n for k, n in models.loads.items()},
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from .limits import Deadline, Limits, Refused
+from .limits import Deadline, Limits, Refused, Share
 from .metrics import Metrics
 
 __all__ = ["LOCAL", "Failed", "Guard", "JsonLines", "read_body"]
@@ -63,11 +63,13 @@ class Guard:
         note: dict[str, Any] = {}
         scope["skout"] = note
 
+        more = [*_ENCODED, (b"connection", b"close")] if _is_ambiguous(scope) else _ENCODED
+
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_ENCODED]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         try:
@@ -103,26 +105,38 @@ def _host(scope: Message) -> str:
     return name if colon and port.isdigit() else host
 
 
-async def read_body(request: Any, limits: Limits, deadline: Deadline) -> bytes:
-    """Return the body of a request of JSON, or refuse what is too large or too slow."""
+def _is_ambiguous(scope: Message) -> bool:
+    """Whether a proxy may see another end of the body (RFC 9112, 6.1: such connections end)."""
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
+
+
+async def read_body(request: Any, limits: Limits, deadline: Deadline, share: Share) -> bytes:
+    """Return the body of a request of JSON, or refuse what is too large or too slow.
+
+    What has come counts against the total of all bodies by `share`.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # other sites cannot send it without asking first
         raise Refused(415, "The body must be JSON: Content-Type: application/json.")
-    large = Refused(413, f"A request may have {limits.megabytes:g} MB.", Connection="close")
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > limits.bytes:
-        raise large
+        raise _too_large(limits)
     body = bytearray()
     try:
         async with asyncio.timeout(deadline.left):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limits.bytes:
-                    raise large
+                    raise _too_large(limits)
+                share.grow(len(body))
     except TimeoutError:
         late = f"The body did not arrive within {deadline.seconds:g} s."
         raise Refused(408, late, Connection="close") from None
     return bytes(body)
+
+
+def _too_large(limits: Limits) -> Refused:
+    return Refused(413, f"A request may have {limits.megabytes:g} MB.", Connection="close")
 
 
 class Failed(Response):
@@ -136,13 +150,13 @@ class Failed(Response):
         self._reason = refused.reason[:200]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Send it; where the body is too large, read on for a while, so that its sender reads."""
+        """Send it; where the body is not read, read on for a while, so that its sender reads."""
         scope.get("skout", {})["error"] = self._reason
-        if self.status_code != 413:
+        if self.status_code not in (413, 503) or "connection" not in self.headers:
             await super().__call__(scope, receive, send)
             return
-        start = {"type": "http.response.start", "status": 413, "headers": self.raw_headers}
-        await send(start)
+        status, headers = self.status_code, self.raw_headers
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
         await _drain(receive)
         await send({"type": "http.response.body", "body": b""})

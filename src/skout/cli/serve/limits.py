@@ -1,21 +1,28 @@
 """How much requests may ask for, and how many are worked on at a time."""
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from ..._numerics.validation import check_number
 
-__all__ = ["Deadline", "Gate", "Limits", "Refused"]
+__all__ = ["Bodies", "Deadline", "Gate", "Limits", "Refused", "Share"]
 
 T = TypeVar("T")
+# Bytes of a body up to which it does not count against the total of all, so that large ones cannot
+# keep it out; and bytes beyond which one body is worked on at a time.
+_SMALL, _LARGE = 2**16, 2**20
+# How many bodies of the most bytes are held at a time.
+_HELD = 8
 
 
 class Refused(Exception):
@@ -52,6 +59,16 @@ class Limits:
         """The most bytes of a body."""
         return int(self.megabytes * 1e6)
 
+    @property
+    def cells(self) -> int:
+        """The most cells of a request: with a name and a value hardly one has eight bytes."""
+        return self.bytes // 8
+
+    def check_cells(self, n: int) -> None:
+        """Refuse a request with too many cells."""
+        if n > self.cells:
+            raise Refused(413, f"A request may have {self.cells:,} cells.")
+
     def check_rows(self, n: int, what: str = "rows") -> None:
         """Refuse a request with too many rows."""
         if n > self.rows:
@@ -84,9 +101,39 @@ class Deadline:
         return Refused(503, f"It takes longer than {self.seconds:g} s: ask for less at a time.")
 
 
+class Bodies:
+    """Bytes of the bodies of all requests, of which only so many are held at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.most, self.held = _HELD * limits.bytes, 0
+
+
+class Share:
+    """The bytes that one request holds, until the end of a `with`."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies, self._held = bodies, 0
+
+    def __enter__(self) -> "Share":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bodies.held -= self._held
+
+    def grow(self, size: int) -> None:
+        """Hold so many bytes in all, or refuse the request where others hold too many."""
+        more = size - self._held if size > _SMALL else 0
+        if self._bodies.held + more > self._bodies.most:
+            busy = "Too many large requests are coming in: come again."
+            raise Refused(503, busy, Retry_After="1", Connection="close")
+        self._held += more
+        self._bodies.held += more
+
+
 class Gate:
     """Runs work in threads: some at a time, some in a queue, and no more.
 
+    Large bodies are worked on one after the other: they take one thread and the memory of one.
     Work that has passed its deadline is not answered, but it keeps its thread until it ends.
     """
 
@@ -94,29 +141,35 @@ class Gate:
         workers = limits.workers or os.cpu_count() or 1
         self._most = workers + limits.queue
         self._free = asyncio.Semaphore(workers)
+        self._large = asyncio.Semaphore(1)
         self._pool = ThreadPoolExecutor(workers, "skout-serve", initializer=_one_thread)
         self.running = self.waiting = 0
 
-    async def run(self, work: Callable[[Deadline], T], deadline: Deadline) -> T:
-        """Return what `work(deadline)` returns."""
-        await self._wait(deadline)
+    async def run(self, work: Callable[[Deadline], T], deadline: Deadline, size: int = 0) -> T:
+        """Return what `work(deadline)` returns; `size` is that of the body, in bytes."""
+        turn = await self._wait(deadline, size)
         self.running += 1
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         future = loop.run_in_executor(self._pool, context.run, work, deadline)
-        future.add_done_callback(self._release)
+        future.add_done_callback(partial(self._release, turn))
         try:
             return await asyncio.wait_for(asyncio.shield(future), deadline.left)
         except TimeoutError:
             raise deadline.passed() from None
 
-    async def _wait(self, deadline: Deadline) -> None:
-        """Wait for a free thread."""
+    async def _wait(self, deadline: Deadline, size: int) -> contextlib.ExitStack:
+        """Wait for a free thread; return what gives it back."""
         if self.running + self.waiting >= self._most:  # "waiting": also who is being let in
             raise self._busy()
         self.waiting += 1
+        places = [self._large, self._free] if size > _LARGE else [self._free]
         try:
-            async with asyncio.timeout(deadline.left):
-                await self._free.acquire()
+            with contextlib.ExitStack() as turn:
+                async with asyncio.timeout(deadline.left):
+                    for place in places:
+                        await place.acquire()
+                        turn.callback(place.release)
+                return turn.pop_all()
         except TimeoutError:
             raise self._busy() from None
         finally:
@@ -125,9 +178,9 @@ class Gate:
     def _busy(self) -> Refused:
         return Refused(503, "The server is busy: come again.", Retry_After="1")
 
-    def _release(self, future: Any) -> None:
+    def _release(self, turn: contextlib.ExitStack, future: Any) -> None:
         self.running -= 1
-        self._free.release()
+        turn.close()
         if not future.cancelled():
             future.exception()  # seen, where nobody waits any more
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from .limits import Refused
+from .limits import Limits, Refused
+from .outline import outline
 
 __all__ = [
     "Failure",
@@ -17,7 +18,8 @@ __all__ = [
     "parse",
 ]
 
-_Cell = int | float | str | None
+_Row = dict[str, int | float | str | None]
+_ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
 
 
 class _Strict(BaseModel):
@@ -27,7 +29,7 @@ class _Strict(BaseModel):
 class RowsRequest(_Strict):
     """Rows to predict: give `rows` or `table`."""
 
-    rows: list[dict[str, _Cell]] | None = Field(
+    rows: list[_Row] | None = Field(
         None, description="Each row is an object from the names of columns to numbers or text."
     )
     table: str | None = Field(None, description="The text of a CSV or TSV file with a header.")
@@ -136,12 +138,41 @@ class Failure(BaseModel):
     error: Reason
 
 
-def parse(schema: type[BaseModel], body: bytes) -> Any:
-    """Return the request of a body, or refuse it and say what is wrong."""
+def parse(schema: type[BaseModel], body: bytes, limits: Limits | None = None) -> Any:
+    """Return the request of a body, or refuse it and say what is wrong.
+
+    Nothing is built before rows and cells are counted. Then rows are read one after the other, up
+    to the first that is wrong; other threads run between them.
+    """
+    parts = outline(body, limits or Limits())
     try:
-        return schema.model_validate_json(body)
+        request = schema.model_validate_json(parts.shell)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(one)[:80] for one in first["loc"])
-        status = 400 if first["type"] == "json_invalid" else 422
-        raise Refused(status, f"{where}: {first['msg']}" if where else first["msg"]) from None
+        raise _refused(error) from None
+    if len(parts.lists) > 1:
+        raise Refused(422, "rows: it is given more than once.")
+    if getattr(request, "rows", None) is not None:
+        request.rows.extend(_row(pieces, i) for i, pieces in enumerate(parts.rows()))  # type: ignore[attr-defined]
+    return request
+
+
+def _row(pieces: list[bytes], i: int) -> _Row:
+    """Return a row of the pieces that its body was cut into."""
+    try:
+        parts = [_ROW.validate_json(piece) for piece in pieces]
+    except ValidationError as error:
+        raise _refused(error, "rows", i) from None
+    if len(parts) > 1 and not all(parts):
+        raise Refused(400, f"rows.{i}: Invalid JSON: nothing before or after a comma.")
+    row = parts[0]
+    for part in parts[1:]:
+        row.update(part)
+    return row
+
+
+def _refused(error: ValidationError, *place: str | int) -> Refused:
+    """Return what to raise: the first of the errors, after the place of what was parsed."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(name)[:80] for name in (*place, *first["loc"]))
+    status = 400 if first["type"] == "json_invalid" else 422
+    return Refused(status, f"{where}: {first['msg']}" if where else first["msg"])

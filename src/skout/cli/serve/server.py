@@ -1,8 +1,10 @@
 """Open the files of a model, and run the server until a signal ends it."""
 
 import asyncio
+import ctypes
 import ipaddress
 import logging
+import math
 import socket
 import sys
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ log = logging.getLogger("skout.serve")
 # Seconds in which the head of a request must have come, and after which a connection without a
 # request is closed.
 _HEAD, _KEEP_ALIVE = 10.0, 15
+# The parameter M_MMAP_THRESHOLD of mallopt, and bytes from which memory is given back when freed.
+_MMAP_THRESHOLD, _GIVEN_BACK = -3, 2**20
 
 
 def open_served(
@@ -84,6 +88,9 @@ def prepare(
 def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
     """Answer requests until the process is told to end; those that run then are answered."""
     _write_log()
+    # glibc would keep what bodies took for later ones; others have no such option
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
     server, place = prepare(models, limits, host, port, **options)
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{place.getsockname()[1]}"
@@ -139,13 +146,30 @@ def _write_log() -> None:
 
 
 class Impatient(H11Protocol):
-    """Closes connections whose requests do not begin, or do not get to the end of their head."""
+    """Closes connections whose requests do not begin, or do not get to the end of their head.
+
+    Where all are taken, a new one takes the place of the oldest without a request.
+    """
 
     _timer: asyncio.TimerHandle | None = None
+    _since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._since = self.loop.time()
         self._wait()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection without a request, where there would be too many."""
+        is_open = [
+            one
+            for one in self.connections
+            if isinstance(one, Impatient) and not one.transport.is_closing()
+        ]
+        idle = [one for one in is_open if one is not self and not one._is_busy()]
+        if idle and len(is_open) >= (self.limit_concurrency or math.inf):
+            min(idle, key=lambda one: one._since)._close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -170,6 +194,6 @@ class Impatient(H11Protocol):
             self._timer = None
 
     def _close(self) -> None:
-        self._timer = None
+        self._stop()
         if not self._is_busy() and not self.transport.is_closing():
             self.transport.close()
