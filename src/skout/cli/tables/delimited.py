@@ -14,8 +14,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ...readers.cells import MISSING
-from .base import Part, Table, check_names, picker
+from ...readers.numerals import MISSING
+from .base import NumberCells, Part, Table, check_names, picker
 from .dialects import Dialect, open_bytes, open_text, recognise
 
 __all__ = ["Delimited"]
@@ -97,13 +97,15 @@ class Delimited(Table):
                     return f"row {row}, line {reader.line_num + self._dialect.skip}"
         return super().place(row)
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
-        done, is_complete = yield from self._fast_parts(numbers, texts)
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
+        done, is_complete = yield from self._fast_parts(numbers, texts, cells)
         if not is_complete:
-            yield from self._slow_parts(numbers, texts, rows, done)
+            yield from self._slow_parts(numbers, texts, rows, cells, done)
 
     def _fast_parts(
-        self, numbers: list[str], texts: list[str]
+        self, numbers: list[str], texts: list[str], cells: NumberCells
     ) -> Generator[Part, None, tuple[int, bool]]:
         """Yield what pyarrow reads; return how many rows these were, and whether all."""
         try:
@@ -120,8 +122,12 @@ class Delimited(Table):
         if n_bytes > _MOST_BYTES:
             return 0, False
         wanted = list(dict.fromkeys([*numbers, *texts]))
-        types = dict.fromkeys(numbers, pyarrow.float64()) | dict.fromkeys(texts, pyarrow.string())
         start, how = 1, self._dialect
+        odd = {
+            n for n in numbers if cells.writing(n).unit or cells.writing(n).decimal != how.decimal
+        }
+        types = dict.fromkeys(numbers, pyarrow.float64())
+        types |= dict.fromkeys([*texts, *odd], pyarrow.string())
         encoding = "utf-8" if how.encoding == "utf-8-sig" else how.encoding
         read = arrow_csv.ReadOptions(
             column_names=self.names,
@@ -141,7 +147,7 @@ class Delimited(Table):
                 plain = isinstance(file, BufferedReader)  # which pyarrow reads faster by itself
                 source = pyarrow.OSFile(str(self.path)) if plain else file
                 for batch in arrow_csv.open_csv(source, read, parse, convert):
-                    part = _of_batch(batch, numbers, texts, start)
+                    part = _of_batch(batch, numbers, texts, cells, start)
                     start += len(part)
                     if len(part):
                         yield part
@@ -150,7 +156,7 @@ class Delimited(Table):
         return start - 1, True
 
     def _slow_parts(
-        self, numbers: list[str], texts: list[str], rows: int, done: int
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells, done: int
     ) -> Iterator[Part]:
         """Yield the rows after those that are done, read by the standard library."""
         place = {name: j for j, name in enumerate(self.names)}
@@ -162,14 +168,18 @@ class Delimited(Table):
             next(reader)
             lines = islice(self._rows(reader), done, None)
             while block := list(islice(lines, rows)):
-                matrix = self._parsed([pick(row) for row in block], numbers, start)
+                matrix = cells.read([pick(row) for row in block], numbers, start)
                 yield Part(start, matrix, {n: [r[j] for r in block] for n, j in columns.items()})
                 start += len(block)
 
 
-def _of_batch(batch: Any, numbers: list[str], texts: list[str], start: int) -> Part:
-    """Return a batch of pyarrow, whose numbers are floats; missing ones become NaN."""
+def _of_batch(
+    batch: Any, numbers: list[str], texts: list[str], cells: NumberCells, start: int
+) -> Part:
+    """Return a batch of pyarrow, whose numbers are floats or texts; missing ones become NaN."""
     matrix = np.empty((batch.num_rows, len(numbers)))
     for j, name in enumerate(numbers):
-        matrix[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+        values = batch.column(name).to_numpy(zero_copy_only=False)
+        is_text = values.dtype == object
+        matrix[:, j] = cells.read_column(values.tolist(), name, start) if is_text else values
     return Part(start, matrix, {name: batch.column(name).to_pylist() for name in texts})

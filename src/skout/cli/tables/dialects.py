@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
 
-from ...readers.cells import is_missing
+from ...readers.numerals import is_missing
 from ...readers.records import DAMAGED, ending, opened
 
 __all__ = ["Dialect", "dialect_of", "encoding_of", "open_bytes", "open_text", "recognise"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.extras import extra
-from .base import Part, Table, cell_text, check_names, picker
+from .base import NumberCells, Part, Table, cell_text, check_names, picker
 from .dialects import encoding_of, open_text
 
 __all__ = ["Json", "JsonLines", "Records", "Workbook"]
@@ -25,26 +25,33 @@ class Records(Table):
     def _records(self) -> Iterator[list[Any]]:
         """Yield the rows, each as long as the names."""
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
         place = {name: j for j, name in enumerate(self.names)}
         pick = picker([place[name] for name in numbers])
         records, start = self._records(), 1
         while block := list(islice(records, rows)):
             values = [pick(record) for record in block]
             columns = {name: [_cell(r[place[name]]) for r in block] for name in texts}
-            yield Part(start, self._floats(values, numbers, start), columns)
+            matrix = _floats(values)
+            if matrix is None:
+                as_text = [[_cell(value) for value in row] for row in values]
+                matrix = cells.read(as_text, numbers, start)
+            yield Part(start, matrix, columns)
             start += len(block)
 
-    def _floats(self, values: list[Any], names: list[str], start: int) -> np.ndarray:
-        """Return numbers as they are, and the numbers of texts; None is a gap."""
-        with suppress(ValueError):  # of lists among them
+
+def _floats(values: list[Any]) -> np.ndarray | None:
+    """Return numbers as they are, None if there are texts among them; None is a gap."""
+    with suppress(ValueError):  # of lists among them
+        found = np.array(values)
+        if found.dtype == object:
+            values = [[nan if value is None else value for value in row] for row in values]
             found = np.array(values)
-            if found.dtype == object:
-                values = [[nan if value is None else value for value in row] for row in values]
-                found = np.array(values)
-            if found.dtype.kind in "biuf" and found.ndim == 2:
-                return found.astype(np.float64)
-        return self._parsed([[_cell(value) for value in row] for row in values], names, start)
+        if found.dtype.kind in "biuf" and found.ndim == 2:
+            return found.astype(np.float64)
+    return None
 
 
 def _cell(value: Any) -> str:
