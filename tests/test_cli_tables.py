@@ -27,7 +27,7 @@ import skout
 from skout import cli
 from skout.cli.tables import open_table, select
 from skout.persistence import describe
-from skout.readers.cells import Content, as_number, as_numbers
+from skout.readers.cells import Content
 
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)

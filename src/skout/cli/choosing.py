@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..readers.cells import Content, looks_like_id
-from ..readers.numerals import Writing
+from ..readers.numerals import PLAIN
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
 from .progress import progress
 from .settings import Settings
@@ -74,7 +74,7 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
 def _writings(names: Sequence[str], seen: dict[str, Content]) -> dict[str, dict[str, Any]]:
     """Return how numbers are written that are not plain."""
     found = {name: seen[name].writing for name in names if name in seen}
-    return {name: asdict(one) for name, one in found.items() if one != Writing()}
+    return {name: asdict(one) for name, one in found.items() if one != PLAIN}
 
 
 def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Outputs:

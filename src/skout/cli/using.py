@@ -95,9 +95,8 @@ class Saved:
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
         table, outputs, skipped, n, found = opened(path), self.outputs, [], 0, []
-        for part in progress(
-            table.parts(outputs.numbers, outputs.texts, self.inputs.reading), "candidates"
-        ):
+        parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
+        for part in progress(parts, "candidates"):
             n += len(part)
             unfit = outputs.unfit(part) if skip_invalid else []
             skipped += [_shown(outputs, part, i) for i in unfit]

@@ -24,7 +24,7 @@ from .encoders import (
 )
 from .frames import Columns, coded_columns, columns_of
 from .kinds import KINDS, Look, look_at, writing_of
-from .numerals import Writing
+from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
 __all__ = ["Group", "TableEncoder"]
@@ -164,7 +164,7 @@ class TableEncoder(TransformerMixin, OnPages):
         if kind == "drop":
             return Look("drop", "dropped")
         if kind != "set":
-            return Look(kind, writing=writing_of(values) if kind == "number" else Writing())
+            return Look(kind, writing=writing_of(values) if kind == "number" else PLAIN)
         cells = [cell for cell in values if isinstance(cell, str)]
         counts = {one: sum(one in cell for cell in cells) for one in self.separators}
         return Look("set", separator=max(counts, key=lambda one: counts[one]))
@@ -173,7 +173,7 @@ class TableEncoder(TransformerMixin, OnPages):
         self._writings = {
             name: asdict(looks[name].writing)
             for name in self.kinds_
-            if looks[name].writing != Writing()
+            if looks[name].writing != PLAIN
         }
         self._day_first: dict[str, dict[str, bool]] = {}
         self._encoders: dict[str, Any] = {}

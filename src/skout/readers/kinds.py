@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .cells import Content, looks_like_id
-from .numerals import Writing, read_numbers
+from .numerals import PLAIN, Writing, read_numbers
 
 __all__ = ["KINDS", "Look", "look_at", "split_set", "writing_of"]
 
@@ -33,7 +33,7 @@ class Look:
     kind: str  # one of `KINDS`, or "id", "constant" or "empty"
     why: str = ""  # in a few words, where it is not used
     separator: str = ""  # between the elements of sets
-    writing: Writing = Writing()  # of numbers
+    writing: Writing = PLAIN  # of numbers
 
 
 def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|,") -> Look:

@@ -1,7 +1,7 @@
 """Numbers as people write them: with thousands, decimal commas, currencies, percents and bounds.
 
-A cell is read by itself where that is clear ("1,5" and "1,234.5"); what is not ("1,234" and "1.234",
-"76%", "91 min") is read as the column says, of which `Numerals` looks at all cells.
+A cell is read by itself where that is clear: "1,5" and "1,234.5". What is not, "1,234" and "1.234",
+"76%" or "91 min", is read as the column says, of which `Numerals` looks at all cells.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 __all__ = [
     "MISSING",
+    "PLAIN",
     "Numerals",
     "Read",
     "Writing",
@@ -42,11 +43,12 @@ is_plain = re.compile(
 _MONEY = "$€£¥₹₩₽₺₪₫₴฿"
 _SIGNS = (*_MONEY, "%")
 _BEFORE = (
-    r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower|longer) than|"
-    r"over|under|above|below|at least|at most|up to|about|around|approximately|approx\.?|circa|ca\.?|"
+    r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower) than|over|"
+    r"under|above|below|at least|at most|up to|about|around|approximately|approx\.?|circa|ca\.?|"
     r"c\.|nearly|almost|[<>≤≥~≈]=?"
 )
 _AFTER = r"\+|\?|(?:or|and) (?:more|less|fewer|over|above|under|below|up|older|younger)|plus"
+_NO_UNITS = ("e", "to", "or", "of", "and", "x")
 _LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|<|≤").search
 _ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
 _CELL = re.compile(
@@ -94,6 +96,10 @@ class Writing:
     percent: float = 1.0  # what "1%" is: 0.01 in a column of shares
 
 
+#: As programs do.
+PLAIN = Writing()
+
+
 class Numeral(NamedTuple):
     """A number in a cell."""
 
@@ -136,16 +142,11 @@ def numeral(cell: str) -> Numeral | None:
     digits = match["digits"].rstrip()
     if not any(form(digits) for form in _FORMS.values()):
         return None
-    if (match["money"] and match["unit"]) or (match["unit"] or "").lower() in (
-        "e",
-        "to",
-        "or",
-        "of",
-    ):
+    money, unit = match["money"] or "", (match["unit"] or "").lower().rstrip(".")
+    if (money and unit) or unit in _NO_UNITS:
         return None
-    unit = (match["money"] or match["unit"] or "").lower().rstrip(".")
     sign = match["sign"] or match["minus"] or ""
-    return Numeral(digits, sign, match["exponent"] or "", unit, _bound(match))
+    return Numeral(digits, sign, match["exponent"] or "", money or unit, _bound(match))
 
 
 def _bound(match: re.Match[str]) -> str:
@@ -180,9 +181,8 @@ class Numerals:
             values = np.abs(np.fromiter(map(float, cells), np.float64, count=len(cells)))
             self.largest = max(self.largest, float(values.max()))
         dots = [cell.strip().lstrip("+-") for cell in cells if "." in cell]
-        self.decimals["."] += sum(
-            one[-4:-3] != "." or one[0] == "0" or len(one) > 7 for one in dots
-        )
+        told = [one for one in dots if one[-4:-3] != "." or one[0] == "0" or len(one) > 7]
+        self.decimals["."] += len(told)
         if len(dots) < len(cells) and len(self.widths) < 2:
             self.widths |= {len(cell.strip()) for cell in cells if "." not in cell}
         self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
@@ -234,7 +234,7 @@ class Numerals:
 
     @property
     def are_codes(self) -> bool:
-        """Whether these are names in digits: 007, or numbers beside words such as A12 that recur."""
+        """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
         of_one_width = self.plain == self.filled and len(self.widths) == 1
         if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
             return True
@@ -274,7 +274,7 @@ def plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
         return None
 
 
-def read_numbers(cells: Sequence[str], writing: Writing = Writing()) -> Read:
+def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
     """Return the numbers of the cells of a column, written as `writing` says.
 
     Where a cell does not tell whether it has a decimal comma, the other cells may.

@@ -157,6 +157,11 @@ class NumberCells:
         writing = self._reading.writings.get(name, PLAIN)
         return replace(writing, decimal=",") if self._table.decimal == "," else writing
 
+    def is_usual(self, name: str) -> bool:
+        """Whether the numbers of a column are written as the file has numbers."""
+        writing = self.writing(name)
+        return not writing.unit and writing.decimal == self._table.decimal
+
     def read(self, cells: Sequence[Sequence[str]], names: Sequence[str], start: int) -> np.ndarray:
         """Return rows of cells as numbers, of which the first row is `start`."""
         if self._table.decimal == "." and not self._reading.writings:

@@ -123,9 +123,7 @@ class Delimited(Table):
             return 0, False
         wanted = list(dict.fromkeys([*numbers, *texts]))
         start, how = 1, self._dialect
-        odd = {
-            n for n in numbers if cells.writing(n).unit or cells.writing(n).decimal != how.decimal
-        }
+        odd = [name for name in numbers if not cells.is_usual(name)]
         types = dict.fromkeys(numbers, pyarrow.float64())
         types |= dict.fromkeys([*texts, *odd], pyarrow.string())
         encoding = "utf-8" if how.encoding == "utf-8-sig" else how.encoding

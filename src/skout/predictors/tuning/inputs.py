@@ -14,7 +14,7 @@ from sklearn.base import TransformerMixin, clone
 from ..._numerics.validation import PartsByName, check_choice
 from ...readers.encoder import TableEncoder
 from ...readers.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
-from ...readers.numerals import Writing
+from ...readers.numerals import PLAIN
 from ...readers.reading import as_numbers
 from ...rows.encode import check_matrix, named
 
@@ -261,7 +261,7 @@ def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) 
         )
     columns = []
     for name in names:
-        values, odd = as_numbers(table[name], name, Writing())
+        values, odd = as_numbers(table[name], name, PLAIN)
         odd.refuse(name)
         columns.append(values)
     gap = next((name for name, one in zip(names, columns, strict=True) if np.isnan(one).any()), "")
