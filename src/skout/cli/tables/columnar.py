@@ -9,6 +9,7 @@ import numpy as np
 
 from ..results import load_pyarrow
 from .base import NumberCells, Part, Table, cell_text, check_names
+from .dialects import check_archive
 
 __all__ = ["Feather", "Npz", "Parquet"]
 
@@ -96,10 +97,11 @@ class Npz(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._columns: dict[str, np.ndarray] = {}
+        check_archive(path)
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, MemoryError) as error:
             raise ValueError(f"{path} is no npz file of plain arrays: {error}") from error
         for key, array in arrays.items():
             if array.ndim not in (1, 2):

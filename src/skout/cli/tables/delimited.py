@@ -7,7 +7,7 @@ the standard library goes on from there: it takes more, and its errors name the 
 import csv
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import BufferedReader
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,7 +16,7 @@ import numpy as np
 
 from ...readers.numerals import MISSING
 from .base import NumberCells, Part, Table, check_names, picker
-from .dialects import Dialect, open_bytes, open_text, recognise
+from .dialects import LONGEST, CsvRows, Dialect, Lines, open_bytes, open_text, recognise
 
 __all__ = ["Delimited"]
 
@@ -27,8 +27,6 @@ _PART_BYTES, _MOST_BYTES, _FEW_ROWS = 2**20, 2**24, 256
 _NULLS = [word for one in MISSING for word in {one, one.upper(), one.title()}]
 _CLOSE = 'A quote (") is opened there and never closed: close it, or double those inside cells.'
 _SAVE = "Save it as CSV in UTF-8, with quotes around cells that have separators in them."
-# Letters of a cell, at most.
-_LONGEST = 2**27
 
 
 class Delimited(Table):
@@ -40,7 +38,7 @@ class Delimited(Table):
         self.path = path
         self._dialect = self._recognised()
         self.decimal, self.notes = self._dialect.decimal, self._dialect.notes
-        csv.field_size_limit(_LONGEST)
+        csv.field_size_limit(LONGEST)
         with self._read() as reader:
             self.names = [name.strip() for name in next(reader, [])]
             first = next(self._rows(reader), [])
@@ -54,14 +52,14 @@ class Delimited(Table):
         return open_text(self.path, self._dialect.encoding)
 
     @contextmanager
-    def _read(self) -> Iterator[Any]:
+    def _read(self) -> Iterator[CsvRows]:
         """Open the file before its header; say where it is no CSV or no text."""
         how, self._line = self._dialect, 0
         with self._open() as file:
             for _ in range(how.skip):
                 file.readline()
             try:
-                yield csv.reader(file, delimiter=how.delimiter, strict=True)
+                yield CsvRows(Lines(file, self.path), how.delimiter)
             except (csv.Error, UnicodeError) as error:
                 open_quote = "unexpected end of data" in str(error)
                 remedy = _CLOSE if open_quote else _SAVE
@@ -70,7 +68,7 @@ class Delimited(Table):
                     f"{self._line + 1 + how.skip}. {remedy}"
                 ) from error
 
-    def _rows(self, reader: Any) -> Iterator[list[str]]:
+    def _rows(self, reader: CsvRows) -> Iterator[list[str]]:
         """Yield the rows after the header, each as long as it."""
         width, number = len(self.names), 0
         self._line = reader.line_num  # of the last record that is whole
@@ -142,7 +140,7 @@ class Delimited(Table):
         )
         try:
             with open_bytes(self.path) as file:
-                plain = isinstance(file, BufferedReader)  # which pyarrow reads faster by itself
+                plain = isinstance(getattr(file, "raw", None), FileIO)  # read faster by pyarrow
                 source = pyarrow.OSFile(str(self.path)) if plain else file
                 for batch in arrow_csv.open_csv(source, read, parse, convert):
                     part = _of_batch(batch, numbers, texts, cells, start)

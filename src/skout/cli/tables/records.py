@@ -13,9 +13,12 @@ import numpy as np
 
 from ..._numerics.extras import extra
 from .base import NumberCells, Part, Table, cell_text, check_names, picker
-from .dialects import encoding_of, open_text
+from .dialects import Lines, check_archive, encoding_of, open_text
 
 __all__ = ["Json", "JsonLines", "Records", "Workbook"]
+
+# Letters of a JSON file.
+_LONGEST = 2**26
 
 
 class Records(Table):
@@ -74,7 +77,9 @@ class JsonLines(Records):
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the number of a line, and what it holds."""
         with open_text(self.path, self._encoding) as file:
-            for number, line in enumerate(file, 1):
+            lines = Lines(file, self.path)
+            for number, line in enumerate(lines, 1):
+                lines.end_row()
                 if line.strip():
                     yield number, self._checked(_parse(line, f"{self.path}: line {number}"), number)
 
@@ -102,7 +107,13 @@ class Json(JsonLines):
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         with open_text(self.path, self._encoding) as file:
-            found = _parse(file.read(), str(self.path))
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(
+                f"{self.path} has more than {_LONGEST:,} letters, and JSON is read as a whole: "
+                "give JSON lines (.jsonl), one object a line."
+            )
+        found = _parse(text, str(self.path))
         if not isinstance(found, list):
             raise ValueError(
                 f'{self.path} must be a list of objects such as [{{"a": 1}}, {{"a": 2}}].'
@@ -114,6 +125,8 @@ class Json(JsonLines):
 def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{where} is no table: its lists lie too deep in each other.") from None
     except ValueError as error:
         raise ValueError(f"{where} is no JSON: {error}.") from error
 
@@ -126,6 +139,7 @@ class Workbook(Records):
         with extra("excel", "Excel files need openpyxl"):
             import openpyxl
         self._open = openpyxl.load_workbook
+        check_archive(path)
         try:
             book = self._open(path, read_only=True, data_only=True)
         except Exception as error:  # zipfile's, openpyxl's, KeyError ...
