@@ -46,7 +46,8 @@ class Content:
         self.gaps += len(others) - len(filled)
         if filled and not self.first_word[0]:
             self.first_word = start + filled[0], cells[filled[0]].strip()
-        plain = [cell for cell in cells if is_plain(cell)] if others else cells
+        odd = set(others)
+        plain = [cell for i, cell in enumerate(cells) if i not in odd] if odd else cells
         words = [cells[i] for i in filled if not looks_like_date(cells[i])]
         self.numerals.add(plain, words)
         self.basic += sum(1 for cell in plain if is_basic_date(cell))
