@@ -20,7 +20,7 @@ pytest.importorskip("typer.testing")
 import skout
 from skout import cli
 from skout.cli.results import write_rows
-from skout.cli.tables import open_table, select
+from skout.cli.tables import NumberCells, Reading, open_table, select
 from skout.cli.using import open_model
 from skout.datasets import load_multilabel
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman

@@ -64,8 +64,8 @@ class OddCells:
             )
         if self.bounds:
             parts.append(
-                f"of {self.bounds:,} {of_all} that say more or less than a number this is taken, "
-                f"the first {self.first_bound}"
+                f"{self.bounds:,} {of_all} {'is' if self.bounds == 1 else 'are'} a bound or an "
+                f"estimate, of which the number is taken, the first {self.first_bound}"
             )
         if self.ambiguous:
             parts.append(
