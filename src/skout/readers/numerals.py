@@ -31,7 +31,7 @@ __all__ = [
 MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
 # Cells that do so among numbers or dates only; elsewhere they may be a category.
 _UNKNOWN = {
-    *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "nd", "n.a.", "n.a"),
+    *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "n.a.", "n.a"),
     *("unknown", "missing", "not available", "not applicable", "not determined", "not known"),
     *("tbd", "tba", "blank", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
 }
@@ -48,6 +48,8 @@ _BEFORE = (
     r"c\.|nearly|almost|[<>≤≥~≈]=?"
 )
 _AFTER = r"\+|\?|(?:or|and) (?:more|less|fewer|over|above|under|below|up|older|younger)|plus"
+# Letters that these begin with.
+_INITIALS = "aclmnoufghsyACLMNOUFGHSY"
 _NO_UNITS = ("e", "to", "or", "of", "and", "x")
 _LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|<|≤").search
 _ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
@@ -73,8 +75,10 @@ _LONGEST, _MOST_WORDS = 64, 1000
 # Of the filled cells, the share that must be numbers; of the numbers, the share that has a unit.
 _MOSTLY, _HALF = 0.9, 0.5
 # A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
+_DIGIT = re.compile(r"\d", re.ASCII).search
 _PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
-_CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]{1,12}", re.ASCII | re.IGNORECASE).fullmatch
+_CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]+", re.ASCII | re.IGNORECASE).fullmatch
+_LONGEST_CODE = 12
 
 
 def is_missing(cell: str) -> bool:
@@ -136,7 +140,11 @@ def numeral(cell: str) -> Numeral | None:
     >>> numeral("A12"), numeral("3 to 4")
     (None, None)
     """
-    match = _CELL(cell.strip().translate(_TIDY)) if len(cell) <= _LONGEST else None
+    if len(cell) > _LONGEST or _DIGIT(cell) is None:
+        return None
+    text = cell.strip() if cell.isascii() else cell.strip().translate(_TIDY)
+    can_begin = not text[0].isalpha() or text[0] in _INITIALS
+    match = _CELL(text) if can_begin else None
     if match is None:
         return None
     digits = match["digits"].rstrip()
@@ -203,7 +211,8 @@ class Numerals:
         self._add_code(cell)
 
     def _add_code(self, cell: str) -> None:
-        if (cell in self.codes or len(self.codes) < _MOST_WORDS) and _CODE(cell):
+        is_counted = cell in self.codes or len(self.codes) < _MOST_WORDS
+        if is_counted and len(cell) <= _LONGEST_CODE and _CODE(cell):
             self.codes[cell] += 1
 
     def writing(self, decimal: str = ".") -> Writing:
