@@ -51,7 +51,9 @@ STEPS: list[Step] = [
         "that are held out ({py:class}`skout.Tuned`), and the best is fitted on all rows. That "
         "takes a minute, or the `--budget`: seconds, or a number of fits. The score on held-out "
         "rows, its standard error and what simple models reach stay in the file. Ctrl-C ends the "
-        "search, and the best so far is saved; the same `--seed` makes the same choice.",
+        "search, and the best so far is saved; the same `--seed` makes the same choice. Cells that "
+        "are no numbers or dates in columns of them are missing and counted ([how](tables.md)); "
+        "`--strict` refuses them.",
         [
             'skout fit train.csv --target tags --output label_sets --budget "10 fits" '
             "-o tours.skout",

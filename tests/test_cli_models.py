@@ -20,7 +20,7 @@ pytest.importorskip("typer.testing")
 import skout
 from skout import cli
 from skout.cli.results import write_rows
-from skout.cli.tables import open_table, select
+from skout.cli.tables import NumberCells, Reading, open_table, select
 from skout.cli.using import open_model
 from skout.datasets import load_multilabel
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman
@@ -361,7 +361,7 @@ def test_csv_comes_back_as_it_was(cells):
         columns = {"a,b": [a for a, _ in cells], "t": [t for _, t in cells]}
         write_rows([columns], str(path), "csv")
         table = open_table(path)
-        slow = list(table._slow_parts(["a,b"], ["t"], 3, 0))
+        slow = list(table._slow_parts(["a,b"], ["t"], 3, NumberCells(table, Reading()), 0))
         for parts in (slow, list(table.parts(["a,b"], ["t"]))):
             assert np.concatenate([p.numbers for p in parts])[:, 0].tolist() == columns["a,b"]
             assert [t for p in parts for t in p.texts["t"]] == columns["t"]

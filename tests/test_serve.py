@@ -40,6 +40,7 @@ from skout.cli.serve.drawing import Picture, draw_molecules, picture_of
 from skout.cli.serve.limits import Deadline, Gate, Limits, Refused
 from skout.cli.serve.models import Models
 from skout.cli.serve.tables import table_of_records, table_of_text
+from skout.cli.tables import Reading
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
@@ -278,8 +279,9 @@ def test_images_need_as_many_pixels_as_columns(folder):
 
 def test_cells_of_records_are_read_as_those_of_a_file():
     rows = [{"a": 1, "b": "2.5", "c": "x"}, {"a": None, "b": 3.0, "c": None}]
-    [part] = table_of_records(rows).parts(["b", "a"], ["c"], ["a"])
-    [same] = table_of_text("a\tb\tc\n1\t2.5\tx\n\t3.0\t\n").parts(["b", "a"], ["c"], ["a"])
+    [part] = table_of_records(rows).parts(["b", "a"], ["c"], Reading(["a"]))
+    text = "a\tb\tc\n1\t2.5\tx\n\t3.0\t\n"
+    [same] = table_of_text(text).parts(["b", "a"], ["c"], Reading(["a"]))
     assert part.numbers.tolist()[0] == same.numbers.tolist()[0] == [2.5, 1.0]
     assert str(part.numbers[1, 1]) == str(same.numbers[1, 1]) == "nan"
     assert part.texts == same.texts == {"c": ["x", ""]}

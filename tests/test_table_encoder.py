@@ -1,6 +1,7 @@
 """Mixed tables: what columns are, the numbers they become, and models that take them."""
 
 import datetime
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 import skout
 from skout import TableEncoder, Tuned
 from skout.kernels import Gaussian, Laplacian, OnColumns, align, align_columns
+from skout.persistence.classes import new_parameters
 from skout.predictors.tuning.inputs import column_groups
 from skout.predictors.tuning.learnt import LearntRidge
 from skout.readers.dates import parse_dates
@@ -130,6 +132,55 @@ def test_missing_numbers_are_medians_with_a_column_that_says_so():
     assert_allclose(Z, [[0, 0, 0], [0, 0, 1]], atol=1e-12)
 
 
+ODD_CELLS = ["n.d.", "oops", "<0.01", "-", "$0.5", "#DIV/0!", "1,234.5", "2,5", "More than 3"]
+TAKEN = [None, None, 0.01, None, 0.5, None, 1234.5, 2.5, 3.0]
+
+
+@pytest.mark.parametrize(("cell", "value"), list(zip(ODD_CELLS, TAKEN, strict=True)))
+def test_one_odd_cell_does_not_make_numbers_categories(cell, value):
+    numbers = RNG.standard_normal(400).round(4) * 3
+    cells = [f"{x:.4f}" for x in numbers]
+    cells[5], numbers[5] = cell, np.nan if value is None else value
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        Z = TableEncoder().fit_transform({"a": cells})
+    assert_allclose(Z, TableEncoder().fit_transform({"a": numbers}), atol=1e-9)
+    if value is None:
+        said = (
+            f"column 'a': 1 of 400 cells is no number and is taken as missing, {cell!r} in row 6."
+        )
+        assert [str(one.message) for one in told] == [said]  # once, by fit and transform together
+    else:
+        assert len(told) == (cell in ("<0.01", "More than 3"))
+    if cell in ("n.d.", "<0.01"):
+        with pytest.raises(ValueError, match=rf"'a' must hold numbers: '{cell}' .* in row 6"):
+            TableEncoder(strict=True).fit({"a": cells})
+
+
+def test_new_cells_that_are_no_numbers_are_missing():
+    encoder = TableEncoder().fit({"a": [1.0, np.nan, 2.0, 9.0] * 5})
+    with pytest.warns(UserWarning, match=r"2 of 3 cells are no numbers .* first 'big' in row 2"):
+        Z = encoder.transform({"a": ["2", "big", "small"]})
+    assert Z[:, 1].tolist() == [0.0, 1.0, 1.0]
+    strict = TableEncoder(strict=True).fit({"a": [1.0, np.nan, 2.0, 9.0] * 5})
+    with pytest.raises(ValueError, match=r"'big' is no number, in row 2"):
+        strict.transform({"a": ["2", "big", "small"]})
+
+
+def test_tuned_reads_with_the_encoder_that_it_is_given(tmp_path):
+    cells = [f"{x:.4f}" for x in SIZE]
+    cells[4] = "n.d."
+    with pytest.raises(ValueError, match=r"'n.d.' is no number, in row 5"):
+        Tuned(budget="1 fit", encoder=TableEncoder(strict=True)).fit({"a": cells}, SIZE)
+    model = Tuned(budget="1 fit", random_state=0)
+    with pytest.warns(UserWarning, match="1 of 90 cells is no number") as told:
+        model.fit({"a": cells}, SIZE)
+    assert len(told) == 1
+    skout.save(model, tmp_path / "m")
+    with pytest.warns(UserWarning, match="1 of 2 cells is no number"):
+        skout.load(tmp_path / "m").predict({"a": ["0.5", "lost"]})
+
+
 def test_infinite_and_mostly_equal_numbers():
     x = np.array([0.0] * 50 + [1.0, np.inf, -np.inf, np.nan])
     Z = TableEncoder().fit_transform({"x": x})
@@ -175,6 +226,114 @@ def test_new_dates_are_read_as_those_of_fit():
     same = TableEncoder().fit({"day": parse_dates(european)})
     new = encoder.transform({"day": ["05/03/2024"]})  # could be May
     assert_allclose(new, same.transform({"day": np.array(["2024-03-05"], "datetime64[D]")}))
+
+
+def days_of(encoder, cells):
+    """The dates that an encoder reads in a column "day", found by comparing what they become."""
+    days = np.datetime64("2020-01-01") + np.arange(400)
+    known = encoder.transform({"day": days})
+    found = encoder.transform({"day": cells})
+    near = np.abs(found[:, None] - known).max(axis=2)
+    assert (near.min(axis=1) < 1e-9).all()
+    return [str(days[j]) for j in near.argmin(axis=1)]
+
+
+ISO = [f"2020-{m:02d}-{d:02d}" for m in range(1, 13) for d in (1, 9, 20)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["03.04.2020", "13.04.2020"], ["2020-04-03", "2020-04-13"]),  # points: the day first
+        (["03.04.2020"], ["2020-04-03"]),
+        (["03.04.20", "3.4.2020"], ["2020-04-03", "2020-04-03"]),
+        (["04.13.2020", "03.04.2020"], ["2020-04-13", "2020-03-04"]),  # unless days say otherwise
+        (["03-04-2020", "13-04-2020"], ["2020-04-03", "2020-04-13"]),
+        (["03/04/2020", "03/28/2020"], ["2020-03-04", "2020-03-28"]),
+        (["20200105", "2020-12-24"], ["2020-01-05", "2020-12-24"]),
+    ],
+)
+def test_new_dates_in_another_form_are_read_by_what_they_say(cells, expected):
+    for fitted in (ISO, parse_dates(ISO)):
+        assert days_of(TableEncoder().fit({"day": fitted}), cells) == expected
+
+
+def test_a_column_of_dates_has_one_reading():
+    european = [f"{1 + i % 28:02d}/{1 + i % 12:02d}/2020" for i in range(60)]
+    cells = [*european, "04/28/2020"]  # which has no month 28
+    with pytest.warns(UserWarning, match=r"1 of 61 cells is no date .* '04/28/2020' in row 61"):
+        encoder = TableEncoder().fit({"day": cells})
+    assert days_of(encoder, ["03/04/2020"]) == ["2020-04-03"]  # as in fit, whatever new rows say
+    with pytest.warns(UserWarning, match="1 of 2 cells is no date"):
+        found = encoder.transform({"day": ["04/28/2020", "03/04/2020"]})
+    names = encoder.get_feature_names_out().tolist()
+    assert found[:, names.index("day: missing")].tolist() == [1.0, 0.0]
+    # another sign is read by its own days, and where these tell nothing as the others in fit
+    assert days_of(encoder, ["04-28-2020", "03-04-2020"]) == ["2020-04-28", "2020-03-04"]
+    assert days_of(encoder, ["03-04-2020"]) == ["2020-04-03"]
+
+
+def test_dates_that_nothing_tells_are_month_first_and_it_is_said():
+    cells = [f"{1 + i % 12:02d}/{1 + i % 11:02d}/2020" for i in range(60)]
+    with pytest.warns(
+        UserWarning, match=r"'day': dates such as '01/01/2020' .* month first"
+    ) as told:
+        encoder = TableEncoder().fit({"day": cells})
+    assert len(told) == 1
+    assert days_of(encoder, ["03/04/2020"]) == ["2020-03-04"]  # said once
+    for day_first, month in ((True, "04"), (False, "03")):
+        encoder = TableEncoder(day_first=day_first).fit({"day": cells})
+        assert days_of(encoder, ["03/04/2020"])[0][5:7] == month
+    fresh = TableEncoder().fit({"day": ISO})
+    with pytest.warns(UserWarning, match="month first"):
+        fresh.transform({"day": ["03/04/2020"]})
+    with pytest.raises(ValueError, match="do not tell whether the day or the month"):
+        TableEncoder(strict=True).fit({"day": cells})
+
+
+def test_cells_that_are_no_dates_are_missing_and_counted():
+    cells = [*ISO, "hello", "31/02/2020", "-"]
+    with pytest.warns(UserWarning, match="are no dates") as told:
+        encoder = TableEncoder().fit({"day": cells})
+    assert [str(one.message) for one in told] == [
+        "column 'day': 3 of 39 cells are no dates and are taken as missing, the first 'hello' in "
+        "row 37."
+    ]
+    assert encoder.kinds_ == {"day": "date"}
+    with pytest.warns(UserWarning, match=r"1 of 2 cells is no date .* 'soon' in row 2"):
+        Z = encoder.transform({"day": ["2020-05-01", "soon"]})
+    assert Z[:, 1].tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match=r"'day' must hold dates: 'hello' is no date, in row 37"):
+        TableEncoder(strict=True).fit({"day": cells})
+    strict = TableEncoder(strict=True).fit({"day": ISO})
+    with pytest.raises(ValueError, match=r"'soon' is no date, in row 1"):
+        strict.transform({"day": ["soon"]})
+
+
+@pytest.mark.parametrize("as_saved", [False, True])
+def test_how_columns_are_written_is_kept_in_files(as_saved, tmp_path):
+    days = [f"{1 + i % 28:02d}/{1 + i % 12:02d}/2020" for i in range(60)]
+    price = [f"{i},{i % 10}5 €" for i in range(60)]
+    encoder = TableEncoder().fit({"day": days, "price": price})
+    if as_saved:
+        skout.save(encoder, tmp_path / "e.skout")
+        encoder = skout.load(tmp_path / "e.skout")
+    plain = TableEncoder().fit(
+        {"day": parse_dates(days), "price": [i + (i % 10) / 10 + 0.05 for i in range(60)]}
+    )
+    new = {"day": ["03/04/2020"], "price": ["1.234"]}  # a point between thousands, as in fit
+    same = {"day": np.array(["2020-04-03"], "datetime64[D]"), "price": [1234.0]}
+    assert_allclose(encoder.transform(new), plain.transform(same))
+
+
+def test_encoders_of_older_files_read_dates_as_they_did():
+    european = [f"{1 + i % 28:02d}/0{1 + i % 9}/2020" for i in range(50)]
+    encoder = TableEncoder().fit({"day": european, "x": SIZE[:50]})
+    expected = encoder.transform({"day": ["05/03/2020"], "x": [0.5]})
+    del encoder._day_first, encoder._writings, encoder.day_first, encoder.strict
+    encoder._encoders["day"].day_first_ = True
+    vars(encoder).update(new_parameters(TableEncoder) | vars(encoder))
+    assert_allclose(encoder.transform({"day": ["05/03/2020"], "x": [0.5]}), expected)
 
 
 def test_circles_close():
@@ -255,7 +414,11 @@ def test_sets_are_rows_of_norm_one():
         ("code", [f"AB{i:03d}" for i in range(20)], "id"),
         ("smiles", ["C" * i + "O" * (i % 3) + "=N" * (i % 2) for i in range(1, 21)], "category"),
         ("x", ["1.5", "2", "", "7"] * 5, "number"),
-        ("x", ["1,5"] * 9 + ["2,5"] * 9, "category"),
+        ("x", ["1,5"] * 9 + ["2,5"] * 9, "number"),
+        ("x", ["007", "07", "7", "12"] * 5, "category"),
+        ("zip", ["01234", "90210", "10115"] * 5, "category"),
+        ("diagnosis", ["250", "428", "401"] * 30 + ["V45", "V45", "E87"], "category"),
+        ("day", ["20240531", "20231224", "20240101"] * 5, "date"),
         ("genre", ["drama, comedy", "drama", "crime, drama"] * 20, "set"),
         ("say", [f"well, {w}, and so on" for w in map(str, range(40))], "text"),
         ("x", [True, False, None] * 5, "number"),
@@ -287,8 +450,8 @@ def test_mistakes_name_the_column():
     columns["colr"] = columns.pop("colour")
     with pytest.raises(ValueError, match=r"lacks columns .* colour\. .* not there in fit: colr"):
         encoder.transform(columns)
-    with pytest.raises(ValueError, match=r"column 'size' must hold numbers: 'big' is no number"):
-        encoder.transform(table(size=["big"] * N))
+    with pytest.raises(ValueError, match=r"column 'size' must hold numbers. Got dates"):
+        encoder.transform(table(size=DAYS))
     with pytest.raises(ValueError, match="column 'day' must hold dates"):
         encoder.transform(table(day=np.arange(N)))
     with pytest.raises(TypeError, match=r"must be a table .* Got ndarray"):

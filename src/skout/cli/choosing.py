@@ -2,9 +2,12 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..readers.cells import Content, looks_like_id
+from ..readers.numerals import PLAIN
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
 from .progress import progress
 from .settings import Settings
@@ -22,13 +25,15 @@ def choose_columns(
     """
     target = _target(table, settings)
     asked = _asked(table, settings, target)
-    seen = _look(table, [*target, *asked] if settings.output is None else asked)
+    seen = _look(table, [*target, *asked] if settings.output in (None, "numbers") else asked)
     outputs = _outputs(target, settings, seen)
     if mixed and settings.inputs is None:
         columns = [name for name in asked if not looks_like_id(name)]
     else:
         columns = asked if settings.inputs is not None else _by_default(asked, seen, table.path)
     inputs = _table(columns, settings, seen) if mixed else _inputs(columns, settings, seen)
+    inputs.strict = settings.strict
+    inputs.writings = _writings([*inputs.numbers, *outputs.numbers], seen)
     if not inputs.is_table:  # which leaves them out
         _warn_of_ids(inputs, seen)
     used = set(inputs.columns)
@@ -64,6 +69,12 @@ def _look(table: Table, names: Sequence[str]) -> dict[str, Content]:
         for name, cells in part.texts.items():
             found[name].add(cells, part.start)
     return found
+
+
+def _writings(names: Sequence[str], seen: dict[str, Content]) -> dict[str, dict[str, Any]]:
+    """Return how numbers are written that are not plain."""
+    found = {name: seen[name].writing for name in names if name in seen}
+    return {name: asdict(one) for name, one in found.items() if one != PLAIN}
 
 
 def _outputs(columns: list[str], settings: Settings, seen: dict[str, Content]) -> Outputs:

@@ -6,7 +6,7 @@ metadata of the model's file.
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from .._numerics.validation import Registry
 from ..kernels.smiles import molecules
-from ..readers.cells import is_missing
-from .tables import Part, Table
+from ..readers.frames import SomeRows
+from ..readers.numerals import Writing, is_missing
+from .tables import Part, Reading, Table
 
 __all__ = [
     "NOT_CHOSEN",
@@ -59,6 +60,8 @@ class Inputs(_Columns):
     scales: list[float] = field(default_factory=list)
     is_table: bool = False  # the model takes columns of all kinds by their names
     words: list[str] = field(default_factory=list)  # columns of a table that are read as text
+    writings: dict[str, dict[str, Any]] = field(default_factory=dict)  # of numbers, and of targets
+    strict: bool = False  # a cell that is no number is an error, and not missing
 
     @property
     def numbers(self) -> list[str]:
@@ -77,6 +80,12 @@ class Inputs(_Columns):
     def gaps(self) -> list[str]:
         """The columns that may have missing numbers."""
         return self.numbers if self.missing in ("mean", "model") else []
+
+    @property
+    def reading(self) -> Reading:
+        """How cells are read as numbers."""
+        writings = {name: Writing(**writing) for name, writing in self.writings.items()}
+        return Reading(self.gaps, writings, self.strict)
 
     @property
     def learns(self) -> bool:
@@ -109,11 +118,13 @@ class Inputs(_Columns):
             cells = np.empty(len(part), dtype=object)
             cells[:] = [None if is_missing(cell or "") else cell for cell in part.texts[name]]
             found[name] = cells
-        return {name: found[name] for name in self.columns}
+        rows = SomeRows({name: found[name] for name in self.columns})
+        rows.first_row = part.start
+        return rows
 
     def as_numbers(self) -> "Inputs":
         """Return the same columns as those of a matrix, of a table that turned out to be one."""
-        return Inputs(self.columns)
+        return replace(self, is_table=False, words=[], missing="error")
 
 
 class Outputs(_Columns, ABC):

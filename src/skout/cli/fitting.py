@@ -129,7 +129,7 @@ def survey(
     """
     kept: list[Part] | None = []
     n, size, scaler = 0, 0, StandardScaler()
-    for part in progress(table.parts(*_wanted(inputs, outputs), inputs.gaps), "reading"):
+    for part in progress(table.parts(*_wanted(inputs, outputs), inputs.reading), "reading"):
         n += len(part)
         outputs.learn(part)
         if inputs.learns:
@@ -156,7 +156,7 @@ class _Pairs:
         parts: Iterable[Part]
         if self.parts is None:
             wanted = _wanted(self.inputs, self.outputs)
-            parts = progress(self.table.parts(*wanted, self.inputs.gaps), "fitting")
+            parts = progress(self.table.parts(*wanted, self.inputs.reading), "fitting")
         else:
             parts = self.parts
         for part in parts:

@@ -36,6 +36,8 @@ _MEMORY = "MB of the table to hold, default 256; larger ones are streamed."
 _INPUTS = "Input columns; default all others but ids, and with --no-tune numbers or one of text."
 _STANDARDIZE = 'Centre and scale inputs; default yes, but not for a width such as "gaussian:0.5".'
 _MISSING = 'Missing input numbers: "error", or "mean" fills them; default the model takes them.'
+_STRICT = "Refuse cells that are no numbers or dates in columns of them; default they are missing."
+_DAY_FIRST = "How 3/4/2024 is read where its column does not tell; default the month is first."
 _TUNE = "Choose the model by validation; default yes, but not where a kernel, --alpha ... is given."
 _BUDGET = 'Seconds to choose in, default 60, or "40 fits".'
 
@@ -56,6 +58,8 @@ def fit(
     decoder: Annotated[Text, Option(help="candidates, label_sets, rankings, strings.")] = None,
     standardize: Annotated[Flag, Option(help=_STANDARDIZE)] = None,
     missing: Annotated[Text, Option(help=_MISSING)] = None,
+    strict: Annotated[Flag, Option("--strict", help=_STRICT)] = None,
+    day_first: Annotated[Flag, Option("--day-first/--month-first", help=_DAY_FIRST)] = None,
     separators: Annotated[Text, Option(help=_SEPARATORS)] = None,
     seed: Annotated[int | None, Option(help="Seed of all draws, default 0.")] = None,
     memory: Annotated[float | None, Option(help=_MEMORY)] = None,

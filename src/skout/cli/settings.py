@@ -54,6 +54,8 @@ _KINDS: dict[str, type | None] = {
     "memory": None,
     "seed": int,
     "standardize": bool,
+    "strict": bool,
+    "day_first": bool,
     "tune": bool,
 }
 # Settings of a model of one's own: where one is given, nothing is chosen.
@@ -84,6 +86,8 @@ class Settings:
     decoder: str = "candidates"
     standardize: bool | None = None
     missing: str | None = None
+    strict: bool = False
+    day_first: bool | None = None
     separators: str = ";|"
     seed: int = 0
     memory: float = 256.0

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from .. import Tuned
+from .. import TableEncoder, Tuned
 from ..predictors.tuning.kinds import KINDS
 from .progress import is_terminal
 from .settings import Settings, check_budget
@@ -30,7 +30,9 @@ def reason_not_to_tune(settings: Settings, n: int, in_memory: bool) -> str | Non
 def tuned_model(X: Any, Y: Any, kind: str, settings: Settings) -> Tuned:
     """Return the model that does best on held-out rows, fitted on all."""
     budget = check_budget(settings.budget)
-    model = Tuned(kind, budget=budget, random_state=settings.seed, verbose=is_terminal())
+    encoder = TableEncoder(day_first=settings.day_first, strict=settings.strict)
+    seed, verbose = settings.seed, is_terminal()
+    model = Tuned(kind, budget=budget, random_state=seed, encoder=encoder, verbose=verbose)
     return model.fit(X, Y)
 
 

@@ -95,7 +95,8 @@ class Saved:
     def embed(self, path: Path, skip_invalid: bool) -> EmbeddedPool:
         """Return the candidates of a table, embedded."""
         table, outputs, skipped, n, found = opened(path), self.outputs, [], 0, []
-        for part in progress(table.parts(outputs.numbers, outputs.texts), "candidates"):
+        parts = table.parts(outputs.numbers, outputs.texts, self.inputs.reading)
+        for part in progress(parts, "candidates"):
             n += len(part)
             unfit = outputs.unfit(part) if skip_invalid else []
             skipped += [_shown(outputs, part, i) for i in unfit]
@@ -206,7 +207,7 @@ def predict_table(
     clash = [name for name in copied if name in set(outputs.columns)]
     if clash:
         raise ValueError(f"--keep: {clash[0]!r} is the name of a predicted column.")
-    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.gaps)
+    parts = table.parts(inputs.numbers, [*inputs.texts, *copied], inputs.reading)
     for part in progress(parts, "predicting"):
         found = predict_part(saved, table, part, candidates)
         yield {**{name: part.texts[name] for name in copied}, **found}
@@ -223,7 +224,7 @@ def rank_table(
     """Yield columns query, rank, candidate and score: one row a query and rank."""
     check_number(k, "-k", low=1, integer=True)
     inputs = saved.inputs
-    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.gaps), "ranking"):
+    for part in progress(table.parts(inputs.numbers, inputs.texts, inputs.reading), "ranking"):
         yield rank_part(saved, table, part, candidates, k)
 
 
@@ -274,7 +275,7 @@ def judged_parts(
     """Yield rows with their target and the prediction, and `more` columns as text."""
     inputs, outputs = saved.inputs, saved.outputs
     texts = list(dict.fromkeys([*inputs.texts, *outputs.texts, *more]))
-    parts = table.parts([*inputs.numbers, *outputs.numbers], texts, inputs.gaps)
+    parts = table.parts([*inputs.numbers, *outputs.numbers], texts, inputs.reading)
     for part in progress(parts, "evaluating"):
         truth, X = outputs.read(table, part), inputs.read(table, part)
         start = time.perf_counter()

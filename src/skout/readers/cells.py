@@ -10,64 +10,49 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .dates import looks_like_date
+from .dates import is_basic_date, looks_like_date
+from .numerals import Numerals, Writing, is_missing, is_plain
 
-__all__ = [
-    "MISSING",
-    "Content",
-    "as_number",
-    "as_numbers",
-    "is_missing",
-    "listed",
-    "looks_like_id",
-    "no_column",
-]
+__all__ = ["Content", "listed", "looks_like_id", "no_column"]
 
-#: Cells that stand for a missing value, in lower case.
-MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
-# Of the filled cells, the share of numbers from which on any other cell is a mistake.
+# Of the filled cells, the share that must be dates.
 _MOSTLY = 0.9
 # Rows from which on integers that only go up look like a number of the row.
 _SOME_ROWS = 10
-_NUMBER = re.compile(
-    r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
-).fullmatch
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII).fullmatch
-# With a decimal comma, points may stand between groups of three digits.
-_COMMA = re.compile(
-    r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)?(,\d*)?(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
-).fullmatch
 # Names of columns that number the rows.
 _IDS = ("", "id", "idx", "index", "row", "rowid", "row_id", "uid", "uuid", "guid", "unnamed: 0")
 
 
 @dataclass
 class Content:
-    """What was seen of a column so far."""
+    """What was seen of a column so far: the one place that tells numbers and dates from text."""
 
-    numbers: int = 0  # how many cells are numbers, dates, and other text
-    dates: int = 0
-    words: int = 0
-    first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no number
+    numerals: Numerals = field(default_factory=Numerals)
+    dates: int = 0  # how many cells have the form of a date
+    basic: int = 0  # how many plain numbers could be one too, 20240531
+    words: int = 0  # how many are neither plain numbers nor dates, nor stand for a missing value
+    first_word: tuple[int, str] = (0, "")  # row and cell of the first that is no plain number
     goes_up: bool = True  # all cells are integers, each larger than the one before
     gaps: int = 0  # how many cells are empty, or stand for a missing value
     declared: str | None = None  # the kind, where the file itself has types
-    decimal: str = "."  # what numbers have before their decimals
+    decimal: str = "."  # what numbers have before their decimals, where cells do not tell
     _last: float = field(default=-np.inf, repr=False)
 
     def add(self, cells: Sequence[str], start: int) -> None:
         """Look at more cells, of which the first is in row `start`."""
-        if self.decimal == ",":
-            cells = [with_point(cell) for cell in cells]
-        others = [i for i, cell in enumerate(cells) if not _NUMBER(cell)]
+        others = [i for i, cell in enumerate(cells) if not is_plain(cell)]
         filled = [i for i in others if not is_missing(cells[i])]
-        self.numbers += len(cells) - len(others)
         self.gaps += len(others) - len(filled)
         if filled and not self.first_word[0]:
             self.first_word = start + filled[0], cells[filled[0]].strip()
-        dates = sum(1 for i in filled if looks_like_date(cells[i]))
-        self.dates += dates
-        self.words += len(filled) - dates
+        odd = set(others)
+        plain = [cell for i, cell in enumerate(cells) if i not in odd] if odd else cells
+        words = [cells[i] for i in filled if not looks_like_date(cells[i])]
+        self.numerals.add(plain, words)
+        self.basic += sum(1 for cell in plain if is_basic_date(cell))
+        self.dates += len(filled) - len(words)
+        self.words += len(words)
         if self.goes_up:
             self.goes_up = self._go_up(cells)
 
@@ -81,24 +66,29 @@ class Content:
     @property
     def counts_rows(self) -> bool:
         """Whether the column may be a number of the row."""
-        return self.goes_up and self.numbers >= _SOME_ROWS
+        return self.goes_up and self.numerals.plain >= _SOME_ROWS
 
     @property
     def kind(self) -> str:
         """One of "number", "date", "text" and "empty"."""
         if self.declared is not None:
             return self.declared
-        others = self.dates + self.words
-        if self.numbers and self.numbers >= _MOSTLY * (self.numbers + others):
+        dates, filled = self.dates + self.basic, self.dates + self.numerals.filled
+        if dates and dates >= _MOSTLY * filled:
+            return "date"
+        if self.numerals.are_numbers(self.dates):
             return "number"
-        if not others:
-            return "empty"
-        return "text" if self.words else "date"
+        return "text" if self.dates or self.words or self.numerals.plain else "empty"
+
+    @property
+    def writing(self) -> Writing:
+        """How the numbers are written, if there are any."""
+        return self.numerals.writing(self.decimal)
 
     def __str__(self) -> str:
         """Return the kind, and what makes it one if there are numbers too."""
         row, cell = self.first_word
-        if self.kind != "number" and self.numbers and row:
+        if self.kind != "number" and self.numerals.plain and row:
             return f"{self.kind}: {cell!r} in row {row}"
         return self.kind
 
@@ -119,53 +109,3 @@ def no_column(name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"there is no column {name!r}.{hint} There are: {listed(names)}."
-
-
-def with_point(cell: str) -> str:
-    """Return a cell with a decimal comma as one with a point; any other cell as it is.
-
-    Examples
-    --------
-    >>> from skout.readers.cells import with_point
-    >>> with_point("1.234,5"), with_point("a,b")
-    ('1234.5', 'a,b')
-    """
-    return cell.replace(".", "").replace(",", ".") if _COMMA(cell) else cell
-
-
-def as_number(cell: str, decimal: str = ".") -> float:
-    """Return the number in a cell, NaN for a missing one; `10_2` is no number.
-
-    Examples
-    --------
-    >>> from skout.readers.cells import as_number
-    >>> as_number(" 1e5 "), as_number("?"), as_number("1,5", ",")
-    (100000.0, nan, 1.5)
-    >>> as_number("10_2")
-    Traceback (most recent call last):
-    ValueError: '10_2' is no number.
-    """
-    found = with_point(cell) if decimal == "," else cell
-    if _NUMBER(found):
-        return float(found)
-    if is_missing(found):
-        return np.nan
-    raise ValueError(f"{cell!r} is no number.")
-
-
-def as_numbers(cells: Sequence[str], decimal: str = ".") -> np.ndarray:
-    """Return `as_number` of all cells, faster."""
-    if decimal == ",":
-        cells = [with_point(cell) for cell in cells]
-    text = "".join(cells)
-    if "_" not in text and text.isascii():  # then float takes no more than as_number
-        try:
-            return np.fromiter(map(float, cells), np.float64, count=len(cells))
-        except ValueError:
-            pass
-    return np.fromiter(map(as_number, cells), np.float64, count=len(cells))
-
-
-def is_missing(cell: str) -> bool:
-    """Whether a cell stands for a missing value."""
-    return cell.strip().lower() in MISSING

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["looks_like_date", "parse_dates"]
+__all__ = ["DayOrder", "is_basic_date", "looks_like_date", "parse_dates"]
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _NAMES = "|".join(_MONTHS)
@@ -23,8 +24,12 @@ _FORMS = [
         r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second_>\d{1,2})(?P=sign)(?P<year>\d{4}|\d{2})",
         rf"(?P<day>\d{{1,2}})[ -]{_NAMED},?[ -](?P<year>\d{{4}}|\d{{2}})",
         rf"{_NAMED}[ -](?P<day>\d{{1,2}})(?:,\s*|[ -])(?P<year>\d{{4}})",
+        r"(?P<year>(?:1[6-9]|2[0-2])\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",
     )
 ]
+_BASIC = re.compile(
+    r"\s*(1[6-9]|2[0-2])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])\s*", re.ASCII
+).fullmatch
 # Two digits are a year from here on of the last century.
 _PIVOT = 69
 
@@ -41,6 +46,11 @@ def looks_like_date(cell: str) -> bool:
     return _found(cell) is not None
 
 
+def is_basic_date(cell: str) -> bool:
+    """Whether a cell could be a date of eight digits: 20240531."""
+    return len(cell) >= 8 and _BASIC(cell) is not None
+
+
 def _found(cell: str) -> dict[str, str] | None:
     if not cell[:1].strip() and not cell.strip():
         return None
@@ -51,21 +61,55 @@ def _found(cell: str) -> dict[str, str] | None:
     return None
 
 
-def day_comes_first(cells: Sequence[str]) -> bool:
-    """Whether 1/2/2024 is in February: where a day above 12 shows it, or points stand between."""
-    firsts, seconds, points = 0, 0, 0
-    for found in map(_found, cells):
-        if found is not None and "first" in found:
-            firsts += int(found["first"]) > 12
-            seconds += int(found["second_"]) > 12
-            points += found["sign"] == "."
-    return firsts > seconds or (firsts == seconds and points > 0)
+@dataclass(frozen=True)
+class DayOrder:
+    """Which of 1/2/2024, 1-2-2024 and 1.2.2024 are in February: one reading for all cells.
+
+    `day_first` has it for the signs that were met. `ambiguous` is the first cell that could be read
+    in both ways where nothing tells which it is, "" if there is none.
+    """
+
+    day_first: Mapping[str, bool] = field(default_factory=dict)
+    ambiguous: str = ""
+
+    @classmethod
+    def of(
+        cls, cells: Sequence[str], known: Mapping[str, bool], default: bool | None = None
+    ) -> DayOrder:
+        """Return what all cells of a column say; what is `known` of an earlier look stands.
+
+        A day above 12 shows it. Points mean day first unless days show another. Where nothing shows
+        it, cells with other signs do, or else it is the `default`; None is month first, and said.
+        """
+        days = dict.fromkeys("/-.", 0)  # how many more cells show the day first than second
+        first = dict.fromkeys("/-.", "")
+        for cell, found in ((cell, _found(cell)) for cell in cells):
+            if found is not None and "first" in found:
+                sign = found["sign"]
+                days[sign] += (int(found["first"]) > 12) - (int(found["second_"]) > 12)
+                first[sign] = first[sign] or cell.strip()
+        order, ambiguous = dict(known), ""
+        met = [sign for sign in first if first[sign] and sign not in order]
+        if "." in met:
+            order["."] = days["."] >= 0
+        both = sum(days[sign] for sign in met if sign != ".")
+        for sign in (one for one in met if one != "."):
+            others = [order[one] for one in order if one != sign]
+            if both:
+                order[sign] = both > 0
+            elif others:
+                order[sign] = others[0]
+            else:
+                order[sign] = bool(default)
+                ambiguous = ambiguous or (first[sign] if default is None else "")
+        return cls(order, ambiguous)
 
 
-def parse_dates(cells: Sequence[str], day_first: bool | None = None) -> np.ndarray:
+def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = None) -> np.ndarray:
     """Return the moments that texts name, in seconds and in UTC; NaT for what is no date.
 
-    With `day_first` 1/2/2024 is in February; None is told from all cells.
+    `day_first` has the reading of 1/2/2024 by the sign, as `DayOrder` has it; None is told from all
+    cells. A cell that does not fit this reading is no date.
 
     Examples
     --------
@@ -74,11 +118,11 @@ def parse_dates(cells: Sequence[str], day_first: bool | None = None) -> np.ndarr
     array(['2023-12-31T00:00:00', '2024-02-01T00:00:00',
            '2024-01-05T15:30:00',                 'NaT'], dtype='datetime64[s]')
     """
-    day_first = day_comes_first(cells) if day_first is None else day_first
-    return np.array([_moment(cell, day_first) for cell in cells], dtype="datetime64[s]")
+    order = DayOrder.of(cells, {}).day_first if day_first is None else day_first
+    return np.array([_moment(cell, order) for cell in cells], dtype="datetime64[s]")
 
 
-def _moment(cell: str, day_first: bool) -> np.datetime64:
+def _moment(cell: str, day_first: Mapping[str, bool]) -> np.datetime64:
     nothing = np.datetime64("NaT", "s")
     found = _found(cell)
     if found is None:
@@ -100,7 +144,7 @@ def _moment(cell: str, day_first: bool) -> np.datetime64:
     return moment.astype("datetime64[s]") + np.timedelta64(seconds, "s")
 
 
-def _day(found: dict[str, str], day_first: bool) -> tuple[int, int, int]:
+def _day(found: dict[str, str], day_first: Mapping[str, bool]) -> tuple[int, int, int]:
     """Return year, month and day."""
     year = int(found["year"])
     if len(found["year"]) == 2:
@@ -110,9 +154,7 @@ def _day(found: dict[str, str], day_first: bool) -> tuple[int, int, int]:
     if "month" in found:
         return year, int(found["month"]), int(found["day"])
     first, second = int(found["first"]), int(found["second_"])
-    if first > 12 or (day_first and second <= 12):
-        return year, second, first
-    return year, first, second
+    return (year, second, first) if day_first[found["sign"]] else (year, first, second)
 
 
 def _offset(zone: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,9 @@ from .encoders import (
     TextColumn,
 )
 from .frames import Columns, coded_columns, columns_of
-from .kinds import KINDS, Look, as_kind, look_at
+from .kinds import KINDS, Look, look_at, writing_of
+from .numerals import PLAIN, Writing
+from .reading import OddCells, as_dates, as_numbers, as_texts
 
 __all__ = ["Group", "TableEncoder"]
 
@@ -47,6 +51,11 @@ class TableEncoder(TransformerMixin, OnPages):
     filled, with a column that says so. Ids, with a value of its own in each row, and constant
     columns are left out. The target is never looked at.
 
+    A column is one of numbers, or of dates, where nine of ten of its filled cells are. Numbers may
+    have thousands, a decimal comma, a currency, a percent sign or one unit for all. Of a bound such
+    as "<0.01" or "more than 3" the number is taken; any other cell is missing. A warning names each
+    such column, how many cells these are and the first of them.
+
     Parameters
     ----------
     kinds : dict of str to str, optional
@@ -58,6 +67,12 @@ class TableEncoder(TransformerMixin, OnPages):
         Of text, and of names of categories where there are many.
     separators : str, default ";|,"
         Characters that may stand between the elements of sets.
+    day_first : bool, optional
+        Whether 3/4/2024 is in April where no cell of its column tells. None is month first, with a
+        warning. Dates with points, 3.4.2024, have the day first unless days above 12 say otherwise.
+    strict : bool, default False
+        Whether a cell that is no number or no date in a column of them, a bound, or dates that can
+        be read in two ways are an error, in `fit` and in `transform`.
 
     Attributes
     ----------
@@ -88,11 +103,15 @@ class TableEncoder(TransformerMixin, OnPages):
         one_hot: int = 30,
         dimensions: int = 30,
         separators: str = ";|,",
+        day_first: bool | None = None,
+        strict: bool = False,
     ) -> None:
         self.kinds = kinds
         self.one_hot = one_hot
         self.dimensions = dimensions
         self.separators = separators
+        self.day_first = day_first
+        self.strict = strict
 
     @all_at_once
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
@@ -120,7 +139,7 @@ class TableEncoder(TransformerMixin, OnPages):
         if not self.kinds_:
             why = "; ".join(f"{name} ({why})" for name, why in self.left_out_.items())
             raise ValueError(f"X has no column that says anything: {why}.")
-        self._fit_columns(table, looks)
+        self._fit_columns(table, looks, getattr(X, "first_row", 1))
         return self
 
     def _looks(self, table: Columns, coded: set[str]) -> dict[str, Look]:
@@ -145,23 +164,69 @@ class TableEncoder(TransformerMixin, OnPages):
         if kind == "drop":
             return Look("drop", "dropped")
         if kind != "set":
-            return Look(kind)
+            return Look(kind, writing=writing_of(values) if kind == "number" else PLAIN)
         cells = [cell for cell in values if isinstance(cell, str)]
         counts = {one: sum(one in cell for cell in cells) for one in self.separators}
         return Look("set", separator=max(counts, key=lambda one: counts[one]))
 
-    def _fit_columns(self, table: Columns, looks: dict[str, Look]) -> None:
+    def _fit_columns(self, table: Columns, looks: dict[str, Look], first_row: int) -> None:
+        self._writings = {
+            name: asdict(looks[name].writing)
+            for name in self.kinds_
+            if looks[name].writing != PLAIN
+        }
+        self._day_first: dict[str, dict[str, bool]] = {}
+        self._encoders: dict[str, Any] = {}
+        columns, orders = self._columns(table, first_row)
+        self._day_first = orders
         numbers = [name for name, kind in self.kinds_.items() if kind == "number"]
         self._number_names = numbers
-        self._numbers = NumberColumns().fit(self._matrix(table)) if numbers else None
-        self._encoders: dict[str, Any] = {}
+        self._numbers = None
+        if numbers:
+            self._numbers = NumberColumns().fit(np.column_stack([columns[n] for n in numbers]))
         names = [] if self._numbers is None else self._numbers.names(numbers)
         for name, kind in self.kinds_.items():
             if kind != "number":
-                encoder = self._encoder(looks[name]).fit(as_kind(table[name], kind, name))
+                encoder = self._encoder(looks[name]).fit(columns[name])
                 self._encoders[name] = encoder
                 names += encoder.names(name)
         self._names_out = names
+
+    def _columns(
+        self, table: Columns, first_row: int, *, tell: bool = True
+    ) -> tuple[Columns, dict[str, dict[str, bool]]]:
+        """Return columns as their kinds take them, and of dates where days come first.
+
+        What could not be read is told, or refused if the reading is strict.
+        """
+        columns, orders = {}, {}
+        for name, kind in self.kinds_.items():
+            odd, values = OddCells(), table[name]
+            if kind == "number":
+                columns[name], odd = as_numbers(values, name, self._writing(name), first_row)
+            elif kind == "date":
+                known = self._known_order(name)
+                columns[name], odd, order = as_dates(values, name, known, self.day_first, first_row)
+                orders[name] = dict(order)
+            else:
+                columns[name] = as_texts(values)
+            if self.strict:
+                odd.refuse(name)
+            message = odd.message(name) if tell else ""
+            if message:
+                warnings.warn(message, UserWarning, stacklevel=5)
+        return columns, orders
+
+    def _writing(self, name: str) -> Writing:
+        """Return how the numbers of a column were written in fit; older files do not say."""
+        return Writing(**getattr(self, "_writings", {}).get(name, {}))
+
+    def _known_order(self, name: str) -> dict[str, bool]:
+        """Return where days came first in fit; older files have one answer, if it was found."""
+        if hasattr(self, "_day_first"):
+            return self._day_first.get(name, {})
+        day_first = getattr(self._encoders[name], "day_first_", False)
+        return {"/": True, "-": True} if day_first else {}
 
     @property
     def groups_(self) -> list[Group]:
@@ -186,10 +251,19 @@ class TableEncoder(TransformerMixin, OnPages):
             "text": TextColumn(self.dimensions),
         }[look.kind]
 
-    def _matrix(self, table: Columns) -> np.ndarray:
-        """Return the columns of numbers, shape (n, d)."""
-        columns = [as_kind(table[name], "number", name) for name in self._number_names]
-        return np.column_stack(columns)
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, and return the numbers that the same rows become.
+
+        Parameters
+        ----------
+        X : as in fit
+        y : ignored
+
+        Returns
+        -------
+        matrix : ndarray of shape (n, n_features_out)
+        """
+        return self.fit(X)._matrix(X, tell=False)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the numbers that the rows of a table become.
@@ -203,11 +277,17 @@ class TableEncoder(TransformerMixin, OnPages):
         matrix : ndarray of shape (n, n_features_out)
         """
         check_is_fitted(self)
+        return self._matrix(X, tell=True)
+
+    def _matrix(self, X: Any, *, tell: bool) -> np.ndarray:
         table = columns_of(X)
         self._check_names(table)
-        parts = [] if self._numbers is None else [self._numbers.transform(self._matrix(table))]
-        for name, encoder in self._encoders.items():
-            parts.append(encoder.transform(as_kind(table[name], self.kinds_[name], name)))
+        columns, _ = self._columns(table, getattr(X, "first_row", 1), tell=tell)
+        parts = []
+        if self._numbers is not None:
+            numbers = np.column_stack([columns[name] for name in self._number_names])
+            parts.append(self._numbers.transform(numbers))
+        parts += [encoder.transform(columns[name]) for name, encoder in self._encoders.items()]
         return np.hstack(parts)
 
     def _check_names(self, table: Columns) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from .dates import day_comes_first, parse_dates
 from .kinds import split_set
 
 __all__ = [
@@ -97,10 +96,8 @@ def _quartiles(values: np.ndarray) -> np.ndarray:
 class DateColumn(BaseEstimator):
     """Dates: the day as a number, and season, day of the week and hour on circles."""
 
-    def fit(self, values: np.ndarray) -> DateColumn:
+    def fit(self, moments: np.ndarray) -> DateColumn:
         """Learn the scale, and which circles the dates go round."""
-        self.day_first_ = values.dtype.kind == "O" and day_comes_first(_filled(values))
-        moments = self._moments(values)
         self.days_ = NumberColumns().fit(_days(moments)[:, None])
         days = _days(moments)[~np.isnat(moments)]
         has_hours = bool(np.any(days % 1.0 != 0.0))
@@ -116,14 +113,8 @@ class DateColumn(BaseEstimator):
         ]
         return self
 
-    def _moments(self, values: np.ndarray) -> np.ndarray:
-        if values.dtype.kind == "M":
-            return values
-        return parse_dates(["" if cell is None else cell for cell in values], self.day_first_)
-
-    def transform(self, values: np.ndarray) -> np.ndarray:
+    def transform(self, moments: np.ndarray) -> np.ndarray:
         """Return the day, where it is missing, and half a sine and cosine for each circle."""
-        moments = self._moments(values)
         days = _days(moments)
         parts = [self.days_.transform(days[:, None])]
         turns = {"season": days / _YEAR, "weekday": (np.floor(days) + 3) / 7, "hour": days % 1.0}

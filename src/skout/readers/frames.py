@@ -18,6 +18,14 @@ from ..rows.encode import check_column_names
 __all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
 
 Columns = dict[str, np.ndarray]
+
+
+class SomeRows(dict[str, np.ndarray]):
+    """Columns of a table of which these are the rows from `first_row` on."""
+
+    first_row = 1
+
+
 _MISSING_TYPES = ("NAType", "NaTType")
 
 

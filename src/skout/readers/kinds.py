@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cells import Content, as_numbers, looks_like_id
+from .cells import Content, looks_like_id
+from .numerals import PLAIN, Writing, read_numbers
 
-__all__ = ["KINDS", "Look", "as_kind", "look_at"]
+__all__ = ["KINDS", "Look", "look_at", "split_set", "writing_of"]
 
 #: Kinds of columns that become numbers.
 KINDS = ("number", "date", "category", "categories", "set", "text")
 # Rows from which on different values look like names of the rows.
 _SOME_ROWS = 10
-# Of the filled cells, the share that must be dates, and the one that must have a separator.
+# Of the filled cells, the share that must look like codes, and the one that must have a separator.
 _MOSTLY, _OFTEN = 0.9, 0.1
 # Sets: times that elements are met on average, letters of an element, and how many there are. Text
 # has commas too, so that elements must be met more often.
@@ -32,6 +33,7 @@ class Look:
     kind: str  # one of `KINDS`, or "id", "constant" or "empty"
     why: str = ""  # in a few words, where it is not used
     separator: str = ""  # between the elements of sets
+    writing: Writing = PLAIN  # of numbers
 
 
 def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = ";|,") -> Look:
@@ -47,7 +49,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     'category'
     """
     if values.dtype.kind == "f":
-        return _number(name, values)
+        return _number(name, values, writing_of(values))
     if values.dtype.kind == "M":
         filled = values[~np.isnat(values)]
         return _varies(filled, len(filled) < len(values)) or Look("date")
@@ -65,7 +67,7 @@ def _varies(filled: np.ndarray, has_gaps: bool) -> Look | None:
     return None
 
 
-def _number(name: str, values: np.ndarray) -> Look:
+def _number(name: str, values: np.ndarray, writing: Writing) -> Look:
     filled = values[~np.isnan(values)]
     nothing = _varies(filled, len(filled) < len(values))
     if nothing is not None:
@@ -77,7 +79,18 @@ def _number(name: str, values: np.ndarray) -> Look:
         whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
         if counts or (whole and _is_id(name)):
             return Look("id", "a value a row")
-    return Look("number")
+    return Look("number", writing=writing)
+
+
+def writing_of(values: np.ndarray) -> Writing:
+    """Return how the numbers of a column are written, of values as `columns_of` makes them."""
+    content = Content()
+    if values.dtype.kind == "f":
+        largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
+        content.numerals.plain, content.numerals.largest = len(values), float(largest)
+    elif values.dtype.kind == "O":
+        content.add([cell for cell in values if cell is not None], 1)
+    return content.writing
 
 
 def _is_id(name: str) -> bool:
@@ -89,9 +102,10 @@ def _is_id(name: str) -> bool:
 def _text(name: str, filled: list[str], n: int, one_hot: int, separators: str) -> Look:
     content = Content()
     content.add(filled, 1)
-    if content.numbers and not content.dates and not content.words:
-        return _number(name, as_numbers(filled))
-    if content.dates >= _MOSTLY * len(filled):
+    if content.kind == "number":
+        values = read_numbers(filled, content.writing).values
+        return _number(name, values, content.writing)
+    if content.kind == "date":
         return Look("date")
     counts = Counter(filled)
     if _names_rows(name, filled, counts, n):
@@ -138,34 +152,3 @@ def _separator(filled: list[str], separators: str) -> str:
 def split_set(cell: str, separator: str) -> list[str]:
     """Return the elements of a set that is written as text, each once."""
     return list(dict.fromkeys(word.strip() for word in cell.split(separator) if word.strip()))
-
-
-def as_kind(values: np.ndarray, kind: str, name: str) -> np.ndarray:
-    """Return a column as its kind takes it: floats; moments, or texts of them; texts."""
-    if kind == "number" and values.dtype.kind == "O":
-        try:
-            return as_numbers(["" if cell is None else cell for cell in values])
-        except ValueError as error:
-            raise ValueError(f"X: column {name!r} must hold numbers: {error}") from None
-    if kind == "number" and values.dtype.kind == "M":
-        raise ValueError(f"X: column {name!r} must hold numbers. Got dates.")
-    if kind == "date" and values.dtype.kind == "f":
-        if not np.all(np.isnan(values)):
-            raise ValueError(f"X: column {name!r} must hold dates. Got numbers.")
-        return np.full(len(values), np.datetime64("NaT", "s"))
-    if kind not in ("number", "date") and values.dtype.kind != "O":
-        return _as_texts(values)
-    return values
-
-
-def _as_texts(values: np.ndarray) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    is_date = values.dtype.kind == "M"
-    gaps = np.isnat(values) if is_date else np.isnan(values)
-    words = values.astype(str) if is_date else [_number_text(value) for value in values.tolist()]
-    out[:] = [None if gap else str(word) for gap, word in zip(gaps, words, strict=True)]
-    return out
-
-
-def _number_text(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.arrays import n_rows, take
-from ...readers.cells import as_numbers
+from ...readers.numerals import read_numbers
 from .doubt import Calibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
 from .subject import Subject
@@ -136,10 +136,9 @@ def _grouped(values: list[str]) -> list[tuple[str, np.ndarray]]:
     counts = Counter(values)
     cells = np.array(values, dtype=object)
     if len(counts) > _MOST_GROUPS:
-        try:
-            return _parts(as_numbers(values, "."))
-        except ValueError:  # texts
-            pass
+        read = read_numbers(values)
+        if not read.unread:
+            return _parts(read.values)
     kept = [value for value, _ in counts.most_common(_MOST_GROUPS)]
     found = [(value or "(empty)", np.flatnonzero(cells == value)) for value in kept]
     rest = np.flatnonzero(~np.isin(cells.astype(str), kept))

@@ -71,9 +71,11 @@ class TableModel:
 
     def warm(self) -> None:
         """Do what only the first request would wait for, such as imports."""
-        cell = "C" if self.saved.inputs.is_text else 0.0  # a text, and a molecule
-        table = table_of_records([dict.fromkeys(self.saved.inputs.columns, cell)])
-        for part in table.parts(self.saved.inputs.numbers, self.saved.inputs.texts):
+        inputs = self.saved.inputs
+        cell = "C" if inputs.is_text else 0.0  # a text, and a molecule
+        row = {**dict.fromkeys(inputs.columns, cell), **dict.fromkeys(inputs.words)}
+        table = table_of_records([row])
+        for part in table.parts(inputs.numbers, inputs.texts):
             predict_part(self.saved, table, part, self.candidates)
 
     def predict(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
@@ -99,7 +101,7 @@ class TableModel:
             limits.check_rows(len(asked.rows))
         inputs, parts, n = self.saved.inputs, [], 0
         table = table_of_text(asked.table) if asked.rows is None else table_of_records(asked.rows)
-        for part in table.parts(inputs.numbers, inputs.texts, inputs.gaps):
+        for part in table.parts(inputs.numbers, inputs.texts, inputs.reading):
             deadline.check()
             n += len(part)
             limits.check_rows(n)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..tables import Delimited, Dialect, Part, Records, Table, dialect_of
+from ..tables import Delimited, Dialect, NumberCells, Part, Records, Table, dialect_of
 
 __all__ = ["table_of_records", "table_of_text"]
 
@@ -55,13 +55,15 @@ class _Rows(Records):
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.path, self.names, self._rows = Path("rows"), list(rows[0]), rows
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
         asked = dict.fromkeys((*numbers, *texts))
         for number, row in enumerate(self._rows, 1):
             if not row.keys() >= asked.keys():
                 name = next(name for name in asked if name not in row)
                 raise ValueError(f"{self.path}: row {number} has no {name!r}.")
-        return super()._parts(numbers, texts, rows)
+        return super()._parts(numbers, texts, rows, cells)
 
     def _records(self) -> Iterator[list[Any]]:
         for row in self._rows:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...readers.records import PACKED, ending
-from .base import Part, Table, listed, select
+from .base import NumberCells, Part, Reading, Table, listed, select
 from .columnar import Feather, Npz, Parquet
 from .delimited import Delimited
 from .dialects import Dialect, dialect_of
@@ -12,7 +12,9 @@ from .records import Json, JsonLines, Records, Workbook
 __all__ = [
     "Delimited",
     "Dialect",
+    "NumberCells",
     "Part",
+    "Reading",
     "Records",
     "Table",
     "dialect_of",

@@ -1,8 +1,9 @@
 """What a table is to the command line: named columns, read by the block."""
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from operator import itemgetter
@@ -11,9 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ...readers.cells import as_number, as_numbers, listed, no_column
+from ...readers.cells import listed, no_column
+from ...readers.numerals import PLAIN, Writing, plain_numbers, read_numbers
+from ...readers.reading import OddCells
 
-__all__ = ["Part", "Table", "cell_text", "check_names", "listed", "picker", "select"]
+__all__ = [
+    "NumberCells",
+    "Part",
+    "Reading",
+    "Table",
+    "cell_text",
+    "check_names",
+    "listed",
+    "picker",
+    "select",
+]
 
 # Most rows and cells that are read at a time, and the least rows, since a model has some work for
 # each part; a cell of text takes about 60 bytes.
@@ -43,6 +56,15 @@ class Part:
         return self.numbers.nbytes + cells
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How columns are read as numbers."""
+
+    gaps: Sequence[str] = ()  # those in which cells may be missing, or no numbers
+    writings: Mapping[str, Writing] = field(default_factory=dict)  # of those that are not plain
+    strict: bool = False  # whether a cell that is no number is an error there, too
+
+
 class Table(ABC):
     """A file of rows with named columns."""
 
@@ -54,15 +76,21 @@ class Table(ABC):
     decimal: str = "."
     #: What people should know of how the file was read.
     notes: Sequence[str] = ()
+    _told: tuple[str, ...] = ()
 
     def parts(
-        self, numbers: Sequence[str], texts: Sequence[str] = (), gaps: Sequence[str] = ()
+        self,
+        numbers: Sequence[str],
+        texts: Sequence[str] = (),
+        reading: Reading | None = None,
     ) -> Iterator[Part]:
         """Yield the rows of some columns, read as numbers and as text.
 
-        Missing numbers are NaN in the columns `gaps`; in all others they are an error.
+        Missing numbers, and cells that are none, are NaN in the columns that may have gaps; in all
+        others they are an error. At the end a warning tells how many cells were no numbers.
         """
-        known, may_miss = set(self.names), set(gaps)
+        reading = reading or Reading()
+        known, may_miss = set(self.names), set(reading.gaps)
         missing = [name for name in (*numbers, *texts) if name not in known]
         if missing:
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -72,17 +100,24 @@ class Table(ABC):
         width = max(1, len(numbers) + len(texts))
         rows = max(_LEAST_ROWS, min(_PART_ROWS, _PART_CELLS // width))
         allowed = np.array([name in may_miss for name in numbers], dtype=bool)
-        found = False
-        for part in self._parts(list(numbers), list(texts), rows):
+        cells, found = NumberCells(self, reading), False
+        for part in self._parts(list(numbers), list(texts), rows, cells):
             found = True
+            cells.count(len(part))
             self._check_finite(part, numbers, allowed)
             yield part
         if not found:
             raise ValueError(f"{self.path} has columns, but no rows.")
+        for message in dict.fromkeys(cells.messages()):
+            if message not in self._told:
+                self._told = (*self._told, message)
+                warnings.warn(message, UserWarning, stacklevel=2)
 
     @abstractmethod
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
-        """Yield parts of so many rows."""
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: "NumberCells"
+    ) -> Iterator[Part]:
+        """Yield parts of so many rows; `cells` reads texts as numbers."""
 
     def _check_finite(self, part: Part, numbers: Sequence[str], may_miss: np.ndarray) -> None:
         finite = np.isfinite(part.numbers)
@@ -107,19 +142,60 @@ class Table(ABC):
         """Return the words for a row."""
         return f"row {row}"
 
-    def _parsed(self, cells: Sequence[Sequence[str]], names: list[str], start: int) -> np.ndarray:
-        """Return cells as numbers."""
-        try:
-            values = as_numbers(list(chain.from_iterable(cells)), self.decimal)
-            return values.reshape(len(cells), len(names))
-        except ValueError:
-            for i, row in enumerate(cells):
-                for name, cell in zip(names, row, strict=True):
-                    try:
-                        as_number(cell, self.decimal)
-                    except ValueError:
-                        raise self.missing(name, start + i, cell.strip()) from None
-            raise
+
+class NumberCells:
+    """Reads the cells of a table as numbers, and counts those that are none."""
+
+    def __init__(self, table: Table, reading: Reading) -> None:
+        self._table, self._reading = table, reading
+        self._gaps = set() if reading.strict else set(reading.gaps)
+        self._odd: dict[str, OddCells] = {}
+        self._rows = 0
+
+    def writing(self, name: str) -> Writing:
+        """Return how the numbers of a column are written; of the decimals the file has a say."""
+        writing = self._reading.writings.get(name, PLAIN)
+        return replace(writing, decimal=",") if self._table.decimal == "," else writing
+
+    def is_usual(self, name: str) -> bool:
+        """Whether the numbers of a column are written as the file has numbers."""
+        writing = self.writing(name)
+        return not writing.unit and writing.decimal == self._table.decimal
+
+    def read(self, cells: Sequence[Sequence[str]], names: Sequence[str], start: int) -> np.ndarray:
+        """Return rows of cells as numbers, of which the first row is `start`."""
+        if self._table.decimal == "." and not self._reading.writings:
+            plain = plain_numbers(list(chain.from_iterable(cells)))
+            if plain is not None:
+                return plain.reshape(len(cells), len(names))
+        matrix = np.empty((len(cells), len(names)))
+        for j, (name, column) in enumerate(zip(names, zip(*cells, strict=True), strict=True)):
+            matrix[:, j] = self.read_column(column, name, start)
+        return matrix
+
+    def read_column(self, cells: Sequence[str], name: str, start: int) -> np.ndarray:
+        """Return the cells of a column as numbers."""
+        found = read_numbers(cells, self.writing(name))
+        refused = [] if name in self._gaps else [*found.unread]
+        if self._reading.strict:
+            refused = sorted([*found.unread, *found.bounds])
+        if refused:
+            raise self._table.missing(name, start + refused[0], cells[refused[0]].strip())
+        if found.unread or found.bounds:
+            self._odd.setdefault(name, OddCells("numbers")).add(
+                cells, start, found.unread, found.bounds
+            )
+        return found.values
+
+    def count(self, rows: int) -> None:
+        """Note that there were so many rows more."""
+        self._rows += rows
+
+    def messages(self) -> Iterator[str]:
+        """Yield what is to be said of each column with cells that are no numbers."""
+        for name, odd in self._odd.items():
+            odd.rows = self._rows
+            yield odd.message(name)
 
 
 def select(patterns: str, names: Sequence[str], option: str) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..results import load_pyarrow
-from .base import Part, Table, cell_text, check_names
+from .base import NumberCells, Part, Table, cell_text, check_names
+from .dialects import check_archive
 
 __all__ = ["Feather", "Npz", "Parquet"]
 
@@ -43,7 +44,9 @@ class _Arrow(Table):
             return "number"
         return "date" if types.is_temporal(kind) else "text"
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
         start = 1
         for batch in self._batches(list(dict.fromkeys([*numbers, *texts])), rows):
             if not batch.num_rows:
@@ -51,15 +54,14 @@ class _Arrow(Table):
             matrix = np.empty((batch.num_rows, len(numbers)))
             for j, name in enumerate(numbers):
                 values = batch.column(name).to_numpy(zero_copy_only=False)
-                matrix[:, j] = self._floats(values, name, start)
+                if self.types and self.types[name] == "number":
+                    matrix[:, j] = values
+                else:
+                    texts_of = [cell_text(value) for value in values]
+                    matrix[:, j] = cells.read_column(texts_of, name, start)
             columns = {name: batch.column(name).to_pylist() for name in texts}
             yield Part(start, matrix, {n: [cell_text(c) for c in v] for n, v in columns.items()})
             start += len(matrix)
-
-    def _floats(self, values: np.ndarray, name: str, start: int) -> np.ndarray:
-        if self.types and self.types[name] == "number":
-            return values.astype(np.float64)
-        return self._parsed([[cell_text(value)] for value in values], [name], start)[:, 0]
 
 
 class Parquet(_Arrow):
@@ -95,10 +97,11 @@ class Npz(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._columns: dict[str, np.ndarray] = {}
+        check_archive(path)
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, MemoryError) as error:
             raise ValueError(f"{path} is no npz file of plain arrays: {error}") from error
         for key, array in arrays.items():
             if array.ndim not in (1, 2):
@@ -113,16 +116,20 @@ class Npz(Table):
         kinds = dict.fromkeys("biuf", "number") | dict.fromkeys("mM", "date")
         self.types = {name: kinds.get(c.dtype.kind, "text") for name, c in self._columns.items()}
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
         n = len(self._columns[self.names[0]])
         for start in range(0, n, rows):
             some = slice(start, min(n, start + rows))
             matrix = np.empty((some.stop - start, len(numbers)))
             for j, name in enumerate(numbers):
                 values = self._columns[name][some]
-                if values.dtype.kind not in "biuf":
-                    raise self.missing(name, start + 1, str(values[0]))
-                matrix[:, j] = values
+                if values.dtype.kind in "biuf":
+                    matrix[:, j] = values
+                else:
+                    texts_of = [cell_text(value) for value in values]
+                    matrix[:, j] = cells.read_column(texts_of, name, start + 1)
             columns = {name: [cell_text(c) for c in self._columns[name][some]] for name in texts}
             yield Part(start + 1, matrix, columns)
 

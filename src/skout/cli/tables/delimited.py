@@ -7,16 +7,16 @@ the standard library goes on from there: it takes more, and its errors name the 
 import csv
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import BufferedReader
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from ...readers.cells import MISSING
-from .base import Part, Table, check_names, picker
-from .dialects import Dialect, open_bytes, open_text, recognise
+from ...readers.numerals import MISSING
+from .base import NumberCells, Part, Table, check_names, picker
+from .dialects import LONGEST, CsvRows, Dialect, Lines, open_bytes, open_text, recognise
 
 __all__ = ["Delimited"]
 
@@ -27,8 +27,6 @@ _PART_BYTES, _MOST_BYTES, _FEW_ROWS = 2**20, 2**24, 256
 _NULLS = [word for one in MISSING for word in {one, one.upper(), one.title()}]
 _CLOSE = 'A quote (") is opened there and never closed: close it, or double those inside cells.'
 _SAVE = "Save it as CSV in UTF-8, with quotes around cells that have separators in them."
-# Letters of a cell, at most.
-_LONGEST = 2**27
 
 
 class Delimited(Table):
@@ -40,7 +38,7 @@ class Delimited(Table):
         self.path = path
         self._dialect = self._recognised()
         self.decimal, self.notes = self._dialect.decimal, self._dialect.notes
-        csv.field_size_limit(_LONGEST)
+        csv.field_size_limit(LONGEST)
         with self._read() as reader:
             self.names = [name.strip() for name in next(reader, [])]
             first = next(self._rows(reader), [])
@@ -54,14 +52,14 @@ class Delimited(Table):
         return open_text(self.path, self._dialect.encoding)
 
     @contextmanager
-    def _read(self) -> Iterator[Any]:
+    def _read(self) -> Iterator[CsvRows]:
         """Open the file before its header; say where it is no CSV or no text."""
         how, self._line = self._dialect, 0
         with self._open() as file:
             for _ in range(how.skip):
                 file.readline()
             try:
-                yield csv.reader(file, delimiter=how.delimiter, strict=True)
+                yield CsvRows(Lines(file, self.path), how.delimiter)
             except (csv.Error, UnicodeError) as error:
                 open_quote = "unexpected end of data" in str(error)
                 remedy = _CLOSE if open_quote else _SAVE
@@ -70,7 +68,7 @@ class Delimited(Table):
                     f"{self._line + 1 + how.skip}. {remedy}"
                 ) from error
 
-    def _rows(self, reader: Any) -> Iterator[list[str]]:
+    def _rows(self, reader: CsvRows) -> Iterator[list[str]]:
         """Yield the rows after the header, each as long as it."""
         width, number = len(self.names), 0
         self._line = reader.line_num  # of the last record that is whole
@@ -97,13 +95,15 @@ class Delimited(Table):
                     return f"row {row}, line {reader.line_num + self._dialect.skip}"
         return super().place(row)
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
-        done, is_complete = yield from self._fast_parts(numbers, texts)
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
+        done, is_complete = yield from self._fast_parts(numbers, texts, cells)
         if not is_complete:
-            yield from self._slow_parts(numbers, texts, rows, done)
+            yield from self._slow_parts(numbers, texts, rows, cells, done)
 
     def _fast_parts(
-        self, numbers: list[str], texts: list[str]
+        self, numbers: list[str], texts: list[str], cells: NumberCells
     ) -> Generator[Part, None, tuple[int, bool]]:
         """Yield what pyarrow reads; return how many rows these were, and whether all."""
         try:
@@ -120,8 +120,10 @@ class Delimited(Table):
         if n_bytes > _MOST_BYTES:
             return 0, False
         wanted = list(dict.fromkeys([*numbers, *texts]))
-        types = dict.fromkeys(numbers, pyarrow.float64()) | dict.fromkeys(texts, pyarrow.string())
         start, how = 1, self._dialect
+        odd = [name for name in numbers if not cells.is_usual(name)]
+        types = dict.fromkeys(numbers, pyarrow.float64())
+        types |= dict.fromkeys([*texts, *odd], pyarrow.string())
         encoding = "utf-8" if how.encoding == "utf-8-sig" else how.encoding
         read = arrow_csv.ReadOptions(
             column_names=self.names,
@@ -138,10 +140,10 @@ class Delimited(Table):
         )
         try:
             with open_bytes(self.path) as file:
-                plain = isinstance(file, BufferedReader)  # which pyarrow reads faster by itself
+                plain = isinstance(getattr(file, "raw", None), FileIO)  # read faster by pyarrow
                 source = pyarrow.OSFile(str(self.path)) if plain else file
                 for batch in arrow_csv.open_csv(source, read, parse, convert):
-                    part = _of_batch(batch, numbers, texts, start)
+                    part = _of_batch(batch, numbers, texts, cells, start)
                     start += len(part)
                     if len(part):
                         yield part
@@ -150,7 +152,7 @@ class Delimited(Table):
         return start - 1, True
 
     def _slow_parts(
-        self, numbers: list[str], texts: list[str], rows: int, done: int
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells, done: int
     ) -> Iterator[Part]:
         """Yield the rows after those that are done, read by the standard library."""
         place = {name: j for j, name in enumerate(self.names)}
@@ -162,14 +164,18 @@ class Delimited(Table):
             next(reader)
             lines = islice(self._rows(reader), done, None)
             while block := list(islice(lines, rows)):
-                matrix = self._parsed([pick(row) for row in block], numbers, start)
+                matrix = cells.read([pick(row) for row in block], numbers, start)
                 yield Part(start, matrix, {n: [r[j] for r in block] for n, j in columns.items()})
                 start += len(block)
 
 
-def _of_batch(batch: Any, numbers: list[str], texts: list[str], start: int) -> Part:
-    """Return a batch of pyarrow, whose numbers are floats; missing ones become NaN."""
+def _of_batch(
+    batch: Any, numbers: list[str], texts: list[str], cells: NumberCells, start: int
+) -> Part:
+    """Return a batch of pyarrow, whose numbers are floats or texts; missing ones become NaN."""
     matrix = np.empty((batch.num_rows, len(numbers)))
     for j, name in enumerate(numbers):
-        matrix[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+        values = batch.column(name).to_numpy(zero_copy_only=False)
+        is_text = values.dtype == object
+        matrix[:, j] = cells.read_column(values.tolist(), name, start) if is_text else values
     return Part(start, matrix, {name: batch.column(name).to_pylist() for name in texts})

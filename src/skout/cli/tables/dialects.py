@@ -4,16 +4,28 @@ import codecs
 import csv
 import io
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
-from ...readers.cells import is_missing
+from ...readers.numerals import is_missing
 from ...readers.records import DAMAGED, ending, opened
 
-__all__ = ["Dialect", "dialect_of", "encoding_of", "open_bytes", "open_text", "recognise"]
+__all__ = [
+    "LONGEST",
+    "CsvRows",
+    "Dialect",
+    "Lines",
+    "check_archive",
+    "dialect_of",
+    "encoding_of",
+    "open_bytes",
+    "open_text",
+    "recognise",
+]
 
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -24,6 +36,10 @@ _SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Characters and records that are looked at, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
+# What a compressed file may unpack to: so many bytes, or so many times its size.
+_UNPACKED, _TIMES = 2**28, 200
+#: Letters of a row.
+LONGEST = 2**24
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
 _WITH_POINT = re.compile(r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", re.I).fullmatch
 # The first line of a file by which Excel is told what separates cells.
@@ -45,10 +61,96 @@ class Dialect:
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of text, which may be compressed."""
     with opened(path) as file:
+        is_packed = not isinstance(file, io.BufferedReader)
         try:
-            yield file
+            yield io.BufferedReader(_Unpacked(file, path), _SAMPLE) if is_packed else file
         except DAMAGED as error:
             raise ValueError(f"{path} cannot be read to its end: {error}.") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a compressed file, of which there may not be too many."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path, self._size, self._most = file, path, 0, _most_bytes(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._file.read(len(buffer))
+        self._size += len(block)
+        if self._size > self._most:
+            raise _too_large(self._path)
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def _most_bytes(path: Path) -> int:
+    return max(_UNPACKED, _TIMES * path.stat().st_size)
+
+
+def _too_large(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} has {path.stat().st_size:,} bytes and unpacks to more than {_most_bytes(path):,}, "
+        "which tables hardly do. Unpack it yourself if it is one."
+    )
+
+
+def check_archive(path: Path) -> None:
+    """Raise if an archive of files, such as a workbook, says that it unpacks to far too much."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if sum(one.file_size for one in archive.infolist()) > _most_bytes(path):
+                raise _too_large(path)
+
+
+class Lines:
+    """The lines of a text, of which those of one row may not be too long together."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self._file, self._path, self._size = file, path, 0
+        self.number = 0  # of lines so far
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(LONGEST + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._size += len(line)
+        if self._size > LONGEST:
+            raise ValueError(
+                f"{self._path}: the row that goes on in line {self.number} has more than "
+                f"{LONGEST:,} letters. It is no table, or a quote is opened and never closed."
+            )
+        return line
+
+    def end_row(self) -> None:
+        """Say that the next line begins a row."""
+        self._size = 0
+
+
+class CsvRows:
+    """Rows of separated cells; `line_num` is the line that the last one ended in."""
+
+    def __init__(self, lines: Lines, delimiter: str) -> None:
+        self._lines, self._reader = lines, csv.reader(lines, delimiter=delimiter, strict=True)
+
+    def __iter__(self) -> "CsvRows":
+        return self
+
+    def __next__(self) -> list[str]:
+        row = next(self._reader)
+        self._lines.end_row()
+        return row
+
+    @property
+    def line_num(self) -> int:
+        """How many lines were read."""
+        return self._lines.number
 
 
 @contextmanager

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..._numerics.extras import extra
-from .base import Part, Table, cell_text, check_names, picker
-from .dialects import encoding_of, open_text
+from .base import NumberCells, Part, Table, cell_text, check_names, picker
+from .dialects import Lines, check_archive, encoding_of, open_text
 
 __all__ = ["Json", "JsonLines", "Records", "Workbook"]
+
+# Letters of a JSON file.
+_LONGEST = 2**26
 
 
 class Records(Table):
@@ -25,26 +28,33 @@ class Records(Table):
     def _records(self) -> Iterator[list[Any]]:
         """Yield the rows, each as long as the names."""
 
-    def _parts(self, numbers: list[str], texts: list[str], rows: int) -> Iterator[Part]:
+    def _parts(
+        self, numbers: list[str], texts: list[str], rows: int, cells: NumberCells
+    ) -> Iterator[Part]:
         place = {name: j for j, name in enumerate(self.names)}
         pick = picker([place[name] for name in numbers])
         records, start = self._records(), 1
         while block := list(islice(records, rows)):
             values = [pick(record) for record in block]
             columns = {name: [_cell(r[place[name]]) for r in block] for name in texts}
-            yield Part(start, self._floats(values, numbers, start), columns)
+            matrix = _floats(values)
+            if matrix is None:
+                as_text = [[_cell(value) for value in row] for row in values]
+                matrix = cells.read(as_text, numbers, start)
+            yield Part(start, matrix, columns)
             start += len(block)
 
-    def _floats(self, values: list[Any], names: list[str], start: int) -> np.ndarray:
-        """Return numbers as they are, and the numbers of texts; None is a gap."""
-        with suppress(ValueError):  # of lists among them
+
+def _floats(values: list[Any]) -> np.ndarray | None:
+    """Return numbers as they are, None if there are texts among them; None is a gap."""
+    with suppress(ValueError):  # of lists among them
+        found = np.array(values)
+        if found.dtype == object:
+            values = [[nan if value is None else value for value in row] for row in values]
             found = np.array(values)
-            if found.dtype == object:
-                values = [[nan if value is None else value for value in row] for row in values]
-                found = np.array(values)
-            if found.dtype.kind in "biuf" and found.ndim == 2:
-                return found.astype(np.float64)
-        return self._parsed([[_cell(value) for value in row] for row in values], names, start)
+        if found.dtype.kind in "biuf" and found.ndim == 2:
+            return found.astype(np.float64)
+    return None
 
 
 def _cell(value: Any) -> str:
@@ -67,7 +77,9 @@ class JsonLines(Records):
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the number of a line, and what it holds."""
         with open_text(self.path, self._encoding) as file:
-            for number, line in enumerate(file, 1):
+            lines = Lines(file, self.path)
+            for number, line in enumerate(lines, 1):
+                lines.end_row()
                 if line.strip():
                     yield number, self._checked(_parse(line, f"{self.path}: line {number}"), number)
 
@@ -95,7 +107,13 @@ class Json(JsonLines):
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         with open_text(self.path, self._encoding) as file:
-            found = _parse(file.read(), str(self.path))
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(
+                f"{self.path} has more than {_LONGEST:,} letters, and JSON is read as a whole: "
+                "give JSON lines (.jsonl), one object a line."
+            )
+        found = _parse(text, str(self.path))
         if not isinstance(found, list):
             raise ValueError(
                 f'{self.path} must be a list of objects such as [{{"a": 1}}, {{"a": 2}}].'
@@ -107,6 +125,8 @@ class Json(JsonLines):
 def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{where} is no table: its lists lie too deep in each other.") from None
     except ValueError as error:
         raise ValueError(f"{where} is no JSON: {error}.") from error
 
@@ -119,6 +139,7 @@ class Workbook(Records):
         with extra("excel", "Excel files need openpyxl"):
             import openpyxl
         self._open = openpyxl.load_workbook
+        check_archive(path)
         try:
             book = self._open(path, read_only=True, data_only=True)
         except Exception as error:  # zipfile's, openpyxl's, KeyError ...

@@ -16,12 +16,13 @@ from ..._numerics.pages import OnPages
 from ..._numerics.validation import FramesOut, all_at_once, check_rng, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
+from ...readers.encoder import TableEncoder
 from ...rows.encode import named
 from .checkpoint import Checkpoint, digest_of, scoring_facts
 from .choosing import best_of, column_choices, last_seconds, steps, within
 from .folds import make_folds
 from .given import Given, check_lengths, counted
-from .inputs import check_spread, column_groups, encoder_of, names_of, read_inputs, width_of
+from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
 from .means import weighed
@@ -90,6 +91,8 @@ class Tuned(FramesOut, OnPages):
         Show a progress bar with the best score so far.
     device : str, optional
         "cuda" lets the last fit of a sketched kernel ridge run on a card.
+    encoder : TableEncoder, optional
+        What reads a table that has more than numbers, for instance TableEncoder(strict=True).
 
     Attributes
     ----------
@@ -147,6 +150,7 @@ class Tuned(FramesOut, OnPages):
         n_jobs: int | None = None,
         verbose: bool = False,
         device: str | None = None,
+        encoder: TableEncoder | None = None,
     ) -> None:
         self.kind = kind
         self.scoring = scoring
@@ -159,6 +163,7 @@ class Tuned(FramesOut, OnPages):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.device = device
+        self.encoder = encoder
 
     @all_at_once
     def fit(self, X: Any, Y: Any = None, groups: Any = None, sample_weight: Any = None) -> Tuned:
@@ -191,8 +196,7 @@ class Tuned(FramesOut, OnPages):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
         kind, rows, given = self._checked(counted(X, Y, groups, sample_weight))
-        self.kind_ = kind.name
-        self._kind = kind.metric_name
+        self.kind_, self._kind = kind.name, kind.metric_name
         search, basis = self._searched(kind, rows, given, budget, seed)
         weights, decoder = self._choose(kind, search)
         model = self._winner(search, weights, clone(basis), kind.decoder(decoder), seed)
@@ -213,9 +217,8 @@ class Tuned(FramesOut, OnPages):
         name = guess_kind(given.Y) if self.kind is None else self.kind
         kind: Kind = resolve(name, KINDS, "kind")(self.scoring)
         with named("X"):
-            self.encoder_ = encoder_of(given.X)
+            self.encoder_, rows = first_inputs(given.X, self.encoder)
             names = names_of(given.X)
-            rows = read_inputs(given.X, self.encoder_, names)
         if names is not None:
             self.feature_names_in_ = names
         if width_of(rows) is not None:
@@ -325,8 +328,7 @@ class Tuned(FramesOut, OnPages):
         """Note the results of all trials and the baselines."""
         self.baselines_, self._forest_rows = baselines_of(kind, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
-        self.n_splits_ = len(search.sample.folds.splits)
-        self.interrupted_ = search.interrupted
+        self.n_splits_, self.interrupted_ = len(search.sample.folds.splits), search.interrupted
 
     def _outer(self, given: Given, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""
@@ -400,9 +402,8 @@ class Tuned(FramesOut, OnPages):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return how likely each class, or each label, is.
 
-        Coordinates of classes and label sets are fitted by least squares, so that they estimate
-        probabilities; here they are made such. The labels of a set need not be those above 1/2: its
-        decoder was chosen by the metric.
+        Coordinates of classes and label sets, fitted by least squares, estimate probabilities; here
+        they are made such. The labels of a set need not be those above 1/2: a metric chose them.
 
         Parameters
         ----------

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 
 from ..._numerics.validation import PartsByName, check_choice
 from ...readers.encoder import TableEncoder
 from ...readers.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
-from ...readers.kinds import as_kind
+from ...readers.numerals import PLAIN
+from ...readers.reading import as_numbers
 from ...rows.encode import check_matrix, named
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
     "check_spread",
     "checked_inputs",
     "column_groups",
-    "encoder_of",
+    "first_inputs",
     "names_of",
     "read_inputs",
     "width_of",
@@ -228,9 +229,15 @@ def _checked_objects(X: Any) -> Any:
     return X
 
 
-def encoder_of(X: Any) -> TableEncoder | None:
-    """Return what makes numbers of a table, fitted; None for numbers, or what is no table."""
-    return None if not is_frame(X) or has_only_numbers(X) else TableEncoder().fit(X)
+def first_inputs(X: Any, encoder: TableEncoder | None) -> tuple[TableEncoder | None, Any]:
+    """Return what makes numbers of a table, fitted, and X as models take it.
+
+    It is a copy of `encoder`, if one is given, and None for numbers, or what is no table.
+    """
+    if not is_frame(X) or has_only_numbers(X):
+        return None, read_inputs(X, None, names_of(X))
+    fitted = TableEncoder() if encoder is None else clone(encoder)
+    return fitted, fitted.fit_transform(X)
 
 
 def names_of(X: Any) -> np.ndarray | None:
@@ -252,7 +259,11 @@ def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) 
             f"X lacks columns that it had in fit: {', '.join(missing[:8])}. It has: "
             f"{', '.join((new or list(table))[:8])}."
         )
-    columns = [as_kind(table[name], "number", name) for name in names]
+    columns = []
+    for name in names:
+        values, odd = as_numbers(table[name], name, PLAIN)
+        odd.refuse(name)
+        columns.append(values)
     gap = next((name for name, one in zip(names, columns, strict=True) if np.isnan(one).any()), "")
     if gap:
         raise ValueError(f"X: column {gap!r} has gaps, and had none in fit: fill them.")
