@@ -56,6 +56,13 @@ class Folds:
         _, first, inverse = np.unique(self.held, return_index=True, return_inverse=True)
         return F[first[inverse]]
 
+    def renumbered(self, splits: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, Folds]:
+        """Return the rows of splits with the same held-out rows, and folds of these rows alone."""
+        used = np.unique(np.concatenate([rows for split in splits for rows in split]))
+        new = [(np.searchsorted(used, a), np.searchsorted(used, b)) for a, b in splits]
+        weights = None if self.row_weights is None else self.row_weights[used]
+        return used, replace(self, splits=new, row_weights=weights)
+
     @property
     def held(self) -> np.ndarray:
         """All held-out rows, split after split; some more than once where folds are dealt twice."""

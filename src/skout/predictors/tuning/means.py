@@ -6,7 +6,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["column_means", "column_variances", "weighed"]
+__all__ = [
+    "LEAST_SPREAD",
+    "column_means",
+    "column_variances",
+    "least_spread",
+    "some_rows",
+    "weighed",
+]
+
+#: The variance of weighted rows counts as this share of that of all rows, at least.
+LEAST_SPREAD = 1e-6
+# Rows that have a column, at least, where some rows are drawn and values are missing.
+_LEAST_KNOWN = 50
 
 
 def column_means(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -27,6 +39,27 @@ def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     if weights is None and not np.isnan(T).any():
         return T.var(axis=0)
     return column_means((T - column_means(T, weights)) ** 2, weights)
+
+
+def least_spread(T: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the variance of each column by weights, for errors to be divided by.
+
+    Where one row has nearly all the weight there is next to none, and errors are measured by a
+    share of the variance of the rows as they are.
+    """
+    spread = column_variances(T, weights)
+    return spread if weights is None else np.maximum(spread, LEAST_SPREAD * column_variances(T))
+
+
+def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the numbers of at most so many rows of T (n, p), drawn at random, in order.
+
+    Where values are missing, rows that have each column are added.
+    """
+    order = rng.permutation(len(T))
+    missing = np.isnan(T)
+    rare = [order[~missing[order, j]][:_LEAST_KNOWN] for j in np.flatnonzero(missing.any(axis=0))]
+    return np.unique(np.concatenate([order[:most], *rare]))
 
 
 def weighed(weights: np.ndarray | None) -> dict[str, Any]:
