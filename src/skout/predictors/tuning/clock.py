@@ -8,7 +8,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["Clock", "OutOfTime"]
+__all__ = ["Clock", "OutOfTime", "plain_interrupt"]
+
+
+@contextmanager
+def plain_interrupt(text: str) -> Iterator[None]:
+    """Let a KeyboardInterrupt in the block say what it has stopped."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
 
 
 class OutOfTime(Exception):

@@ -21,13 +21,13 @@ from ...predictor import StructuredPredictor
 from ...rows.encode import named
 from .checkpoint import Checkpoint, digest_of, scoring_facts
 from .choosing import Chosen, choice_of, last_sizes
-from .clock import Clock
+from .clock import Clock, plain_interrupt
 from .folds import make_folds
 from .given import Given, check_lengths, counted
 from .inputs import check_spread, column_groups, encoder_of, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
-from .means import weighed
+from .means import is_one_row, weighed
 from .report import baselines_of, drawn, line, rows_line, rows_of
 from .search import Budget, Search, as_budget
 from .space import left_out, profile_of
@@ -193,7 +193,14 @@ class Tuned(FramesOut, OnPages):
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
-        kind, rows, given = self._checked(counted(X, Y, groups, sample_weight))
+        with plain_interrupt("Tuned.fit was interrupted before it had a model."):
+            return self._fit(counted(X, Y, groups, sample_weight), budget, seed, clock)
+
+    def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
+        kind, rows, given = self._checked(given)
+        if is_one_row(given.weights):
+            text = "sample_weight: one row counts more than all others together, in scores too."
+            warnings.warn(text, UserWarning, stacklevel=5)
         self.kind_ = kind.name
         self._kind = kind.metric_name
         search, basis = self._searched(kind, rows, given, budget, seed, clock)
@@ -305,7 +312,7 @@ class Tuned(FramesOut, OnPages):
                 f"{some[0].upper()}{some[1:]}, as many as a budget of {self.budget:g} s has time "
                 "for: a larger one takes more.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _outer(self, given: Given, seed: int) -> np.ndarray:

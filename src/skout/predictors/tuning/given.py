@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,13 +57,6 @@ def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
     assert weights is not None
     rows = np.flatnonzero(weights > 0.0)
     are_equal = np.ptp(weights[rows]) == 0.0
-    if 2.0 * weights.max() > weights.sum() and len(rows) > 2:
-        warnings.warn(
-            f"sample_weight has a weight of {weights.max():g} for one row, more than for all the "
-            "others together: scores hang on this row.",
-            UserWarning,
-            stacklevel=5,
-        )
     given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
     return given if len(rows) == len(weights) else given.at(rows)
 

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "LEAST_SPREAD",
     "column_means",
     "column_variances",
-    "least_spread",
+    "is_one_row",
     "some_rows",
     "weighed",
 ]
 
-#: The variance of weighted rows counts as this share of that of all rows, at least.
-LEAST_SPREAD = 1e-6
 # Rows that have a column, at least, where some rows are drawn and values are missing.
 _LEAST_KNOWN = 50
 
@@ -41,14 +38,9 @@ def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     return column_means((T - column_means(T, weights)) ** 2, weights)
 
 
-def least_spread(T: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return the variance of each column by weights, for errors to be divided by.
-
-    Where one row has nearly all the weight there is next to none, and errors are measured by a
-    share of the variance of the rows as they are.
-    """
-    spread = column_variances(T, weights)
-    return spread if weights is None else np.maximum(spread, LEAST_SPREAD * column_variances(T))
+def is_one_row(weights: np.ndarray | None) -> bool:
+    """Whether one row counts more than all the others together."""
+    return weights is not None and bool(2.0 * weights.max() > weights.sum())
 
 
 def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:

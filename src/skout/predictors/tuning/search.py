@@ -150,6 +150,8 @@ class Search:
             if self.profile.grows_trees:
                 import sklearn.ensemble  # noqa: F401  slow to import, and no part of a trial
             for stage, settings in self._plan():
+                if not self._seen:
+                    self._warn_if_short(settings)
                 in_time = self._in_time(settings)
                 self._seen.add(self._key(settings))
                 self.cut += in_time is not settings
@@ -160,12 +162,22 @@ class Search:
         except KeyboardInterrupt:
             self.interrupted = True
             if not self.trials:
-                raise KeyboardInterrupt(
-                    "Interrupted before the first trial had ended: there is no model yet."
-                ) from None
+                raise
             warnings.warn("Interrupted: the best so far is used.", UserWarning, stacklevel=3)
         finally:
             self._bar.close()
+
+    def _warn_if_short(self, first: Settings) -> None:
+        """Say beforehand that the clock has no time for one trial and its last fit."""
+        trial, last, left = self.cost(first), self.planned_last(first), self.clock.left
+        if trial + last > left:
+            warnings.warn(
+                f"budget={self.clock.seconds:g} is short, and will be exceeded: of its seconds "
+                f"{max(left, 0.0):.1f} are left for a first trial of about {trial:.1f} and a last "
+                f"fit of about {last:.1f}.",
+                UserWarning,
+                stacklevel=8,
+            )
 
     def _clock_left(self) -> float:
         """Return the seconds that the clock leaves for trials, before averages and last fits."""

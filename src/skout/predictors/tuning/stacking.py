@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .folds import Folds
-from .means import LEAST_SPREAD, column_means
+from .means import column_means
 
 __all__ = ["Choice", "Judge", "Votes", "choose", "cross_fitted", "unit"]
 
@@ -36,9 +36,8 @@ class Judge:
         weights = self.folds.held_weights
         squares = (self.truth - column_means(self.truth, weights)) ** 2
         total = np.where(np.isnan(squares), 0.0, squares).sum(axis=1)
-        # one row may have nearly all the weight, and no distance from the mean then
-        least = LEAST_SPREAD * float(total.mean())
-        self._spread = max(float(np.average(total, weights=weights)), least, 1e-300)
+        spread = float(np.average(total, weights=self.folds.spread_weights))
+        self._spread = max(spread, 1e-300)
         self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
 
     def smooth(self, F: np.ndarray) -> np.ndarray:
