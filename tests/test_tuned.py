@@ -154,7 +154,8 @@ def same(a, b, X):
     )
 
 
-def test_same_seed_same_choice():
+def test_same_seed_same_choice(monkeypatch):
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: 0.0))
     X = inputs()
     Y = outputs("numbers", X)
     first, again = (quick(budget=2.0).fit(X, Y) for _ in range(2))
@@ -166,25 +167,12 @@ def test_same_seed_same_choice():
 def test_the_clock_does_not_choose(monkeypatch):
     X = inputs()
     Y = outputs("numbers", X)
+    asked = []
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: 0.0))
     first = quick(budget=2.0).fit(X, Y)
-    real = search.predictions
-
-    def slow(*args):
-        import time
-
-        time.sleep(0.05)
-        return real(*args)
-
-    monkeypatch.setattr(search, "predictions", slow)
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: asked.append(0) or 1e-4 * len(asked)))
     same(first, quick(budget=2.0).fit(X, Y), X)
-
-
-def test_brake_on_slow_machines(monkeypatch):
-    monkeypatch.setattr(search, "_BRAKE", 0.0)
-    X = inputs()
-    with pytest.warns(UserWarning, match="much slower than the plan"):
-        model = quick(budget=2.0).fit(X, outputs("numbers", X))
-    assert len(model.results_) == 2  # one trial and the constant
+    assert len(asked) > 100
 
 
 def test_killed_and_resumed(tmp_path, monkeypatch):
