@@ -256,7 +256,7 @@ def noise_votes(n=200, members=30, seed=0):
     F = [rng.choice([-1.0, 1.0], (n, 1)).astype(np.float32) for _ in range(members)]
     held = truth[folds.held]
     judge = Judge(lambda f: folds.part_means(np.sign(f * held).T), held, folds)
-    return Votes([f[folds.held] for f in F], judge)
+    return Votes([f[folds.held] for f in F], judge, np.zeros(members))
 
 
 def test_no_row_chooses_for_itself():
@@ -469,7 +469,8 @@ def test_plan_of_large_data_keeps_to_the_budget():
         allowed = [one for one in full if found._has_room(one)]
         assert allowed
         for one in allowed:
-            assert costs.fit_seconds(one, profile, n) <= budget.for_last_fits
+            rows = one["rows"] or n
+            assert costs.fit_seconds(one, profile, rows) <= budget.for_last_fits
 
 
 # Parts -------------------------------------------------------------------------------------------

@@ -51,13 +51,13 @@ def _has_probabilities(model: Tuned) -> bool:
 
 
 class Tuned(FramesOut, OnPages):
-    """Choose a model by the metric of its outputs, within a budget, and fit it on all rows.
+    """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
     itself (kernel ridge, forests, boosting, neighbours), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
-    averaged is decoded once. The plan follows the cost of trials on a reference machine, not the
-    clock: the same seed makes the same choice.
+    averaged is decoded once. The plan follows the cost of trials on a reference machine, so that
+    the same seed makes the same choice; the clock only cuts off what there is no time for.
 
     Parameters
     ----------
@@ -71,7 +71,9 @@ class Tuned(FramesOut, OnPages):
         With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
         metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
-        Seconds on two cores, of which about 85 % are planned; or a number of trials, "40 fits".
+        Seconds by the clock, of which about 85 % are planned, last fits included; or a number of
+        trials, "40 fits", which does not depend on the clock. Where seconds are too few for all
+        rows, the best model is fitted on some of them, and a warning says on how many.
     random_state : None, int or Generator
     cv : int, splitter or iterable of splits, optional
         None is five folds, dealt several times where there are few rows; from 6,000 rows on, one
@@ -93,15 +95,16 @@ class Tuned(FramesOut, OnPages):
     Attributes
     ----------
     best_estimator_ : StructuredPredictor
-        The winner, fitted on all rows.
+        The winner, fitted on all rows, or on those that there was time for.
     best_settings_ : list of dict
-        Of its members, each with its weight.
+        Of its members, each with its weight and its rows, None for all of them.
     results_ : list of dict
         One for each trial: settings, score, standard error, seconds, rows and stage, the best
         first; `pandas.DataFrame(results_)` is a table.
     score_, score_error_ : float
         The score of the choice and its standard error: each part of the held-out rows is scored by
-        what the other parts choose, so that no row chooses for itself.
+        what the other parts choose, so that no row chooses for itself. Trials have the settings
+        of the members, and as many rows or fewer.
     outer_scores_ : ndarray
         The scores of the outer folds, if there are any.
     baselines_ : dict
@@ -112,6 +115,10 @@ class Tuned(FramesOut, OnPages):
         What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
     encoder_ : TableEncoder or None
         What made numbers of a table that has more than these.
+    n_rows_ : int
+        Rows that count.
+    cut_ : int
+        Trials that the clock stopped, left out or made smaller; 0 where all went as planned.
     left_out_ : dict
         Maps that were not tried, and why: with weights, neighbours.
     classes_ : ndarray

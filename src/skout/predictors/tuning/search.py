@@ -263,24 +263,26 @@ class Search:
         if not full:
             return self._with_rows(settings, min(self.n, _FIRST_ROWS), _FIRST_LANDMARKS)
         most = _LANDMARKS[min(step, len(_LANDMARKS) - 1)]
-        for rows in self.steps_of_rows():
-            sized = self._with_rows(settings, rows, most)
-            if rows is None and not self._has_time(sized):
-                sized = self._with_rows(settings, rows, _FIRST_LANDMARKS)
+        whole = (max(most, _EXACT) if self.n <= _EXACT else most, most, _FIRST_LANDMARKS)
+        sizes = [(None, m) for m in whole] + [(n, most) for n in self.steps_of_rows() if n]
+        for rows, landmarks in sizes:
+            sized = self._with_rows(settings, rows, landmarks)
             room = self.budget.for_trials * (_WHOLE if rows is None else _PART)
             if self._has_time(sized) and self.cost(sized) <= room:
                 break
         return sized
 
     def _with_rows(self, settings: Settings, rows: int | None, landmarks: int) -> Settings:
-        """Return settings on so many rows, None for all, of a sketch or exact."""
+        """Return settings on so many rows, None for all: exact if there are no more than landmarks.
+
+        First trials, on few rows, have fewer trees too.
+        """
         settings = {**settings, "rows": rows}
-        is_few = landmarks == _FIRST_LANDMARKS and rows is not None
         if settings["map"] in RIDGES:
-            exact = (rows or self.n) <= (_FIRST_LANDMARKS if is_few else _EXACT)
-            settings["sketch"] = None if exact else landmarks
+            settings["sketch"] = None if (rows or self.n) <= landmarks else landmarks
         elif "n_estimators" in settings:
-            settings["n_estimators"] = 50 if is_few else self._trees(settings)
+            is_first = rows is not None and landmarks == _FIRST_LANDMARKS
+            settings["n_estimators"] = 50 if is_first else self._trees(settings)
         return settings
 
     def _trees(self, settings: Settings) -> int:
@@ -329,7 +331,7 @@ class Search:
         """
         most: dict[str, float] = {}
         in_time = [one for one in self.trials if self.last_seconds(one) <= seconds]
-        in_time = in_time or [min(self.trials, key=self.last_seconds)]
+        in_time = in_time or sorted(self.trials, key=self.last_seconds)[:1]
         for one in in_time:
             origin = self._origin(one)
             most[origin] = max(one.n_rows, most.get(origin, 0.0))
