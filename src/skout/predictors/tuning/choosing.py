@@ -35,12 +35,14 @@ class Chosen:
     decoder: Settings
     score: float
     error: float
+    cut: int  # whether the clock left less to choose from
 
 
 def choice_of(search: Search, by_column: bool, ensemble: bool) -> Chosen:
     """Choose one trial, or an average where that does better on rows that did not choose it."""
-    most = _steps(search)
-    members, folds = _best_of(search, max(most, _LEAST_MEMBERS)), search.sample.folds
+    planned, most = _steps(search)
+    finalists = search.finalists(_time_left(search)[1])
+    members, folds = _best_of(finalists, max(most, _LEAST_MEMBERS)), search.sample.folds
     votes = Votes([one.F for one in members], search.judge, _shares(search, members))
     votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
     honest, counted = cross_fitted(votes, 1), 1
@@ -64,22 +66,24 @@ def choice_of(search: Search, by_column: bool, ensemble: bool) -> Chosen:
         search.decoders[choice.decoder],
         float(honest @ folds.weights),
         folds.error(honest),
+        int(most < planned or len(finalists) < len(search.finalists())),
     )
 
 
-def _steps(search: Search) -> int:
-    """Return how many members may be averaged, and in how many steps: as many as there is time."""
+def _steps(search: Search) -> tuple[int, int]:
+    """Return how many members may be averaged, and in how many steps: as many as the plan has time
+    for, and as the clock has."""
     held, p = search.judge.truth.shape
     calls = search.budget.for_averages / scoring_seconds(held, p, len(search.decoders))
     steps = 12 if calls > 500 else 8 if calls > 200 else 5 if calls > 60 else 3
     seconds, n = search.scoring
     by_clock = search.clock.left / 2 / max(seconds / max(n, 1), 1e-6)
-    return steps if by_clock > 50 * steps else 3 if by_clock > 60 else 1
+    return steps, steps if by_clock > 50 * steps else 3 if by_clock > 60 else 1
 
 
-def _best_of(search: Search, most: int) -> list[Trial]:
+def _best_of(trials: list[Trial], most: int) -> list[Trial]:
     """Return the trials to choose from, best first."""
-    ranked = sorted(search.finalists(_time_left(search)[1]), key=lambda one: -one.merit)
+    ranked = sorted(trials, key=lambda one: -one.merit)
     first: list[Trial] = []
     rest: list[Trial] = []
     met: set[str] = set()

@@ -311,7 +311,7 @@ class Tuned(FramesOut, OnPages):
         self.baselines_, self._forest_rows = baselines_of(kind, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
         self.n_splits_ = len(search.sample.folds.splits)
-        self.interrupted_, self.cut_ = search.interrupted, search.cut
+        self.interrupted_, self.cut_ = search.interrupted, search.cut + chosen.cut
         self.n_rows_ = n_rows(search.sample.X)
         some = rows_line(self)
         if some:

@@ -238,11 +238,12 @@ class Search:
             yield from self._affordable("baseline", [self._sized(first, full=not few)])
         if few:
             for one in self._affordable(stage, [self._sized(one, full=False) for one in todo]):
-                if (
-                    self.spent <= _FIRST_SHARE * self.budget.for_trials
-                    and self._clock_left() > most
-                ):
-                    yield one
+                if self.spent > _FIRST_SHARE * self.budget.for_trials:
+                    break
+                if self._clock_left() < most:
+                    self.cut += 1
+                    break
+                yield one
             todo = self._promoted(todo)
         yield from self._affordable("portfolio", (self._sized(one) for one in todo))
         yield from self._refinements()
