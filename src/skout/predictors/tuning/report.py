@@ -106,7 +106,9 @@ def rows_line(model: Any) -> str:
 def _cut_line(model: Any) -> str:
     """Return what the clock cut off, nothing where the search went as planned."""
     trials = sum(row["map"] != "constant" for row in model.results_)
-    return f"the clock ended the search after {trials} trials" if getattr(model, "cut_", 0) else ""
+    if not getattr(model, "cut_", 0):  # older files have none
+        return ""
+    return f"the clock ended the search after {trials} {'trial' if trials == 1 else 'trials'}"
 
 
 def _left_out(model: Any) -> dict[str, str]:
