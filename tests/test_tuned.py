@@ -154,7 +154,8 @@ def same(a, b, X):
     )
 
 
-def test_same_seed_same_choice():
+def test_same_seed_same_choice(monkeypatch):
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: 0.0))
     X = inputs()
     Y = outputs("numbers", X)
     first, again = (quick(budget=2.0).fit(X, Y) for _ in range(2))
@@ -166,25 +167,12 @@ def test_same_seed_same_choice():
 def test_the_clock_does_not_choose(monkeypatch):
     X = inputs()
     Y = outputs("numbers", X)
+    asked = []
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: 0.0))
     first = quick(budget=2.0).fit(X, Y)
-    real = search.predictions
-
-    def slow(*args):
-        import time
-
-        time.sleep(0.05)
-        return real(*args)
-
-    monkeypatch.setattr(search, "predictions", slow)
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: asked.append(0) or 1e-4 * len(asked)))
     same(first, quick(budget=2.0).fit(X, Y), X)
-
-
-def test_brake_on_slow_machines(monkeypatch):
-    monkeypatch.setattr(search, "_BRAKE", 0.0)
-    X = inputs()
-    with pytest.warns(UserWarning, match="much slower than the plan"):
-        model = quick(budget=2.0).fit(X, outputs("numbers", X))
-    assert len(model.results_) == 2  # one trial and the constant
+    assert len(asked) > 100
 
 
 def test_killed_and_resumed(tmp_path, monkeypatch):
@@ -268,7 +256,7 @@ def noise_votes(n=200, members=30, seed=0):
     F = [rng.choice([-1.0, 1.0], (n, 1)).astype(np.float32) for _ in range(members)]
     held = truth[folds.held]
     judge = Judge(lambda f: folds.part_means(np.sign(f * held).T), held, folds)
-    return Votes([f[folds.held] for f in F], judge)
+    return Votes([f[folds.held] for f in F], judge, np.zeros(members))
 
 
 def test_no_row_chooses_for_itself():
@@ -481,7 +469,8 @@ def test_plan_of_large_data_keeps_to_the_budget():
         allowed = [one for one in full if found._has_room(one)]
         assert allowed
         for one in allowed:
-            assert costs.fit_seconds(one, profile, n) <= budget.for_last_fits
+            rows = one["rows"] or n
+            assert costs.fit_seconds(one, profile, rows) <= budget.for_last_fits
 
 
 # Parts -------------------------------------------------------------------------------------------

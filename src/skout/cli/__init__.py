@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build_app", "main"]
 
+# The exit code of a command that Ctrl-C stopped, as shells have it.
+_INTERRUPTED = 130
 _MISSING = 'skout: the command line needs typer and rich: pip install "skout[cli]"'
 
 
@@ -35,14 +37,17 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             code = app(args=words, prog_name="skout", standalone_mode=False)
+            if code == _INTERRUPTED:
+                print("skout: interrupted", file=sys.stderr)
         except BrokenPipeError:  # who read the output has seen enough
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  closed by the end
             code = 1
         except Exception as error:
             if "--debug" in words:
                 traceback.print_exc()
-            print(f"skout: {_one_line(error)}", file=sys.stderr)
-            code = getattr(error, "exit_code", 1)
+            interrupted = isinstance(error.__cause__, KeyboardInterrupt)  # of an older typer
+            print(f"skout: {'interrupted' if interrupted else _one_line(error)}", file=sys.stderr)
+            code = _INTERRUPTED if interrupted else getattr(error, "exit_code", 1)
     sys.exit(code)
 
 

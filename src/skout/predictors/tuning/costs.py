@@ -57,8 +57,9 @@ def _learnt_fit(settings: Settings, profile: Profile, n: int) -> float:
 
 def _aligned_fit(settings: Settings, profile: Profile, n: int) -> float:
     m, parts = min(n, settings.get("sketch") or n), len(settings["groups"]) + 1
-    align = parts * 600.0**2 * (_KERNEL + parts / _FLOPS)
-    return align + _ridge_fit(settings, profile, n) + parts * n * m * 2 * _KERNEL
+    align = parts * 600.0**2 * (5 * _KERNEL + parts / _FLOPS) + 2e-3 * parts
+    per_value = 1.0 + (profile.columns / 4 / parts if settings["kernel"] == "laplacian" else 0.0)
+    return align + _ridge_fit(settings, profile, n) + parts * n * m * 3 * _KERNEL * per_value
 
 
 def _forest_fit(settings: Settings, profile: Profile, n: int) -> float:
@@ -82,6 +83,10 @@ def _boosting_fit(settings: Settings, profile: Profile, n: int) -> float:
     return settings["max_iter"] * min(profile.p, settings["n_components"]) * tree
 
 
+def _neighbour_fit(settings: Settings, profile: Profile, n: int) -> float:
+    return 2e-9 * n * np.log2(n + 1) * profile.d  # a tree, or none
+
+
 def _logistic_fit(settings: Settings, profile: Profile, n: int) -> float:
     steps = 100 if "C" in settings else 300  # one penalty, or a path
     q = min(profile.p, profile.p / 3 if profile.p > 60 else profile.p)  # different answers
@@ -96,7 +101,7 @@ _FITS = {
     "extra trees": _forest_fit,
     "random forest": _forest_fit,
     "boosting": _boosting_fit,
-    "neighbours": lambda settings, profile, n: 0.0,
+    "neighbours": _neighbour_fit,
     "logistic": _logistic_fit,
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -19,17 +21,18 @@ from ...predictor import StructuredPredictor
 from ...readers.encoder import TableEncoder
 from ...rows.encode import named
 from .checkpoint import Checkpoint, digest_of, scoring_facts
-from .choosing import best_of, column_choices, last_seconds, steps, within
+from .choosing import Chosen, choice_of, last_sizes
+from .clock import Clock, plain_interrupt
 from .folds import make_folds
 from .given import Given, check_lengths, counted
 from .inputs import check_spread, column_groups, first_inputs, names_of, read_inputs, width_of
 from .kinds import KINDS, Kind, guess_kind
 from .maps import Averaged, build
-from .means import weighed
-from .report import baselines_of, drawn, line, rows_of
+from .means import is_one_row, weighed
+from .report import baselines_of, drawn, line, rows_line, rows_of
 from .search import Budget, Search, as_budget
 from .space import left_out, profile_of
-from .stacking import Judge, Votes, choose, cross_fitted, unit
+from .stacking import Judge
 from .trials import Sample
 
 __all__ = ["Tuned"]
@@ -37,10 +40,6 @@ __all__ = ["Tuned"]
 _LEAST_ROWS = 10
 # Kinds whose coordinates stand for probabilities.
 _LIKELY = ("classes", "label_sets")
-# Standard errors by which one member must be better than an average to be preferred.
-_CLEARLY = 1.0
-# Trees of a forest in the last fit, if there is time.
-_TREES = 300
 # Training outputs that are kept to choose from.
 _MOST_CANDIDATES = 100_000
 
@@ -53,13 +52,13 @@ def _has_probabilities(model: Tuned) -> bool:
 
 
 class Tuned(FramesOut, OnPages):
-    """Choose a model by the metric of its outputs, within a budget, and fit it on all rows.
+    """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
     itself (kernel ridge, forests, boosting, neighbours), decoders and averages of the best are
     compared on held-out rows. All maps predict the same output coordinates, so that what is
-    averaged is decoded once. The plan follows the cost of trials on a reference machine, not the
-    clock: the same seed makes the same choice.
+    averaged is decoded once. The plan follows the cost of trials on a reference machine, so that
+    the same seed makes the same choice; the clock only cuts off what there is no time for.
 
     Parameters
     ----------
@@ -73,7 +72,9 @@ class Tuned(FramesOut, OnPages):
         With weights, a function gets those of its rows as `sample_weight`, as scikit-learn's
         metrics do; of numbers with gaps it gets these as NaN.
     budget : float or str, default 60
-        Seconds on two cores, of which about 85 % are planned; or a number of trials, "40 fits".
+        Seconds by the clock, of which about 85 % are planned, last fits included; or a number of
+        trials, "40 fits", which does not depend on the clock. Where seconds are too few for all
+        rows, the best model is fitted on some of them, and a warning says on how many.
     random_state : None, int or Generator
     cv : int, splitter or iterable of splits, optional
         None is five folds, dealt several times where there are few rows; from 6,000 rows on, one
@@ -97,15 +98,16 @@ class Tuned(FramesOut, OnPages):
     Attributes
     ----------
     best_estimator_ : StructuredPredictor
-        The winner, fitted on all rows.
+        The winner, fitted on all rows, or on those that there was time for.
     best_settings_ : list of dict
-        Of its members, each with its weight.
+        Of its members, each with its weight and its rows, None for all of them.
     results_ : list of dict
         One for each trial: settings, score, standard error, seconds, rows and stage, the best
         first; `pandas.DataFrame(results_)` is a table.
     score_, score_error_ : float
         The score of the choice and its standard error: each part of the held-out rows is scored by
-        what the other parts choose, so that no row chooses for itself.
+        what the other parts choose, so that no row chooses for itself. Trials have the settings
+        of the members, and as many rows or fewer.
     outer_scores_ : ndarray
         The scores of the outer folds, if there are any.
     baselines_ : dict
@@ -116,6 +118,10 @@ class Tuned(FramesOut, OnPages):
         What ranks candidates; what it has embedded, `searcher_.embed`, can be given as candidates.
     encoder_ : TableEncoder or None
         What made numbers of a table that has more than these.
+    n_rows_ : int
+        Rows that count.
+    cut_ : int
+        Trials that the clock stopped, left out or made smaller; 0 where all went as planned.
     left_out_ : dict
         Maps that were not tried, and why: with weights, neighbours.
     classes_ : ndarray
@@ -135,6 +141,9 @@ class Tuned(FramesOut, OnPages):
     >>> model.kind_, len(model.results_)
     ('label_sets', 5)
     """
+
+    #: the clock of budgets in seconds
+    _now = staticmethod(time.perf_counter)
 
     def __init__(
         self,
@@ -192,20 +201,30 @@ class Tuned(FramesOut, OnPages):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
         budget = as_budget(self.budget)
+        clock = Clock(budget.seconds, self._now)
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
             raise ValueError("checkpoint needs a random_state that is an int.")
         seed = int(check_rng(self.random_state).integers(2**31))
-        kind, rows, given = self._checked(counted(X, Y, groups, sample_weight))
-        self.kind_, self._kind = kind.name, kind.metric_name
-        search, basis = self._searched(kind, rows, given, budget, seed)
-        weights, decoder = self._choose(kind, search)
-        model = self._winner(search, weights, clone(basis), kind.decoder(decoder), seed)
+        with plain_interrupt("Tuned.fit was interrupted before it had a model."):
+            return self._fit(counted(X, Y, groups, sample_weight), budget, seed, clock)
+
+    def _fit(self, given: Given, budget: Budget, seed: int, clock: Clock) -> Tuned:
+        kind, rows, given = self._checked(given)
+        if is_one_row(given.weights):
+            text = "sample_weight: one row counts more than all others together, in scores too."
+            warnings.warn(text, UserWarning, stacklevel=5)
+        self.kind_ = kind.name
+        self._kind = kind.metric_name
+        search, basis = self._searched(kind, rows, given, budget, seed, clock)
+        chosen = choice_of(search, kind.by_column, self.ensemble)
+        winner = self._winner(search, chosen, seed)
+        model = StructuredPredictor(winner, clone(basis), kind.decoder(chosen.decoder))
         self.best_estimator_ = model.fit(rows, given.Y, **weighed(given.weights))
         if kind.has_candidates:
             distinct = unique(model.output_basis_.kernel_.encode(given.Y))[0]
             self.candidates_ = take(given.Y, distinct[:_MOST_CANDIDATES])
         self.searcher_ = self._searcher()
-        self._describe(kind, search)
+        self._describe(kind, search, chosen, winner.rows)
         if search.checkpoint is not None and not search.interrupted:
             search.checkpoint.remove()
         if self.outer_cv is not None:
@@ -240,7 +259,7 @@ class Tuned(FramesOut, OnPages):
         return kind, rows, given
 
     def _searched(
-        self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int
+        self, kind: Kind, X: Any, given: Given, budget: Budget, seed: int, clock: Clock
     ) -> tuple[Search, Any]:
         """Run all trials, and return them with the output basis."""
         Y, basis = given.Y, kind.basis(given.Y, seed)
@@ -248,7 +267,7 @@ class Tuned(FramesOut, OnPages):
             T = np.asarray(basis.fit_transform(Y))
         how = {"groups": given.groups, "weights": given.weights, "place": given.place}
         folds = make_folds(n_rows(X), seed, cv=self.cv, width=T.shape[1], y=Y, **how)
-        sample = Sample(X, T, folds, seed, self.n_jobs)
+        sample = Sample(X, T, folds, seed, self.n_jobs, clock)
         outputs = sample.outputs()
         profile = profile_of(
             X,
@@ -276,59 +295,36 @@ class Tuned(FramesOut, OnPages):
             raise ValueError(f"No trial succeeded: {why}.")
         return search, basis
 
-    def _choose(self, kind: Kind, search: Search) -> tuple[np.ndarray, dict[str, Any]]:
-        """Choose one trial, or an average where that does better on rows that did not choose it.
+    def _winner(self, search: Search, chosen: Chosen, seed: int) -> Averaged:
+        """Return the chosen members as a map to fit, on all rows or on those there is time for."""
+        sizes, has_gaps = last_sizes(search, chosen), bool(np.isnan(search.sample.T).any())
+        members = [build(one, seed, self.n_jobs, self.device, has_gaps) for one in sizes]
+        rows = [one.get("rows") for one in sizes]
+        is_whole = all(most is None for most in rows)
+        return Averaged(members, chosen.weights, *(() if is_whole else (rows, seed)))
 
-        Return the weights of `best_settings_`, of all outputs or of each, and what decodes them.
-        """
-        members, folds = best_of(search), search.sample.folds
-        votes = Votes([one.F for one in members], search.judge)
-        votes.known |= {unit(i, len(members)): one.table for i, one in enumerate(members)}
-        honest, most = cross_fitted(votes, 1), 1
-        if self.ensemble and len(votes.F) > 1:
-            averaged = cross_fitted(votes, steps(search))
-            # averages vary less with the rows: one member must be clearly better
-            if (honest - averaged) @ folds.weights <= _CLEARLY * folds.error(honest - averaged):
-                honest, most = averaged, steps(search)
-        choice = choose(votes, np.arange(folds.n_parts), most)
-        weights = np.tile(choice.weights[:, None], (1, votes.F[0].shape[1]))
-        if most > 1 and kind.by_column and weights.shape[1] > 1:
-            own, each = column_choices(votes, most)
-            if own @ folds.weights > honest @ folds.weights:
-                honest, weights = own, each
-        self.score_, self.score_error_ = float(honest @ folds.weights), folds.error(honest)
-        weights = within(weights, members, search)
-        decoder = search.decoders[choice.decoder]
-        used = np.flatnonzero(weights.any(axis=1))
+    def _describe(self, kind: Kind, search: Search, chosen: Chosen, rows: Any) -> None:
+        """Note what was chosen, the results of all trials and the baselines."""
+        self.score_, self.score_error_ = chosen.score, chosen.error
+        means = chosen.weights.reshape(len(chosen.trials), -1).mean(axis=1).tolist()
+        rows = rows or [None] * len(means)
         self.best_settings_ = [
-            {**members[i].settings, **decoder, "weight": float(weights[i].mean())} for i in used
+            {**one.settings, "rows": most, **chosen.decoder, "weight": weight}
+            for one, most, weight in zip(chosen.trials, rows, means, strict=True)
         ]
-        return weights[used] if np.ptp(weights, axis=1).any() else weights[used, 0], decoder
-
-    def _winner(
-        self, search: Search, weights: np.ndarray, basis: Any, decoder: Any, seed: int
-    ) -> StructuredPredictor:
-        """Return the chosen members as a model to fit on all rows, larger where there is time."""
-        share = search.budget.for_last_fits / len(self.best_settings_)
-
-        def larger(settings: dict[str, Any], **more: int) -> dict[str, Any]:
-            grown = settings | more
-            return grown if last_seconds(search, [grown]) < share else settings
-
-        members, has_gaps = [], bool(np.isnan(search.sample.T).any())
-        for settings in self.best_settings_:
-            if settings.get("rows") is not None and settings.get("sketch") is not None:
-                settings = larger(settings, sketch=2 * settings["sketch"])  # for more rows
-            if "n_estimators" in settings:
-                settings = larger(settings, n_estimators=_TREES)
-            members.append(build(settings, seed, self.n_jobs, self.device, has_gaps))
-        return StructuredPredictor(Averaged(members, weights), basis, decoder)
-
-    def _describe(self, kind: Kind, search: Search) -> None:
-        """Note the results of all trials and the baselines."""
         self.baselines_, self._forest_rows = baselines_of(kind, search)
         self.results_ = rows_of(search, self.baselines_["constant"])
-        self.n_splits_, self.interrupted_ = len(search.sample.folds.splits), search.interrupted
+        self.n_splits_ = len(search.sample.folds.splits)
+        self.interrupted_, self.cut_ = search.interrupted, search.cut + chosen.cut
+        self.n_rows_ = n_rows(search.sample.X)
+        some = rows_line(self)
+        if some:
+            warnings.warn(
+                f"{some[0].upper()}{some[1:]}, as many as a budget of {self.budget:g} s has time "
+                "for: a larger one takes more.",
+                UserWarning,
+                stacklevel=6,
+            )
 
     def _outer(self, given: Given, seed: int) -> np.ndarray:
         """Return the score of the whole search on each outer fold."""

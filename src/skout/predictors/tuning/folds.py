@@ -11,6 +11,7 @@ import numpy as np
 from ..._numerics.validation import check_rng
 from ...readers.frames import is_gap
 from ...rows.encode import named
+from .means import is_one_row
 
 __all__ = ["Folds", "make_folds"]
 
@@ -56,6 +57,13 @@ class Folds:
         _, first, inverse = np.unique(self.held, return_index=True, return_inverse=True)
         return F[first[inverse]]
 
+    def renumbered(self, splits: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, Folds]:
+        """Return the rows of splits with the same held-out rows, and folds of these rows alone."""
+        used = np.unique(np.concatenate([rows for split in splits for rows in split]))
+        new = [(np.searchsorted(used, a), np.searchsorted(used, b)) for a, b in splits]
+        weights = None if self.row_weights is None else self.row_weights[used]
+        return used, replace(self, splits=new, row_weights=weights)
+
     @property
     def held(self) -> np.ndarray:
         """All held-out rows, split after split; some more than once where folds are dealt twice."""
@@ -71,6 +79,14 @@ class Folds:
     def held_weights(self) -> np.ndarray | None:
         """What the held-out rows count; None where all count the same."""
         return None if self.row_weights is None else self.row_weights[self.held]
+
+    @property
+    def spread_weights(self) -> np.ndarray | None:
+        """What the held-out rows count in variances that errors are measured by.
+
+        One row that counts more than all others has next to no variance: then all count the same.
+        """
+        return None if is_one_row(self.row_weights) else self.held_weights
 
     def _part_sums(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, [rows.start for rows, _ in self.parts], axis=-1)

@@ -23,7 +23,7 @@ from ...molecules import fingerprints
 from ...readers.frames import coded_columns, is_gap
 from ...sketches import SubSample
 from .folds import Folds
-from .means import column_means, column_variances, weighed
+from .means import column_means, column_variances, is_one_row, weighed
 from .outputs import (
     BordaDecoder,
     ClassCodes,
@@ -33,6 +33,7 @@ from .outputs import (
     SetDecoder,
     StandardTargets,
     at_least_one,
+    one_type,
 )
 
 __all__ = ["KINDS", "Kind", "guess_kind"]
@@ -324,7 +325,7 @@ def column_scores(truth: np.ndarray, folds: Folds) -> Callable[[np.ndarray], np.
     A column with gaps counts as much as others: a row that has it counts the more, the fewer do.
     """
     weights, missing = folds.held_weights, np.isnan(truth)
-    spread = np.maximum(column_variances(truth, weights), 1e-12)
+    spread = np.maximum(column_variances(truth, folds.spread_weights), 1e-12)
     if missing.any():
         spread = spread * column_means(1.0 - missing, weights)
 
@@ -346,7 +347,8 @@ def _mean_r2(true: Any, pred: Any, sample_weight: np.ndarray | None = None) -> f
         raise ValueError(f"Y must have {pred.shape[1]} columns. Got {true.shape[1]} instead.")
     units = StandardTargets().fit(true)  # in which squares stay in range
     true, pred = units.transform(true), units.transform(pred)
-    spread = np.maximum(column_variances(true, sample_weight), np.finfo(np.float64).tiny)
+    counts = None if is_one_row(sample_weight) else sample_weight  # it has no variance
+    spread = np.maximum(column_variances(true, counts), np.finfo(np.float64).tiny)
     return float(1.0 - (column_means((true - pred) ** 2, sample_weight) / spread).mean())
 
 
@@ -358,7 +360,7 @@ class Classes(Codes):
     is_binary = True
 
     def checked(self, Y: Any) -> Any:
-        Y = np.asarray(super().checked(Y))
+        Y = one_type(super().checked(Y))
         if Y.ndim != 1:
             raise ValueError(
                 f"Y must be one class for each row, in one axis. Got shape {Y.shape} instead: give "
@@ -370,9 +372,7 @@ class Classes(Codes):
         try:
             np.unique(Y)
         except TypeError as error:
-            raise TypeError(
-                f"Y must be classes of one type, that can be sorted: {error}."
-            ) from None
+            raise TypeError(f"Y must be classes that can be sorted: {error}.") from None
         return Y
 
     def basis(self, Y: Any, seed: int) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ..._numerics.arrays import n_rows
-from ...kernels import Gaussian, Laplacian, Learnt, Linear, Matern, align_columns
+from ...kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern, align_columns
 from ...regressors import KernelRidge
 from ...sketches import SubSample
+from .clock import Clock
 
 __all__ = ["KERNELS_OF_VECTORS", "MAX_ROWS", "AlignedRidge", "LearntRidge", "learnt_kernel"]
 
@@ -30,6 +31,17 @@ MAX_ROWS = 4000
 _ALIGNED_ROWS = 600
 
 
+def _timed(clock: Clock) -> type[Learnt]:
+    """Return the kernel whose metric is learned in rounds, each of which asks the clock first."""
+
+    class TimedMetric(Learnt):  # a class, since estimators clone their kernel
+        def in_metric(self, scale: Any) -> Mahalanobis:
+            clock.check()
+            return super().in_metric(scale)
+
+    return TimedMetric
+
+
 def learnt_kernel(
     settings: dict[str, Any],
     X: Any,
@@ -37,11 +49,13 @@ def learnt_kernel(
     seed: Any,
     n_jobs: int | None = None,
     weights: Any = None,
+    clock: Clock | None = None,
 ) -> Any:
     """Return the kernel in a learnt metric, or the weighted sum over groups, of a `LearntRidge`.
 
     Where no group of columns says anything of the targets, it is the kernel of all columns. Weights
-    count where a metric is learnt; groups are compared on the rows as they are.
+    count where a metric is learnt; groups are compared on the rows as they are. The clock is asked
+    before each round.
     """
     of_width = KERNELS_OF_VECTORS[settings["kernel"]]
     groups = settings.get("groups")
@@ -52,8 +66,10 @@ def learnt_kernel(
         except ValueError:  # targets are constant, or no kernel is aligned with them
             return base
     landmarks = settings["landmarks"]
+    learned = Learnt if clock is None else _timed(clock)
+    kernel = learned(of_width("scale"), landmarks=landmarks, max_rows=MAX_ROWS)
     teacher = KernelRidge(
-        Learnt(of_width("scale"), landmarks=landmarks, max_rows=MAX_ROWS),
+        kernel,
         SubSample(min(landmarks, n_rows(X))),
         alpha=_ALPHAS,
         random_state=seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from ..boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
-from .means import column_means, weighed
+from .means import column_means, some_rows, weighed
 
 __all__ = [
     "Averaged",
@@ -51,20 +52,36 @@ class Averaged(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """The weighted mean of regressors that predict the same coordinates.
 
     Weights of sum 1 are of shape (n_members,), or (n_members, p) where each output has its own;
-    None is equal ones.
+    None is equal ones. `rows` says how many rows, drawn at random, each member is fitted on; None,
+    for one of them or for all, is all rows.
     """
 
     # also where scikit-learn routes metadata: whoever gives weights wants them used
     __metadata_request__fit: ClassVar = {"sample_weight": True}
 
-    def __init__(self, members: Any, weights: Any = None) -> None:
+    def __init__(
+        self,
+        members: Any,
+        weights: Any = None,
+        rows: Sequence[int | None] | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.members = members
         self.weights = weights
+        self.rows = rows
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Averaged:
-        """Fit each member on the same rows."""
+        """Fit each member, on the same rows or on as many of them as `rows` says."""
         targets = np.reshape(y, (len(y), -1))
-        self.members_ = [_fitted(one, X, targets, sample_weight) for one in self.members]
+        rows = [None] * len(self.members) if self.rows is None else self.rows
+        self.members_ = []
+        for member, most in zip(self.members, rows, strict=True):
+            sample: tuple[Any, ...] = X, targets, sample_weight
+            if most is not None:
+                some = some_rows(targets, most, check_rng(self.random_state))
+                sample = tuple(None if part is None else take(part, some) for part in sample)
+            self.members_.append(_fitted(member, *sample))
         self.n_features_in_ = int(X.shape[1]) if hasattr(X, "shape") and len(X.shape) > 1 else 1
         return self
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["column_means", "column_variances", "weighed"]
+__all__ = [
+    "column_means",
+    "column_variances",
+    "is_one_row",
+    "some_rows",
+    "weighed",
+]
+
+# Rows that have a column, at least, where some rows are drawn and values are missing.
+_LEAST_KNOWN = 50
 
 
 def column_means(T: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -27,6 +36,22 @@ def column_variances(T: np.ndarray, weights: np.ndarray | None = None) -> np.nda
     if weights is None and not np.isnan(T).any():
         return T.var(axis=0)
     return column_means((T - column_means(T, weights)) ** 2, weights)
+
+
+def is_one_row(weights: np.ndarray | None) -> bool:
+    """Whether one row counts more than all the others together."""
+    return weights is not None and bool(2.0 * weights.max() > weights.sum())
+
+
+def some_rows(T: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the numbers of at most so many rows of T (n, p), drawn at random, in order.
+
+    Where values are missing, rows that have each column are added.
+    """
+    order = rng.permutation(len(T))
+    missing = np.isnan(T)
+    rare = [order[~missing[order, j]][:_LEAST_KNOWN] for j in np.flatnonzero(missing.any(axis=0))]
+    return np.unique(np.concatenate([order[:most], *rare]))
 
 
 def weighed(weights: np.ndarray | None) -> dict[str, Any]:

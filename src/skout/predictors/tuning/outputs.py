@@ -19,6 +19,7 @@ from ...decoding import RankingDecoder
 from ...decoding.base import Decoder
 from ...decoding.labels import label_matrix, take_better
 from ...kernels import F1, Kendall, Linear
+from ...readers.frames import is_gap
 from ...rows import Source
 from ...rows.encode import check_matrix
 from .means import column_means, column_variances
@@ -85,6 +86,11 @@ class LabelFeatures(_Coordinates):
     def fit(self, Y: Any, y: Any = None) -> LabelFeatures:
         """Find functions of the size of the sets, rows of 0 and 1 of shape (n, L)."""
         labels = label_matrix(Y)
+        if labels.shape[1] == 0:
+            raise ValueError(
+                f"Y has no labels: all of its {labels.shape[0]} sets are empty, and no column says "
+                "which labels there are. Give rows of 0 and 1, a column for each label."
+            )
         sizes = np.diff(labels.indptr)
         largest = max(int(sizes.max(initial=0)), 1)
         counts = np.bincount(sizes, minlength=largest + 1)[1:].astype(float)
@@ -332,6 +338,21 @@ def _columns(Y: Any) -> np.ndarray:
         return check_matrix(values, accept_sparse=False).astype(np.float64, copy=False)
     filled = check_matrix(np.where(gaps, 0.0, values), accept_sparse=False)
     return np.where(gaps, np.nan, filled)
+
+
+def one_type(classes: Any) -> np.ndarray:
+    """Return classes as an array, and raise where some are texts and others are not.
+
+    NumPy would make texts of all, and one class of 1 and "1".
+    """
+    if not isinstance(classes, np.ndarray) or classes.dtype == object:
+        first = {isinstance(one, str): one for one in reversed(list(classes)) if not is_gap(one)}
+        if len(first) == 2:
+            raise TypeError(
+                f"Y must be classes of one type. Got {type(first[False]).__name__} and str, such "
+                f"as {first[False]!r} and {first[True]!r}: make all of them texts, or none."
+            )
+    return np.asarray(classes)
 
 
 class ClassCodes(_Coordinates):

@@ -9,7 +9,7 @@ import numpy as np
 from ...selection.common import axes
 from .space import family
 
-__all__ = ["baselines_of", "drawn", "line", "rows_of"]
+__all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]
 
 _NAMES = {
     "example_f1": "F1",
@@ -85,11 +85,30 @@ def line(model: Any) -> str:
         parts.append(f"a forest {model.baselines_['forest']:.3f}{rows}")
     constant = _CONSTANT.get(model.kind_, "the most frequent output")
     parts.append(f"{constant} {model.baselines_['constant']:.3f}")
+    parts += [part for part in (rows_line(model), _cut_line(model)) if part]
     parts += [f"without {name}, which {why}" for name, why in _left_out(model).items()]
     encoder = getattr(model, "encoder_", None)  # older files have none
     if encoder is not None:
         parts.append(encoder.summary())
     return "; ".join(parts)
+
+
+def rows_line(model: Any) -> str:
+    """Return how many rows the members were fitted on, nothing where all had all of them."""
+    rows = {one.get("rows") for one in model.best_settings_}
+    if rows == {None} or not hasattr(model, "n_rows_"):  # older files have no number
+        return ""
+    sizes = sorted(model.n_rows_ if most is None else most for most in rows)
+    first = "" if len(sizes) == 1 else f"{sizes[0]:,} to "
+    return f"fitted on {first}{sizes[-1]:,} of {model.n_rows_:,} rows"
+
+
+def _cut_line(model: Any) -> str:
+    """Return what the clock cut off, nothing where the search went as planned."""
+    trials = sum(row["map"] != "constant" for row in model.results_)
+    if not getattr(model, "cut_", 0):  # older files have none
+        return ""
+    return f"the clock ended the search after {trials} {'trial' if trials == 1 else 'trials'}"
 
 
 def _left_out(model: Any) -> dict[str, str]:

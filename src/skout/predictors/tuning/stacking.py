@@ -36,7 +36,8 @@ class Judge:
         weights = self.folds.held_weights
         squares = (self.truth - column_means(self.truth, weights)) ** 2
         total = np.where(np.isnan(squares), 0.0, squares).sum(axis=1)
-        self._spread = max(float(np.average(total, weights=weights)), 1e-300)
+        spread = float(np.average(total, weights=self.folds.spread_weights))
+        self._spread = max(spread, 1e-300)
         self.share = min(0.3, _SMOOTH / np.sqrt(len(np.unique(self.folds.held))))
 
     def smooth(self, F: np.ndarray) -> np.ndarray:
@@ -66,6 +67,7 @@ class Votes:
 
     F: Sequence[np.ndarray]  # (n_held, p) predicted coordinates of each member
     judge: Judge
+    shares: np.ndarray  # (n,): what the last fit of each takes of the time for all of them
     known: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def table(self, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -78,6 +80,12 @@ class Votes:
             scores = self.judge.metric(mean)
             self.known[counts] = scores, scores + self.judge.smooth(mean)
         return self.known[counts]
+
+    def has_time(self, counts: tuple[int, ...]) -> bool:
+        """Whether there is time for the last fits of an average, or of one member at least."""
+        used = np.flatnonzero(counts)
+        least = len(used) == 1 and self.shares[used[0]] == self.shares.min()
+        return bool(least or self.shares[used].sum() <= 1.0)
 
     def best(self, counts: tuple[int, ...], use: np.ndarray) -> tuple[float, int]:
         """Return the merit of the best decoder of an average by some parts, and its number."""
@@ -95,8 +103,8 @@ def unit(i: int, n: int) -> tuple[int, ...]:
 def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
     """Return the best average by some parts of the held-out rows; of one member if most is 1.
 
-    A member is added in each of at most `most` steps. Of equally good averages the larger one is
-    taken.
+    A member is added in each of at most `most` steps, as long as there is time for all last fits.
+    Of equally good averages the larger one is taken.
     """
     n = len(votes.F)
     units = [unit(i, n) for i in range(n)]
@@ -104,6 +112,7 @@ def choose(votes: Votes, use: np.ndarray, most: int) -> Choice:
     best: tuple[float, Choice] | None = None
     for _ in range(most):
         steps = [tuple(a + b for a, b in zip(counts, one, strict=True)) for one in units]
+        steps = [one for one in steps if votes.has_time(one)]
         tried = [votes.best(one, use) for one in steps]
         at = int(np.argmax([merit for merit, _ in tried]))
         counts, (merit, decoder) = steps[at], tried[at]

@@ -12,19 +12,20 @@ from joblib import Parallel, delayed
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from ..._numerics.arrays import n_rows, take
+from ..._numerics.arrays import n_rows, row_slices, take
 from ..._numerics.linalg import ridge_solve
 from ..._numerics.threads import n_threads, single_thread
 from ..._numerics.validation import check_rng
 from ...basis import KernelBasis
 from ...sketches import SubSample
 from ...solvers.holed import outputs_by_rows
+from .clock import Clock
 from .folds import Folds
 from .inputs import ColumnScaler
 from .learnt import learnt_kernel
 from .logistic import logistic_path, yes_or_no
 from .maps import TAKE_GAPS, boosting_of, build, kernel_of, principal_axes
-from .means import column_means, weighed
+from .means import column_means, some_rows, weighed
 
 __all__ = ["Sample", "alphas_of", "predictions"]
 
@@ -39,6 +40,10 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _STAGES = (25, 50, 100, 200, 400)
 # Landmarks up to which one thread is as fast as several.
 _SMALL = 500
+# Rows whose coordinates are found before the clock is asked again.
+_TIMED_ROWS = 8192
+# Weights of a fit stay as they are where their mean is above that.
+_LEAST_MEAN = 1e-6
 
 
 def alphas_of(settings: Settings) -> tuple[float, ...]:
@@ -55,7 +60,9 @@ class Sample:
     folds: Folds
     seed: int
     n_jobs: int | None = None
+    clock: Clock = field(default_factory=Clock)  # asked between folds and other steps of a trial
     scaled: dict[str, Any] = field(default_factory=dict)  # X by its scaling, once asked for
+    fewer: dict[int, Sample] = field(default_factory=dict)  # samples of some rows, once asked for
 
     def rows(self, scaling: str | None) -> Any:
         """Return X, scaled as a trial wants it; scales come from the inputs of all rows."""
@@ -65,23 +72,44 @@ class Sample:
             self.scaled[scaling] = ColumnScaler(scaling).fit_transform(self.X)
         return self.scaled[scaling]
 
-    def splits(self, most: int | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the splits, with at most so many rows to train on."""
-        if most is None or most >= self.folds.n_train:
-            return self.folds.splits
-        rng = check_rng(self.seed)
-        return [(np.sort(rng.permutation(train)[:most]), held) for train, held in self.folds.splits]
+    def with_rows(self, most: int | None) -> Sample:
+        """Return the sample with at most so many rows to train on, None for all of them.
 
-    def folds_of(self, settings: Settings) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
-        """Yield training rows and held-out rows of each fold, and where predictions of these go."""
-        splits = self.splits(settings.get("rows"))
-        for (train, held), rows in zip(splits, self.folds.spans, strict=True):
+        It has no other rows than these and the held-out ones: what follows costs the same however
+        many rows there are.
+        """
+        if most is None or most >= self.folds.n_train:
+            return self
+        if most not in self.fewer:
+            rng = check_rng(self.seed)
+            splits = [
+                (train[some_rows(self.T[train], most, rng)], held)
+                for train, held in self.folds.splits
+            ]
+            used, folds = self.folds.renumbered(splits)
+            how = self.seed, self.n_jobs, self.clock
+            self.fewer[most] = Sample(take(self.X, used), self.T[used], folds, *how)
+        return self.fewer[most]
+
+    def timed_folds(self) -> Iterator[tuple[np.ndarray, np.ndarray, slice]]:
+        """Yield training rows and held-out rows of each fold, and where predictions of these go.
+
+        The clock is asked before each.
+        """
+        for (train, held), rows in zip(self.folds.splits, self.folds.spans, strict=True):
+            self.clock.check()
             yield train, held, rows
 
     def weights(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return what some rows count in a fit, None where all count the same."""
-        weights = self.folds.row_weights
-        return None if weights is None else weights[rows]
+        """Return what some rows count in a fit, None where all count the same.
+
+        Only ratios matter. Where the largest weights are of other rows, the mean becomes 1, so that
+        squares and products stay in range.
+        """
+        if self.folds.row_weights is None:
+            return None
+        weights = self.folds.row_weights[rows]
+        return weights if _is_ordinary(weights) else weights / weights.mean()
 
     def outputs(self) -> list[tuple[Any, Sample]]:
         """Return outputs that have the same rows, each time with a sample of these alone.
@@ -100,7 +128,7 @@ class Sample:
                     "a split: leave it out, or let `cv` hold out fewer rows"
                 )
             folds = replace(self.folds, splits=splits)
-            found.append((columns, replace(self, T=self.T[:, columns], folds=folds)))
+            found.append((columns, replace(self, T=self.T[:, columns], folds=folds, fewer={})))
         return found
 
     def room(self) -> np.ndarray:
@@ -108,11 +136,18 @@ class Sample:
         return np.empty((self.folds.n_held, self.T.shape[1]), dtype=np.float32)
 
 
+def _is_ordinary(weights: np.ndarray | None) -> bool:
+    """Whether the weights of the rows of a fit are not all tiny beside those of other rows."""
+    return weights is None or bool(weights.mean() > _LEAST_MEAN)
+
+
 def predictions(settings: Settings, sample: Sample) -> Found:
     """Yield what completes the settings, e.g. the alpha of a path, and coordinates (n_held, p).
 
-    The "rows" of settings are how many to train on, None for all of them.
+    The "rows" of settings are how many to train on, None for all of them. `OutOfTime` is raised
+    where the limit of the sample's clock is past; nothing of the sample has changed then.
     """
+    sample = sample.with_rows(settings.get("rows"))
     outputs = sample.outputs()
     if len(outputs) == 1 or settings["map"] in TAKE_GAPS:
         yield from _whole(settings, sample)
@@ -158,33 +193,43 @@ Path = dict[tuple[float, bool], np.ndarray]
 def _ridges(settings: Settings, sample: Sample, F: Path) -> None:
     """Fill in predictions with the same kernel and landmarks in all folds and for all outputs."""
     X = sample.rows(settings.get("scaling"))
-    parts = [(columns, own.splits(settings.get("rows"))) for columns, own in sample.outputs()]
+    parts = [(columns, own.folds.splits) for columns, own in sample.outputs()]
     trained = np.unique(np.concatenate([train for _, splits in parts for train, _ in splits]))
     used = np.unique(np.concatenate([trained, sample.folds.held]))
     Z = _coordinates(kernel_of(settings), settings, sample, take(X, trained), take(X, used))
     position = np.full(n_rows(X), -1)
     position[used] = np.arange(len(used))
+    all_counts = sample.folds.row_weights
     for columns, splits in parts:
         T = sample.T[:, columns]
+        counts = [_at(all_counts, train) for train, _ in splits]
         are_rest = all(len(train) + len(held) == len(used) for train, held in splits)
-        whole = _gram(Z, sample.weights(used)) if len(splits) > 1 and are_rest else None
+        # a difference of moments has no digits left where few rows have nearly all the weight
+        can_subtract = len(splits) > 1 and are_rest and all(map(_is_ordinary, counts))
+        whole = _gram(Z, _at(all_counts, used)) if can_subtract else None
         for (train, held), rows in zip(splits, sample.folds.spans, strict=True):
+            sample.clock.check()
             near, new, weights = Z[position[train]], Z[position[held]], sample.weights(train)
             if whole is None:
                 gram = _gram(near, weights)
             else:
-                gram = whole - _gram(new, sample.weights(held))
+                gram = whole - _gram(new, _at(all_counts, held))
             for cell, found in _fold_path(near, new, gram, T[train], weights, F):
                 F[cell][rows, columns] = found
+
+
+def _at(weights: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if weights is None else weights[rows]
 
 
 def _learnt_ridges(settings: Settings, sample: Sample, F: Path) -> None:
     """Fill in predictions with a metric, or weights, that each fold learns from its own rows."""
     X, T = sample.rows(settings.get("scaling")), sample.T
-    for train, held, rows in sample.folds_of(settings):
+    for train, held, rows in sample.timed_folds():
         own, weights = take(X, train), sample.weights(train)
         centred = T[train] - column_means(T[train], weights)
-        kernel = learnt_kernel(settings, own, centred, sample.seed, sample.n_jobs, weights)
+        how = sample.seed, sample.n_jobs, weights, sample.clock
+        kernel = learnt_kernel(settings, own, centred, *how)
         both = take(X, np.concatenate([train, held]))
         Z = _coordinates(kernel, settings, sample, own, both)
         near, new = Z[: len(train)], Z[len(train) :]
@@ -200,7 +245,14 @@ def _coordinates(
     m = settings.get("sketch")
     sketch = None if m is None or m >= n_rows(landmarks) else SubSample(m)
     basis = KernelBasis(kernel, sketch, random_state=sample.seed, n_jobs=sample.n_jobs)
-    return np.asarray(basis.fit(landmarks).transform(rows), dtype=np.float64)
+    basis.fit(landmarks)
+    if np.isinf(sample.clock.seconds):
+        return np.asarray(basis.transform(rows), dtype=np.float64)
+    Z = np.empty((n_rows(rows), basis.rank_))
+    for part in row_slices(len(Z), _TIMED_ROWS):
+        sample.clock.check()
+        Z[part] = basis.transform(take(rows, part))
+    return Z
 
 
 def _gram(Z: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -236,7 +288,7 @@ def _one_fit(settings: Settings, sample: Sample) -> Found:
     scaling = settings.get("scaling")
     X, plain = sample.rows(scaling), {k: v for k, v in settings.items() if k != "scaling"}
     F = sample.room()
-    for k, (train, held, rows) in enumerate(sample.folds_of(settings)):
+    for k, (train, held, rows) in enumerate(sample.timed_folds()):
         model, weights = build(plain, sample.seed + k, sample.n_jobs), sample.weights(train)
         model.fit(take(X, train), sample.T[train], **weighed(weights))
         F[rows] = model.predict(take(X, held))
@@ -249,13 +301,14 @@ def _boosting_path(settings: Settings, sample: Sample) -> Found:
     most = settings["max_iter"]
     stages = sorted({stage for stage in _STAGES if stage < most} | {most})
     F = {stage: sample.room() for stage in stages}
-    splits = sample.splits(settings.get("rows"))
+    splits = sample.folds.splits
     axes = [
         principal_axes(sample.T[train], settings["n_components"], sample.weights(train))
         for train, _ in splits
     ]
 
     def boosted(k: int, j: int) -> list[np.ndarray]:
+        sample.clock.check()
         train, held = splits[k]
         mean, vectors = axes[k]
         column = (sample.T[train] - mean) @ vectors[:, j]
@@ -282,10 +335,10 @@ def _neighbour_path(settings: Settings, sample: Sample) -> Found:
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
     X, T = sample.rows(settings.get("scaling")), sample.T
-    least = min(len(train) for train, _, _ in sample.folds_of(settings))
+    least = min(len(train) for train, _ in sample.folds.splits)
     counts = [k for k in _NEIGHBOURS if k <= max(1, least // 2)]
     F = {(k, weights): sample.room() for k in counts for weights in ("uniform", "distance")}
-    for train, held, rows in sample.folds_of(settings):
+    for train, held, rows in sample.timed_folds():
         search = NearestNeighbors(n_neighbors=max(counts)).fit(take(X, train))
         distances, nearest = search.kneighbors(take(X, held))
         for weights in ("uniform", "distance"):
@@ -304,11 +357,12 @@ def _logistic_path(settings: Settings, sample: Sample) -> Found:
     """Fit all columns for one penalty after another."""
     X, T = sample.rows(settings.get("scaling")), sample.T
     F = {C: sample.room() for C in _STRENGTHS}
-    for train, held, rows in sample.folds_of(settings):
+    for train, held, rows in sample.timed_folds():
         weights = sample.weights(train)
         answers, which, base, gain = yes_or_no(T[train], weights)
         new, path = take(X, held), logistic_path(take(X, train), answers, _STRENGTHS, weights)
         for C, coef, intercept in path:
+            sample.clock.check()
             share = expit(new @ coef + intercept)
             F[C][rows] = base + share[:, which] * gain
     for C, values in F.items():
