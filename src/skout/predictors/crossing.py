@@ -11,7 +11,7 @@ m_i and w what the rows and the query count, 1 by default, and is in the set if 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,15 @@ from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
 from .rehearsal import Rehearsal, folds_of
 from .thresholds import masses
 
-__all__ = ["Fold", "Request", "crossed_sets", "held_out", "learnt_scores"]
+__all__ = [
+    "Fold",
+    "Request",
+    "crossed_sets",
+    "held_lists",
+    "held_out",
+    "learnt_scores",
+    "pools_of",
+]
 
 # Rounding of values, and of sums of weights, relative to them.
 _ROUNDING, _SUMS = 1e-10, 1e-12
@@ -31,22 +39,32 @@ _ROUNDING, _SUMS = 1e-10, 1e-12
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, and the rows that it has not seen, by increasing scores of their truths."""
+    """A model, and rows that it has not seen, by increasing scores.
 
-    model: Any  # fitted on the other folds
-    score: LearntScore
+    They are those of the truths, or, in `ConformalSelection`, of best candidates that are wrong.
+    """
+
+    model: Any  # fitted on the other folds; None where there is one model for all
+    score: Callable[[Lists], np.ndarray]
     values: np.ndarray  # (n,)
     mass: np.ndarray  # (n,) how much each row counts
     codes: np.ndarray  # (n,) the stratum of each, -1 where there are none
 
     @classmethod
-    def of(cls, model: Any, score: LearntScore, values: Any, mass: Any, codes: Any) -> Fold:
+    def of(
+        cls,
+        model: Any,
+        score: Callable[[Lists], np.ndarray],
+        values: np.ndarray,
+        mass: np.ndarray,
+        codes: np.ndarray,
+    ) -> Fold:
         """Return a fold whose rows are in any order."""
         order = np.argsort(values, kind="stable")
         return cls(model, score, values[order], mass[order], codes[order])
 
     def above(self, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return the mass of rows, of the same stratum, whose truth is at least as strange."""
+        """Return the mass of rows, of the same stratum, whose score is at least as large."""
         out = np.zeros(len(values))
         floor = values - _ROUNDING * np.maximum(1.0, np.abs(values))
         for code in np.unique(codes):
@@ -77,6 +95,20 @@ def held_out(rehearsal: Rehearsal, cv: int, rng: Any, who: str) -> Iterator[Held
         yield Held(model, ranker, test, rehearsal.inputs.take(test), pool, truth)
 
 
+def held_lists(
+    folds: list[Held], unit: np.ndarray, prior: bool
+) -> tuple[Lists, np.ndarray, np.ndarray]:
+    """Return out-of-fold lists to learn from, and the unit and the fold of each of their rows."""
+    parts: list[Lists] = []
+    own, fold = [], []
+    for k, held in enumerate(folds):
+        some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
+        parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)
+        own.append(unit[held.rows[some]])
+        fold.append(np.full(len(some), k))
+    return Lists.joined(parts), np.concatenate(own), np.concatenate(fold)
+
+
 def learnt_scores(
     names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: Any
 ) -> tuple[list[LearntScore], dict[str, float]]:
@@ -86,14 +118,7 @@ def learnt_scores(
     """
     if not is_learnt(names):
         return [LearntScore(names[0])] * len(folds), {}
-    parts: list[Lists] = []
-    own, fold = [], []
-    for k, held in enumerate(folds):
-        some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
-        parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)
-        own.append(unit[held.rows[some]])
-        fold.append(np.full(len(some), k))
-    lists, units, of = Lists.joined(parts), np.concatenate(own), np.concatenate(fold)
+    lists, units, of = held_lists(folds, unit, prior)
     place = rng.permutation(int(unit.max()) + 1)[units] if len(names) > 1 else None
     name, sizes = chosen(names, lists, units, place, rng)
     learnt = []
@@ -101,6 +126,12 @@ def learnt_scores(
         rest = np.flatnonzero(of != k)
         learnt.append(learn(name, lists.of(rest), masses(units[rest]), rng))
     return learnt, sizes
+
+
+def pools_of(folds: Sequence[Fold], pool: Any, who: str) -> list[Any]:
+    """Return the candidates embedded by the model of each fold, given those of the first."""
+    objects = plain_pool(pool).objects
+    return [pool, *(Ranker(fold.model, who).last.embed(objects) for fold in folds[1:])]
 
 
 class Request(NamedTuple):
