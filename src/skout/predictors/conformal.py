@@ -407,7 +407,7 @@ class ConformalSets(FramesOut, Calibrated):
         gap = self._cuts(asked)
         if self._folds:
             who = type(self).__name__
-            pools = pools_of(self._folds, pool, who)
+            pools = pools_of([fold.model for fold in self._folds], pool, who)
             return crossed_sets(list(self._folds), X, pools, asked, self.prior, who)
         if self._learnt_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])

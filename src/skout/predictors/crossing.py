@@ -11,7 +11,7 @@ m_i and w what the rows and the query count, 1 by default, and is in the set if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,32 +39,22 @@ _ROUNDING, _SUMS = 1e-10, 1e-12
 
 @dataclass(frozen=True)
 class Fold:
-    """A model, and rows that it has not seen, by increasing scores.
+    """A model, and the rows that it has not seen, by increasing scores of their truths."""
 
-    They are those of the truths, or, in `ConformalSelection`, of best candidates that are wrong.
-    """
-
-    model: Any  # fitted on the other folds; None where there is one model for all
-    score: Callable[[Lists], np.ndarray]
+    model: Any  # fitted on the other folds
+    score: LearntScore
     values: np.ndarray  # (n,)
     mass: np.ndarray  # (n,) how much each row counts
     codes: np.ndarray  # (n,) the stratum of each, -1 where there are none
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        score: Callable[[Lists], np.ndarray],
-        values: np.ndarray,
-        mass: np.ndarray,
-        codes: np.ndarray,
-    ) -> Fold:
+    def of(cls, model: Any, score: LearntScore, values: Any, mass: Any, codes: Any) -> Fold:
         """Return a fold whose rows are in any order."""
         order = np.argsort(values, kind="stable")
         return cls(model, score, values[order], mass[order], codes[order])
 
     def above(self, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return the mass of rows, of the same stratum, whose score is at least as large."""
+        """Return the mass of rows, of the same stratum, whose truth is at least as strange."""
         out = np.zeros(len(values))
         floor = values - _ROUNDING * np.maximum(1.0, np.abs(values))
         for code in np.unique(codes):
@@ -128,10 +118,10 @@ def learnt_scores(
     return learnt, sizes
 
 
-def pools_of(folds: Sequence[Fold], pool: Any, who: str) -> list[Any]:
-    """Return the candidates embedded by the model of each fold, given those of the first."""
+def pools_of(models: list[Any], pool: Any, who: str) -> list[Any]:
+    """Return the candidates embedded by each model, given those of the first."""
     objects = plain_pool(pool).objects
-    return [pool, *(Ranker(fold.model, who).last.embed(objects) for fold in folds[1:])]
+    return [pool, *(Ranker(model, who).last.embed(objects) for model in models[1:])]
 
 
 class Request(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from .._numerics.arrays import n_rows
 from .._numerics.validation import all_at_once, check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
-from .crossing import Fold, held_lists, held_out, pools_of
+from .crossing import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
 from .rehearsal import Rehearsal, check_predictor
@@ -99,8 +99,8 @@ class ConformalSelection(Calibrated):
       are as large as those of calibration. p(x) = (b + wrong rows at least as sure) / (b + n), b
       the mean size of the group of a row: rows of one group are wrong together. Likewise. If the
       batch has one row of each group, give `groups=range(n)`: it is group mass then.
-    - `cv`: likewise. A fold alone gives conformal p-values, and their mean may be too small by a
-      factor of 2 at most (Vovk, 2015); of the rate of false discoveries nothing is proved.
+    - `cv`: measured. A median of p-values may be too small by a factor of 2; of the rate of false
+      discoveries by folds nothing is proved.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class ConformalSelection(Calibrated):
     (True, True)
     """
 
-    _measured = "_folds"
+    _measured = "_confidences"
     _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(
@@ -152,9 +152,9 @@ class ConformalSelection(Calibrated):
             Number of folds: the rows are those to fit on, too. A copy of the model is fitted
             without each fold, groups together, and kept; confidence is learnt from out-of-fold
             candidates of the other folds. A new query gets the answer that the models of the folds
-            are surest of, and is compared with the wrong answers of each fold under the model of
-            that fold; with all of them, where that model has another answer. It costs a fit, and
-            at prediction a search, for each fold.
+            are surest of together, and the median of their log odds is compared with those of all
+            out-of-fold answers that were wrong; a model that has another answer counts as least
+            sure. It costs a fit, and at prediction a search, for each fold.
 
         Returns
         -------
@@ -174,23 +174,18 @@ class ConformalSelection(Calibrated):
             parts = self._by_folds(rehearsal, cv, rng)
             self._made_by = None
             self._outputs = rehearsal.outputs.here() if candidates is None else None
-        rows = np.concatenate([part.rows for part in parts])
-        mass = np.ones(n)
-        if groups is not None:
-            mass[rows] = masses(groups[rows])
-        self._folds = [
-            Fold.of(
-                part.model,
-                part.confidence,
-                part.log_odds[part.is_wrong],
-                mass[part.rows[part.is_wrong]],
-                np.full(np.count_nonzero(part.is_wrong), -1),
-            )
-            for part in parts
-        ]
-        self._total, self._n_rows = float(mass[rows].sum()), len(rows)
-        self._group_size = float(np.mean(1.0 / mass[rows]))  # that of a row, on average
-        self.wrong_ = np.sort(np.concatenate([fold.values for fold in self._folds]))
+        rows, log_odds, is_wrong = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("rows", "log_odds", "is_wrong")
+        )
+        mass = np.ones(len(rows)) if groups is None else masses(groups[rows])
+        wrong = np.flatnonzero(is_wrong)
+        wrong = wrong[np.argsort(log_odds[wrong], kind="stable")]
+        self.wrong_, self._mass, self._total = log_odds[wrong], mass[wrong], float(mass.sum())
+        self._n_rows = len(rows)
+        self._group_size = float(np.mean(1.0 / mass))  # of the group of a row, on average
+        self._models = [part.model for part in parts]
+        self._confidences = [part.confidence for part in parts]
         return self
 
     def predict(
@@ -217,11 +212,10 @@ class ConformalSelection(Calibrated):
         check_level(fdr, "fdr")
         self._check_calibrated()
         groups = checked_labels(groups, "groups", n_rows(X))
-        rankers, pools = self._searches(candidates)
-        log_odds, confidence, place = self._agreed(rankers, pools, X)
+        log_odds, confidence, place, pool = self._agreed(X, candidates)
         p = self._p_values(log_odds, by_rows=groups is None)
         q = benjamini_hochberg(p, masses(groups))
-        objects = taken(plain_pool(pools[0]).pool, place)
+        objects = taken(plain_pool(pool).pool, place)
         return Answers(objects, place, confidence, p, q, q <= fdr)
 
     def evaluate(
@@ -301,53 +295,47 @@ class ConformalSelection(Calibrated):
 
     def _first_search(self, candidates: Any) -> tuple[Ranker, Any]:
         """Return the model, that of the first fold if there are any, and its candidates."""
-        model = self._folds[0].model
+        model = self._models[0]
         if model is None:
             ranker = self._ranker()
             return ranker, ranker.last.embed(candidates)
         ranker = Ranker(model, type(self).__name__)
         return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
 
-    def _searches(self, candidates: Any) -> tuple[list[Ranker], list[Any]]:
-        """Return the model of each fold, and the candidates embedded by each."""
+    def _agreed(self, X: Any, candidates: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Return log odds, confidence and places of the answers, and the candidates.
+
+        The answer is the one that most models have, each counting by how sure it is; the log odds
+        are the median of theirs, minus infinity where they have another one.
+        """
         first, pool = self._first_search(candidates)
         who = type(self).__name__
-        others = [Ranker(fold.model, who) for fold in self._folds[1:]]
-        return [first, *others], pools_of(self._folds, pool, who)
-
-    def _agreed(
-        self, rankers: list[Ranker], pools: list[Any], X: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return log odds by each model, shape (k, n), confidence and places of the answers.
-
-        The answer is the one that most models have, each counting by how sure it is. The log odds
-        are minus infinity where a model has another one.
-        """
+        rankers = [first, *(Ranker(model, who) for model in self._models[1:])]
         each = [
-            _best(fold.score, ranker.lists(X, pool, prior=self.prior))
-            for ranker, fold, pool in zip(rankers, self._folds, pools, strict=True)
+            _best(confidence, ranker.lists(X, own, prior=self.prior))
+            for ranker, confidence, own in zip(
+                rankers, self._confidences, pools_of(self._models, pool, who), strict=True
+            )
         ]
-        log_odds, place = (np.array(values) for values in zip(*each, strict=True))
-        number, sure = plain_pool(pools[0]).inverse[place], expit(log_odds)
+        log_odds, place = (np.array(values) for values in zip(*each, strict=True))  # (k, n)
+        number, sure = plain_pool(pool).inverse[place], expit(log_odds)
         votes = np.array([np.sum(sure * (number == own), axis=0) for own in number])
         best = np.argmax(votes, axis=0), np.arange(place.shape[1])
-        agrees = number == number[best]
-        return np.where(agrees, log_odds, -np.inf), votes[best] / len(votes), place[best]
+        log_odds = np.where(number == number[best], log_odds, -np.inf)
+        median = np.sort(log_odds, axis=0)[(len(votes) - 1) // 2]  # the lower one of two
+        return median, votes[best] / len(votes), place[best], pool
 
     def _p_values(self, log_odds: np.ndarray, by_rows: bool) -> np.ndarray:
         """Return (1 + mass of wrong answers at least as sure) / (1 + total mass), shape (n,)."""
-        folds, total = self._folds, self._total
-        if by_rows:  # each row is 1 / size of the group of a row
+        mass, total = self._mass, self._total
+        if by_rows:  # each row counts 1 / size of the group of a row
             total = self._n_rows / self._group_size
-            folds = [replace(f, mass=np.full(len(f.mass), 1 / self._group_size)) for f in folds]
-        code = np.full(log_odds.shape[1], -1)
-        above = [fold.above(own, code) for fold, own in zip(folds, log_odds, strict=True)]
-        return (1.0 + np.sum(above, axis=0)) / (1.0 + total)
+            mass = np.full(len(mass), 1.0 / self._group_size)
+        above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
+        return (1.0 + above[np.searchsorted(self.wrong_, log_odds)]) / (1.0 + total)
 
 
-def _best(
-    confidence: Callable[[Lists], np.ndarray], blocks: Iterable[Lists]
-) -> tuple[np.ndarray, np.ndarray]:
+def _best(confidence: AnswerConfidence, blocks: Iterable[Lists]) -> tuple[np.ndarray, np.ndarray]:
     """Return the log odds of the best candidate of each query, and where it is in the pool."""
     parts = [(np.empty(0), np.empty(0, dtype=np.intp))]
     parts += [(confidence(lists), lists.place[lists.indptr[:-1]]) for lists in blocks]
