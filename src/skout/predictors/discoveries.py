@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,9 @@ __all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
 
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
+_TINY = 1e-12
+# Queries from which on squares of features are learnt, too.
+_MANY = 500
 
 
 @dataclass(frozen=True)
@@ -30,22 +33,38 @@ class AnswerConfidence:
     """The log odds that the best candidate of a query is right."""
 
     softmax: Softmax
-    coef: np.ndarray  # (5,) of the features of a query and 1
+    centre: np.ndarray  # (5,) of the features of a query, as their spread
+    spread: np.ndarray
+    has_squares: bool
+    coef: np.ndarray = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
 
     @classmethod
     def learnt(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
-        """Learn them from queries whose true entry is known."""
-        unfitted = cls(fit_softmax(lists, weights), np.empty(0))
+        """Learn them from queries whose true entry is known, and that count by their weights."""
+        softmax = fit_softmax(lists, weights)
+        features = _features(lists, softmax)
+        centre = np.average(features, axis=0, weights=weights)
+        spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
+        many = bool(weights.sum() >= _MANY)
+        unfitted = cls(softmax, centre, np.maximum(spread, _TINY), many)
         right = lists.truth == lists.indptr[:-1]
-        return replace(unfitted, coef=logistic(unfitted._features(lists), right, weights))
+        return replace(unfitted, coef=logistic(unfitted._columns(lists), right, weights))
 
     def __call__(self, lists: Lists) -> np.ndarray:
         """Return the log odds of each query, shape (n,)."""
-        return self._features(lists) @ self.coef
+        return self._columns(lists) @ self.coef
 
-    def _features(self, lists: Lists) -> np.ndarray:
-        features = query_features(lists, self.softmax.log_probabilities(lists))
-        return np.column_stack([features, np.ones(len(features))])
+    def _columns(self, lists: Lists) -> np.ndarray:
+        """Return features of unit spread, squares of three where rows were many, and 1."""
+        features = (_features(lists, self.softmax) - self.centre) / self.spread
+        squares = features[:, [0, 1, 4] if self.has_squares else []] ** 2
+        return np.column_stack([features, squares, np.ones(len(features))])
+
+
+def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
+    """Return those of `query_features` and the score of the best candidate, shape (n, 5)."""
+    features = query_features(lists, softmax.log_probabilities(lists))
+    return np.column_stack([features, lists.score[lists.indptr[:-1]]])
 
 
 class Measured(NamedTuple):
@@ -62,11 +81,12 @@ class ConformalSelection(Calibrated):
     """Accept best answers such that a given share of them is wrong at most, on average.
 
     A logistic regression on part of the calibration data learns how sure the best candidate of a
-    query is: its probability among the candidates, its distance to the second, their entropy and
-    number. On the other part, p(x) = (1 + number of wrong answers at least as sure) / (n + 1) is a
-    conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If the rows of
-    the batch are exchangeable with those of calibration, which the model must not have seen, the
-    expected share of wrong answers among those accepted is at most `fdr` (Jin and Candes, 2023).
+    query is: its score, its probability among the candidates, its distance to the second, their
+    entropy and number. On the other part, p(x) = (1 + number of wrong answers at least as sure) /
+    (n + 1) is a conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If
+    the rows of the batch are exchangeable with those of calibration, which the model must not have
+    seen, the expected share of wrong answers among those accepted is at most `fdr` (Jin and Candes,
+    2023).
 
     Few rows are better used by `calibrate(X, Y, cv=10)`: all of them train, and all calibrate.
 
