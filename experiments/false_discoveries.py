@@ -256,6 +256,21 @@ def surest_table() -> str:
     return "\n".join(lines)
 
 
+def places() -> dict[str, str]:
+    """Return what the page takes from the records."""
+    settings = read_record("false_discoveries_spectra")["settings"]
+    draws = read_record("false_discoveries_simulated")["settings"]["draws"]
+    return {
+        "{SIMULATED RATES}": simulated_table(),
+        "{RATE DRAWS}": str(draws),
+        "{SPECTRA RATES}": spectra_table(),
+        "{SPECTRA DRAWS}": str(settings["draws"]),
+        "{SPLIT MOLECULES}": str(settings["molecules"][1]),
+        "{SPECTRA FOLDS}": str(settings["folds"]),
+        "{SUREST}": surest_table(),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=("simulate", "spectra", "table"))
