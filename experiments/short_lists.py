@@ -45,12 +45,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from tqdm import tqdm
 
-from skout import CandidateSets, ConformalSelection, ConformalSets, iokr
+from skout import CandidateSets, ConformalSets, iokr
 from skout.decoding import EmbeddedPool
 from skout.kernels import F1, Gaussian, Laplacian, Linear
 from skout.predictors import listwise
 
-SEED, N_SPLITS, COVERAGES, RATES = 0, 20, (0.8, 0.9, 0.95), (0.05, 0.1, 0.2)
+SEED, N_SPLITS, COVERAGES = 0, 20, (0.8, 0.9, 0.95)
 N_FOLDS = 10
 KEPT = HERE / "cache" / "short_lists.npz"
 
@@ -367,11 +367,6 @@ def spectra_split(model: Kept, truth: np.ndarray, known: dict[str, Any], seed: i
     judged(ConformalSets(model, "auto", random_state=seed), "auto")
     for strata in ("instrument", "energy", "size"):
         judged(ConformalSets(model, "softmax", random_state=seed), f"by {strata}", strata)
-    trust = ConformalSelection(model, random_state=seed)
-    trust.calibrate(first, truth[first], at[id(first)], groups=groups[first])
-    for rate in RATES:
-        given = (last, truth[last], at[id(last)], rate)
-        rows.append({"kind": "fdr", "nominal": rate} | trust.evaluate(*given, groups=groups[last]))
     return rows
 
 
@@ -449,11 +444,6 @@ def spectra_table() -> str:
     for row in (r for r in rows if r["kind"].startswith("by ") and ":" in r["kind"]):
         cells = [f"{row['rows'][0]:.0f}", cell(row["coverage"], 100.0), cell(row["mean_size"])]
         lines.append(f"| {row['kind'][3:]} | {' | '.join(cells)} |")
-    lines += ["", "| false discoveries allowed % | found % | accepted % | of the right ones % |"]
-    lines.append("|---:|---:|---:|---:|")
-    for row in (r for r in rows if r["kind"] == "fdr"):
-        cells = [cell(row[key], 100.0) for key in ("fdr", "accepted", "power")]
-        lines.append(f"| {100 * row['nominal']:g} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -25,11 +25,12 @@ from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
 from ..kernels.spectrum_rows import Spectra
-from ..predictors.conformal import ConformalSets
 from ..predictors.crossing import Fold
+from ..predictors.discoveries import AnswerConfidence
 from ..predictors.end_to_end import MappedBasis
 from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
+from ..predictors.lists import Calibrated
 from ..predictors.nonconformity import LearntScore, Softmax
 from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge, PrivateRidge
@@ -134,7 +135,7 @@ CLASSES: dict[str, type] = ByName(
         # parts of models
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
         *(PartlyWhitened, SideInputs, SideRidge),
-        *(Fold, LearntScore, Softmax),
+        *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, HoledMoments),
     ]
 )
@@ -197,7 +198,7 @@ def _leave_out_candidates(item: Any, state: dict[str, Any]) -> None:
         )
     if hasattr(item, "decode") and CLASSES.get(name_of(type(item))) is not type(item):
         _leave_out_own(item, state)
-    if isinstance(item, CandidateDecoder | ConformalSets):
+    if isinstance(item, CandidateDecoder | Calibrated):
         state.pop("_outputs", None)
     if isinstance(item, CandidateDecoder) and "pool_" in state:
         is_plain = isinstance(item.pool_, list | tuple | np.ndarray) or sparse.issparse(item.pool_)

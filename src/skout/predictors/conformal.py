@@ -12,7 +12,7 @@ from .._numerics.arrays import n_rows
 from .._numerics.validation import FramesOut, all_at_once, check_choice, check_level, check_rng
 from ..decoding import CandidateSets
 from ..decoding.base import able
-from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores
+from .crossing import Fold, Request, crossed_sets, held_out, learnt_scores, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import (
     SCORES,
@@ -406,9 +406,9 @@ class ConformalSets(FramesOut, Calibrated):
     def _sets(self, ranker: Ranker, X: Any, pool: Any, asked: Request) -> CandidateSets:
         gap = self._cuts(asked)
         if self._folds:
-            who, objects = type(self).__name__, plain_pool(pool).objects
-            others = [Ranker(fold.model, who).last.embed(objects) for fold in self._folds[1:]]
-            return crossed_sets(list(self._folds), X, [pool, *others], asked, self.prior, who)
+            who = type(self).__name__
+            pools = pools_of([fold.model for fold in self._folds], pool, who)
+            return crossed_sets(list(self._folds), X, pools, asked, self.prior, who)
         if self._learnt_score is None:
             same = len(gap) > 0 and np.all(gap == gap[0])
             F = _coordinates(ranker, X)

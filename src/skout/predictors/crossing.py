@@ -23,7 +23,15 @@ from .nonconformity import LearntScore, chosen, entry_limit, is_learnt, learn
 from .rehearsal import Rehearsal, folds_of
 from .thresholds import masses
 
-__all__ = ["Fold", "Request", "crossed_sets", "held_out", "learnt_scores"]
+__all__ = [
+    "Fold",
+    "Request",
+    "crossed_sets",
+    "held_lists",
+    "held_out",
+    "learnt_scores",
+    "pools_of",
+]
 
 # Rounding of values, and of sums of weights, relative to them.
 _ROUNDING, _SUMS = 1e-10, 1e-12
@@ -77,6 +85,20 @@ def held_out(rehearsal: Rehearsal, cv: int, rng: Any, who: str) -> Iterator[Held
         yield Held(model, ranker, test, rehearsal.inputs.take(test), pool, truth)
 
 
+def held_lists(
+    folds: list[Held], unit: np.ndarray, prior: bool
+) -> tuple[Lists, np.ndarray, np.ndarray]:
+    """Return out-of-fold lists to learn from, and the unit and the fold of each of their rows."""
+    parts: list[Lists] = []
+    own, fold = [], []
+    for k, held in enumerate(folds):
+        some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
+        parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)
+        own.append(unit[held.rows[some]])
+        fold.append(np.full(len(some), k))
+    return Lists.joined(parts), np.concatenate(own), np.concatenate(fold)
+
+
 def learnt_scores(
     names: list[str], folds: list[Held], unit: np.ndarray, prior: bool, rng: Any
 ) -> tuple[list[LearntScore], dict[str, float]]:
@@ -86,14 +108,7 @@ def learnt_scores(
     """
     if not is_learnt(names):
         return [LearntScore(names[0])] * len(folds), {}
-    parts: list[Lists] = []
-    own, fold = [], []
-    for k, held in enumerate(folds):
-        some = np.arange(len(held.rows))[: entry_limit(held.pool, len(folds))]
-        parts += held.ranker.lists(held.X, held.pool, some, prior=prior, truth=held.truth)
-        own.append(unit[held.rows[some]])
-        fold.append(np.full(len(some), k))
-    lists, units, of = Lists.joined(parts), np.concatenate(own), np.concatenate(fold)
+    lists, units, of = held_lists(folds, unit, prior)
     place = rng.permutation(int(unit.max()) + 1)[units] if len(names) > 1 else None
     name, sizes = chosen(names, lists, units, place, rng)
     learnt = []
@@ -101,6 +116,12 @@ def learnt_scores(
         rest = np.flatnonzero(of != k)
         learnt.append(learn(name, lists.of(rest), masses(units[rest]), rng))
     return learnt, sizes
+
+
+def pools_of(models: list[Any], pool: Any, who: str) -> list[Any]:
+    """Return the candidates embedded by each model, given those of the first."""
+    objects = plain_pool(pool).objects
+    return [pool, *(Ranker(model, who).last.embed(objects) for model in models[1:])]
 
 
 class Request(NamedTuple):

@@ -2,46 +2,125 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from .._numerics.arrays import n_rows
 from .._numerics.validation import all_at_once, check_level, check_rng
 from ..decoding.pools import taken
 from .answers import Answers
+from .crossing import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
-from .thresholds import checked_labels, masses
+from .rehearsal import Rehearsal, check_predictor
+from .thresholds import checked_labels, checked_length, masses
 
-__all__ = ["ConformalSelection", "benjamini_hochberg"]
+__all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
+
+# Rows, or groups of rows, that a split needs.
+_LEAST = 4
+_TINY = 1e-12
+# Queries from which on squares of features are learnt, too.
+_MANY = 500
+
+
+@dataclass(frozen=True)
+class AnswerConfidence:
+    """The log odds that the best candidate of a query is right."""
+
+    softmax: Softmax
+    centre: np.ndarray  # (5,) of the features of a query, as their spread
+    spread: np.ndarray
+    has_squares: bool
+    coef: np.ndarray = field(default_factory=lambda: np.empty(0))  # (6,), or (9,) with squares
+
+    @classmethod
+    def learnt(cls, lists: Lists, weights: np.ndarray) -> AnswerConfidence:
+        """Learn them from queries whose true entry is known, and that count by their weights."""
+        softmax = fit_softmax(lists, weights)
+        features = _features(lists, softmax)
+        centre = np.average(features, axis=0, weights=weights)
+        spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
+        many = bool(weights.sum() >= _MANY)
+        unfitted = cls(softmax, centre, np.maximum(spread, _TINY), many)
+        right = lists.truth == lists.indptr[:-1]
+        return replace(unfitted, coef=logistic(unfitted._columns(lists), right, weights))
+
+    def __call__(self, lists: Lists) -> np.ndarray:
+        """Return the log odds of each query, shape (n,)."""
+        return self._columns(lists) @ self.coef
+
+    def _columns(self, lists: Lists) -> np.ndarray:
+        """Return features of unit spread, squares of three where rows were many, and 1."""
+        features = (_features(lists, self.softmax) - self.centre) / self.spread
+        squares = features[:, [0, 1, 4] if self.has_squares else []] ** 2
+        return np.column_stack([features, squares, np.ones(len(features))])
+
+
+def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
+    """Return those of `query_features` and the score of the best candidate, shape (n, 5)."""
+    features = query_features(lists, softmax.log_probabilities(lists))
+    return np.column_stack([features, lists.score[lists.indptr[:-1]]])
+
+
+class Measured(NamedTuple):
+    """Best candidates of calibration rows by a model that has not seen them."""
+
+    model: Any  # None is the model of the estimator
+    confidence: AnswerConfidence
+    rows: np.ndarray
+    log_odds: np.ndarray
+    is_wrong: np.ndarray
 
 
 class ConformalSelection(Calibrated):
     """Accept best answers such that a given share of them is wrong at most, on average.
 
     A logistic regression on part of the calibration data learns how sure the best candidate of a
-    query is: its probability among the candidates, its distance to the second, their entropy and
-    number. On the other part, p(x) = (1 + number of wrong answers at least as sure) / (n + 1) is a
-    conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If the batch is
-    exchangeable with the calibration data, which the model must not have seen, the expected share
-    of wrong answers among those accepted is at most `fdr` (Jin and Candes, 2023).
+    query is: its score, its probability among the candidates, its distance to the second, their
+    entropy and number. On the other part, p(x) = (1 + number of wrong answers at least as sure) /
+    (n + 1) is a conformal p-value, and Benjamini and Hochberg's rule accepts answers of a batch. If
+    the rows of the batch are exchangeable with those of calibration, which the model must not have
+    seen, the expected share of wrong answers among those accepted is at most `fdr` (Jin and Candes,
+    2023).
+
+    Few rows are better used by `calibrate(X, Y, cv=10)`: all of them train, and all calibrate.
 
     Parameters
     ----------
     model : predictor that ranks candidates, or Pipeline that ends in one
-        Fitted. If it is fitted again, calibrate again.
+        Fitted, and if it is fitted again, calibrate again; with `cv` it need not be.
     prior : bool, default False
         Whether confidence may count how often a candidate was among the training outputs.
     share : float, default 0.3
-        Part of the calibration rows that confidence is learnt on.
+        Part of the calibration rows that confidence is learnt on, without `cv`.
     random_state : None, int or Generator
-        Seed of that split.
+        Seed of that split, or of the folds.
 
     Attributes
     ----------
     wrong_ : ndarray
-        How sure the wrong answers were on the rows that p-values come from, increasing.
+        Log odds of the wrong answers on the rows that p-values come from, increasing.
+
+    Notes
+    -----
+    What is promised, and in which units:
+
+    - Rows, without `groups` and `cv`: the theorem above.
+    - `groups` in `calibrate` and `predict`: the expected share of accepted *group mass* that is
+      wrong, where each row has the mass 1 / rows of its group. p-values and Benjamini and
+      Hochberg's rule go by mass. It is the theorem if one row a group is given; for groups of
+      several rows it is proved for many groups only, and measured for some hundred.
+    - `groups` in `calibrate` alone: the expected share of accepted rows, of a batch whose groups
+      are as large as those of calibration. p(x) = (b + wrong rows at least as sure) / (b + n), b
+      the mean size of the group of a row: rows of one group are wrong together. Likewise. If the
+      batch has one row of each group, give `groups=range(n)`: it is group mass then.
+    - `cv`: measured. A median of p-values may be too small by a factor of 2; of the rate of false
+      discoveries by folds nothing is proved.
 
     Examples
     --------
@@ -58,7 +137,8 @@ class ConformalSelection(Calibrated):
     (True, True)
     """
 
-    _measured = "wrong_"
+    _measured = "_confidences"
+    _outputs: Any = None  # candidates where none are given, with folds
 
     def __init__(
         self, model: Any, *, prior: bool = False, share: float = 0.3, random_state: Any = None
@@ -70,7 +150,13 @@ class ConformalSelection(Calibrated):
 
     @all_at_once
     def calibrate(
-        self, X: Any, Y: Any, candidates: Any = None, *, groups: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        candidates: Any = None,
+        *,
+        groups: Any = None,
+        cv: int | None = None,
     ) -> ConformalSelection:
         """Learn how sure answers are, and how sure the wrong ones look.
 
@@ -82,33 +168,49 @@ class ConformalSelection(Calibrated):
             As they will be at prediction; default the distinct training outputs.
         groups : sequence of n labels, optional
             Rows of one label, such as spectra of one molecule, count as one row together.
+        cv : int, optional
+            Number of folds: the rows are those to fit on, too. A copy of the model is fitted
+            without each fold, groups together, and kept; confidence is learnt from out-of-fold
+            candidates of the other folds. A new query gets the answer that the models of the folds
+            are surest of together, and the median of their log odds is compared with those of all
+            out-of-fold answers that were wrong; a model that has another answer counts as least
+            sure. It costs a fit, and at prediction a search, for each fold.
 
         Returns
         -------
         self : ConformalSelection
         """
         check_level(self.share, "share")
-        n = n_rows(X)
-        if n < 4:
-            raise ValueError(f"calibrate needs at least 4 rows, two for each part. Got {n}.")
-        ranker = Ranker(self.model, type(self).__name__)
-        unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
-        pool = ranker.last.embed(candidates)
-        truth = ranker.matched(Y, pool, n)
-        if len(np.unique(unit)) < 4:
-            raise ValueError(f"groups must have at least 4 labels. Got {len(np.unique(unit))}.")
-        learning, _ = drawn(unit, self.share, pool, check_rng(self.random_state))
-        self._softmax, self._coef = self._learnt(ranker, X, pool, truth, learning, unit)
-        rows = np.flatnonzero(~np.isin(unit, unit[learning]))
-        sure, first, _ = self._sure(ranker, X, pool, rows)
-        mass = masses(unit[rows])
-        wrong = np.flatnonzero(first != truth[rows])
-        wrong = wrong[np.argsort(sure[wrong], kind="stable")]
-        self.wrong_, self._mass, self._total = sure[wrong], mass[wrong], float(mass.sum())
-        self._made_by = ranker.made_by
+        n = checked_length(X, Y)
+        groups = checked_labels(groups, "groups", n)
+        rng = check_rng(self.random_state)
+        if cv is None:
+            ranker = Ranker(self.model, type(self).__name__)
+            parts = [self._split(ranker, X, Y, candidates, groups, rng)]
+            self._made_by, self._outputs = ranker.made_by, None
+        else:
+            check_predictor(self.model)
+            rehearsal = Rehearsal(self.model, X, Y, groups, candidates)
+            parts = self._by_folds(rehearsal, cv, rng)
+            self._made_by = None
+            self._outputs = rehearsal.outputs.here() if candidates is None else None
+        rows, log_odds, is_wrong = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("rows", "log_odds", "is_wrong")
+        )
+        mass = np.ones(len(rows)) if groups is None else masses(groups[rows])
+        wrong = np.flatnonzero(is_wrong)
+        wrong = wrong[np.argsort(log_odds[wrong], kind="stable")]
+        self.wrong_, self._mass, self._total = log_odds[wrong], mass[wrong], float(mass.sum())
+        self._n_rows = len(rows)
+        self._group_size = float(np.mean(1.0 / mass))  # of the group of a row, on average
+        self._models = [part.model for part in parts]
+        self._confidences = [part.confidence for part in parts]
         return self
 
-    def predict(self, X: Any, candidates: Any = None, fdr: float = 0.1) -> Answers:
+    def predict(
+        self, X: Any, candidates: Any = None, fdr: float = 0.1, *, groups: Any = None
+    ) -> Answers:
         """Return the best candidate of each row of X, and whether to trust it.
 
         Parameters
@@ -117,7 +219,11 @@ class ConformalSelection(Calibrated):
             A batch: which answers are accepted depends on the others.
         candidates : objects, CandidateSets or list of lists, optional
         fdr : float, default 0.1
-            Expected share of wrong answers among those accepted, between 0 and 1.
+            Expected share of wrong answers among those accepted, between 0 and 1: of group mass
+            with `groups`, of rows without.
+        groups : sequence of n labels, optional
+            Rows of one label count as one row together. If `calibrate` had none, each row counted
+            as a group there.
 
         Returns
         -------
@@ -125,12 +231,10 @@ class ConformalSelection(Calibrated):
         """
         check_level(fdr, "fdr")
         self._check_calibrated()
-        ranker = self._ranker()
-        pool = ranker.last.embed(candidates)
-        sure, _, place = self._sure(ranker, X, pool, None)
-        p = self._p_values(sure)
-        q = benjamini_hochberg(p)
-        confidence = 1.0 / (1.0 + np.exp(-sure))
+        groups = checked_labels(groups, "groups", n_rows(X))
+        log_odds, confidence, place, pool = self._agreed(X, candidates)
+        p = self._p_values(log_odds, by_rows=groups is None)
+        q = benjamini_hochberg(p, masses(groups))
         objects = taken(plain_pool(pool).pool, place)
         return Answers(objects, place, confidence, p, q, q <= fdr)
 
@@ -146,7 +250,7 @@ class ConformalSelection(Calibrated):
         candidates : objects, CandidateSets or list of lists, optional
         fdr : float, default 0.1
         groups : sequence of n labels, optional
-            Rows of one label count as one row together.
+            As in `predict`; all shares below are then of group mass.
 
         Returns
         -------
@@ -154,57 +258,120 @@ class ConformalSelection(Calibrated):
             "fdr", the share of wrong answers among the accepted, 0 if none is; "accepted", their
             share of all; "power", their share of the right ones; "top_1", that of right ones.
         """
-        answers = self.predict(X, candidates, fdr)
+        answers = self.predict(X, candidates, fdr, groups=groups)
         n = len(answers)
-        ranker = Ranker(self.model, type(self).__name__)
-        pool = ranker.last.embed(candidates)
+        ranker, pool = self._first_search(candidates)
         right = plain_pool(pool).inverse[answers.indices] == ranker.matched(Y, pool, n)
-        unit = np.arange(n) if groups is None else checked_labels(groups, "groups", n)
-        mass = masses(unit)
-        taken_ = float(mass @ answers.accepted)
+        mass = np.ones(n) if groups is None else masses(checked_labels(groups, "groups", n))
+        accepted = float(mass @ answers.accepted)
         good = float(mass @ (answers.accepted & right))
         return {
-            "fdr": (taken_ - good) / taken_ if taken_ else 0.0,
-            "accepted": taken_ / float(mass.sum()),
+            "fdr": (accepted - good) / accepted if accepted else 0.0,
+            "accepted": accepted / float(mass.sum()),
             "power": good / float(mass @ right) if right.any() else 0.0,
             "top_1": float(mass @ right) / float(mass.sum()),
         }
 
-    def _learnt(
-        self, ranker: Ranker, X: Any, pool: Any, truth: Any, some: np.ndarray, unit: np.ndarray
-    ) -> tuple[Softmax, np.ndarray]:
-        given = ranker.lists(X, pool, some, prior=self.prior, truth=truth)
-        lists, mass = Lists.joined(list(given)), masses(unit[some])
-        softmax = fit_softmax(lists, mass)
-        right = lists.truth == lists.indptr[:-1]
-        return softmax, logistic(_features(lists, softmax), right, mass)
+    # Calibration ----------------------------------------------------------------------------------
 
-    def _sure(self, ranker: Ranker, X: Any, pool: Any, rows: Any) -> tuple[np.ndarray, ...]:
-        """Return the log odds of each best candidate, which one it is, and where it is."""
-        empty = np.empty(0, dtype=np.intp)
-        parts = [(empty, empty, empty)]
-        for lists in ranker.lists(X, pool, rows, prior=self.prior):
-            first = lists.indptr[:-1]
-            sure = _features(lists, self._softmax) @ self._coef
-            parts.append((sure, lists.number[first], lists.place[first]))
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    def _split(
+        self, ranker: Ranker, X: Any, Y: Any, candidates: Any, groups: Any, rng: Any
+    ) -> Measured:
+        """Learn confidence on a part of the rows, and measure the answers of the others."""
+        n = n_rows(X)
+        if n < _LEAST:
+            raise ValueError(f"calibrate needs at least 4 rows, two for each part. Got {n}.")
+        unit = np.arange(n) if groups is None else groups
+        if len(np.unique(unit)) < _LEAST:
+            raise ValueError(f"groups must have at least 4 labels. Got {len(np.unique(unit))}.")
+        pool = ranker.last.embed(candidates)
+        truth = ranker.matched(Y, pool, n)
+        learning, _ = drawn(unit, self.share, pool, rng)
+        lists = ranker.lists(X, pool, learning, prior=self.prior, truth=truth)
+        confidence = AnswerConfidence.learnt(Lists.joined(list(lists)), masses(unit[learning]))
+        rows = np.flatnonzero(~np.isin(unit, unit[learning]))
+        log_odds, place = _best(confidence, ranker.lists(X, pool, rows, prior=self.prior))
+        is_wrong = plain_pool(pool).inverse[place] != truth[rows]
+        return Measured(None, confidence, rows, log_odds, is_wrong)
 
-    def _p_values(self, sure: np.ndarray) -> np.ndarray:
-        """Return (1 + mass of wrong answers at least as sure) / (total mass + 1)."""
-        above = np.concatenate([np.cumsum(self._mass[::-1])[::-1], [0.0]])
-        return (1.0 + above[np.searchsorted(self.wrong_, sure)]) / (self._total + 1.0)
+    def _by_folds(self, rehearsal: Rehearsal, cv: int, rng: Any) -> list[Measured]:
+        """Fit the model without each fold, and measure its answers to the rows of the fold."""
+        held = list(held_out(rehearsal, cv, rng, type(self).__name__))
+        lists, unit, fold = held_lists(held, rehearsal.units, self.prior)
+        parts = []
+        for k, part in enumerate(held):
+            own, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            confidence = AnswerConfidence.learnt(lists.of(others), masses(unit[others]))
+            if len(own) == len(part.rows):  # all were ranked already
+                blocks: Iterable[Lists] = [lists.of(own)]
+            else:
+                blocks = part.ranker.lists(part.X, part.pool, prior=self.prior)
+            log_odds, place = _best(confidence, blocks)
+            is_wrong = plain_pool(part.pool).inverse[place] != part.truth
+            parts.append(Measured(part.model, confidence, part.rows, log_odds, is_wrong))
+        return parts
+
+    # Prediction -----------------------------------------------------------------------------------
+
+    def _first_search(self, candidates: Any) -> tuple[Ranker, Any]:
+        """Return the model, that of the first fold if there are any, and its candidates."""
+        model = self._models[0]
+        if model is None:
+            ranker = self._ranker()
+            return ranker, ranker.last.embed(candidates)
+        ranker = Ranker(model, type(self).__name__)
+        return ranker, ranker.last.embed(self._outputs if candidates is None else candidates)
+
+    def _agreed(self, X: Any, candidates: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Return log odds, confidence and places of the answers, and the candidates.
+
+        The answer is the one that most models have, each counting by how sure it is; the log odds
+        are the median of theirs, minus infinity where they have another one.
+        """
+        first, pool = self._first_search(candidates)
+        who = type(self).__name__
+        rankers = [first, *(Ranker(model, who) for model in self._models[1:])]
+        each = [
+            _best(confidence, ranker.lists(X, own, prior=self.prior))
+            for ranker, confidence, own in zip(
+                rankers, self._confidences, pools_of(self._models, pool, who), strict=True
+            )
+        ]
+        log_odds, place = (np.array(values) for values in zip(*each, strict=True))  # (k, n)
+        number, sure = plain_pool(pool).inverse[place], expit(log_odds)
+        votes = np.array([np.sum(sure * (number == own), axis=0) for own in number])
+        best = np.argmax(votes, axis=0), np.arange(place.shape[1])
+        log_odds = np.where(number == number[best], log_odds, -np.inf)
+        median = np.sort(log_odds, axis=0)[(len(votes) - 1) // 2]  # the lower one of two
+        return median, votes[best] / len(votes), place[best], pool
+
+    def _p_values(self, log_odds: np.ndarray, by_rows: bool) -> np.ndarray:
+        """Return (1 + mass of wrong answers at least as sure) / (1 + total mass), shape (n,)."""
+        mass, total = self._mass, self._total
+        if by_rows:  # each row counts 1 / size of the group of a row
+            total = self._n_rows / self._group_size
+            mass = np.full(len(mass), 1.0 / self._group_size)
+        above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])
+        return (1.0 + above[np.searchsorted(self.wrong_, log_odds)]) / (1.0 + total)
 
 
-def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
-    features = query_features(lists, softmax.log_probabilities(lists))
-    return np.column_stack([features, np.ones(len(features))])
+def _best(confidence: AnswerConfidence, blocks: Iterable[Lists]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the log odds of the best candidate of each query, and where it is in the pool."""
+    parts = [(np.empty(0), np.empty(0, dtype=np.intp))]
+    parts += [(confidence(lists), lists.place[lists.indptr[:-1]]) for lists in blocks]
+    log_odds, place = zip(*parts, strict=True)
+    return np.concatenate(log_odds), np.concatenate(place)
 
 
-def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
-    """Return the least level at which each hypothesis is rejected, shape (n,)."""
-    # q_(i) = min over j >= i of n p_(j) / j
+def benjamini_hochberg(p: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
+    """Return the least level at which each hypothesis is rejected, shape (n,).
+
+    Hypotheses count by their mass, 1 each by default.
+    """
+    # q_(i) = min over j >= i of (sum of all masses) p_(j) / (sum of mass_(1), ..., mass_(j))
     order = np.argsort(p, kind="stable")
-    q = p[order] * len(p) / np.arange(1, len(p) + 1)
+    reached = np.cumsum(np.ones(len(p)) if mass is None else mass[order])
+    q = p[order] * reached[-1:] / reached
     out = np.empty(len(p))
     out[order] = np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
     return out
