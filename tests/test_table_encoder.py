@@ -469,6 +469,13 @@ def test_mistakes_name_the_column():
     encoder.transform({**table(), "extra": [1] * N})  # more columns do no harm
 
 
+def test_objects_without_a_text_are_refused():
+    with pytest.raises(
+        TypeError, match="column 'a' has objects of type object, which have no text"
+    ):
+        TableEncoder().fit({"a": [object() for _ in range(20)]})
+
+
 def test_duplicate_names():
     frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     with pytest.raises(ValueError, match="more than one column called 'a'"):

@@ -104,7 +104,7 @@ def plain_column(column: Any, name: str) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
     if is_coded:  # numbers that are names
-        return _texts(values.astype(object))
+        return _texts(values.astype(object), name)
     kind = values.dtype.kind
     if kind in "biuf":
         return values.astype(np.float64)
@@ -114,7 +114,7 @@ def plain_column(column: Any, name: str) -> np.ndarray:
         return values.astype("datetime64[s]")
     if kind == "m":
         return _seconds(values)
-    return _of_objects(values.astype(object))
+    return _of_objects(values.astype(object), name)
 
 
 def _objects(values: list[Any]) -> np.ndarray:
@@ -128,14 +128,14 @@ def _seconds(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnat(values), np.nan, found)
 
 
-def _of_objects(values: np.ndarray) -> np.ndarray:
+def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
     """Return objects as the one kind that they all are, or else as texts."""
     filled = [value for value in values if not is_gap(value)]
     if filled and all(isinstance(value, numbers.Real | Decimal | np.bool_) for value in filled):
         return np.array([np.nan if is_gap(v) else float(v) for v in values])
     if filled and all(hasattr(value, "isoformat") and hasattr(value, "year") for value in filled):
         return np.array([None if is_gap(v) else _moment(v) for v in values], "datetime64[s]")
-    return _texts(values)
+    return _texts(values, name)
 
 
 def _moment(value: Any) -> np.datetime64:
@@ -145,7 +145,13 @@ def _moment(value: Any) -> np.datetime64:
     return np.datetime64(value.isoformat(), "s")
 
 
-def _texts(values: np.ndarray) -> np.ndarray:
+def _texts(values: np.ndarray, name: str) -> np.ndarray:
+    for kind in {type(value) for value in values}:
+        if all(getattr(kind, way) is getattr(object, way) for way in ("__str__", "__repr__")):
+            raise TypeError(
+                f"{name} has objects of type {kind.__name__}, which have no text: give numbers, "
+                "texts, dates or lists of these."
+            )
     return _objects([_text(value) for value in values])
 
 
