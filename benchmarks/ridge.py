@@ -90,9 +90,9 @@ def stages(model: KernelRidge, X: np.ndarray, Y: np.ndarray) -> dict[str, float]
     part = Sample(Memory(X[:n_part]), Memory(Y[:n_part]))
     scale = len(X) / n_part
     m = basis.rank_
-    tiny = Projection(basis.engine.features, np.zeros((m, 1)))
+    tiny = Projection(basis.engine_.features, np.zeros((m, 1)))
     kernel = fastest(lambda: part.rows.map(tiny, (1,), np.float64)) * scale
-    moments = fastest(lambda: basis.engine.moments(part, ALPHA)) * scale
+    moments = fastest(lambda: basis.engine_.moments(part, ALPHA)) * scale
     whole = Sample(Memory(X), Memory(Y))
     start = fastest(lambda: ours()._fit_basis(model.kernel_, whole, None))
     return {"basis_seconds": start, "kernel_seconds": kernel, "pass_seconds": moments}

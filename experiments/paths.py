@@ -43,7 +43,7 @@ def fit_path(
     basis = KernelBasis(kernel, sketch, random_state=seed).fit(X)
     n_folds = int(fold.max()) + 1
     sample = Sample(Memory(X), Memory(T), groups=fold, n_groups=n_folds)
-    parts = basis.engine.moments(sample, float(alphas.min()))
+    parts = basis.engine_.moments(sample, float(alphas.min()))
     total = sum_moments(parts, np.ones(n_folds, dtype=bool))
     errors = np.zeros((len(alphas), T.shape[1]))
     for part in parts:

@@ -455,7 +455,7 @@ def test_moments_are_those_of_the_coordinates(sketch, whiten):
     w, groups = np.arange(30.0), np.arange(30) % 3
     basis = KernelBasis(Gaussian(0.3), sketch, whiten=whiten, random_state=0).fit(X)
     Z = basis.transform(X)
-    parts = basis.engine.moments(Sample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
+    parts = basis.engine_.moments(Sample(Memory(X), Memory(T), w, groups, 3), alpha=1e-3)
     for group, part in enumerate(parts):
         some = groups == group
         Zw = Z[some] * w[some, None]
@@ -548,7 +548,7 @@ def test_every_plan_gives_the_moments_of_the_coordinates(monkeypatch, plan, weig
     X, T = rng.standard_normal((200, 3)).astype(plan.dtype), rng.standard_normal((200, 2))
     w = rng.uniform(0.5, 2.0, 200) if weighted else None
     basis = KernelBasis(Gaussian(0.8), SubSample(20), random_state=0).fit(X)
-    (found,) = basis.engine.moments(Sample(Memory(X), Memory(T), w), 1e-3)
+    (found,) = basis.engine_.moments(Sample(Memory(X), Memory(T), w), 1e-3)
     Z = basis.transform(X).astype(np.float64)
     weights = np.ones(200) if w is None else w
     tol = 1e-9 if plan.dtype == np.float64 else 2e-2
@@ -777,7 +777,7 @@ def test_a_machine_finds_its_matrix_once():
 def test_what_is_prepared_goes_with_its_model():
     model = KernelRidge(Gaussian(1.0), SubSample(30), random_state=0)
     model.fit(PREPARED_X, PREPARED_X[:, 0]).predict(PREPARED_X)
-    features = weakref.ref(model.basis_.engine.features)
+    features = weakref.ref(model.basis_.engine_.features)
     assert features() is not None
     del model
     gc.collect()
@@ -803,6 +803,6 @@ def test_a_linear_kernel_mixes_rows_instead_of_kernel_values():
     X = np.random.default_rng(0).standard_normal((300, 7))
     basis = KernelBasis("linear", PSparsified(4, p=0.1), random_state=0).fit(X)
     assert len(basis.landmarks_) > 50
-    assert len(basis.engine.features.landmarks) == basis.rank_ == 4
+    assert len(basis.engine_.features.landmarks) == basis.rank_ == 4
     raw = basis.components_ @ (basis.weights_ @ (basis.landmarks_ @ X.T))
     assert_allclose(basis.transform(X), raw.T, atol=1e-12)

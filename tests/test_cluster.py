@@ -180,7 +180,7 @@ def test_large_rank_is_whitened_in_parts(data, monkeypatch, alpha):
     X, Y, _ = data
     here = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(X, Y)
     sizes = (90, 210, 300)
-    engine = here.basis_.engine
+    engine = here.basis_.engine_
     assert engine.plan(source(X), 1e-6).size < engine.plan(source(X[:90]), 1e-6).size
     model = ridge(alpha, Matern(0.1, 1.5), SubSample(100)).fit(cut(X, sizes), cut(Y, sizes))
     assert model.alpha_ == here.alpha_

@@ -182,7 +182,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         Z : ndarray of shape (n, p)
         """
-        return self.engine.training_coordinates(rows)
+        return self.engine_.training_coordinates(rows)
 
     def fit_encoded(
         self, rows: Source, weights: Any = None, *, also: Reduction | None = None
@@ -241,13 +241,13 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         )  # fmt: skip
         self._spectrum, self._single = engine.spectrum, engine.is_single
         self._n_effective = engine.n_effective
-        self.engine = engine
+        self.engine_ = engine
         if engine.has_components:  # else they are computed when somebody asks for them
             self.components_, self._padded = engine.components, engine.is_padded
             self.rank_ = self._n_features_out = engine.rank
 
     @functools.cached_property
-    def engine(self) -> Engine:
+    def engine_(self) -> Engine:
         """The same for encoded rows, with the moments that fits need: see `skout.basis.engine`."""
         check_is_fitted(self)
         return Engine(
@@ -259,8 +259,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
 
     def _components(self) -> np.ndarray:
         """Return the components, and note whether they are a triangle: files have both."""
-        self._padded = self.engine.is_padded
-        return self.engine.components
+        self._padded = self.engine_.is_padded
+        return self.engine_.components
 
     components_ = Computed(_components)
     rank_ = Computed(lambda self: len(self.components_))
@@ -269,7 +269,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
     @property
     def eigenvalues_(self) -> np.ndarray:
         """Eigenvalues of K~, with "kpca" mean squares of the coordinates; the largest first."""
-        return self.engine.eigenvalues()
+        return self.engine_.eigenvalues()
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of X.
@@ -299,11 +299,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         Z : ndarray of shape (n, p)
         """
-        return self.engine.coordinates(rows, out)
+        return self.engine_.coordinates(rows, out)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "engine"}
+        return {name: value for name, value in state.items() if name != "engine_"}
 
     def combine(self, values: Any) -> np.ndarray:
         """Combine the rows of `values` as the basis functions combine the landmarks.
@@ -320,7 +320,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         -------
         sums : ndarray of shape (p, q)
         """
-        return self.engine.combine(values)
+        return self.engine_.combine(values)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,4 +340,4 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         residual : ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return self.engine.residual(encoded(self, self.kernel_, X, reset=False))
+        return self.engine_.residual(encoded(self, self.kernel_, X, reset=False))

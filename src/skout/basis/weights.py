@@ -123,7 +123,7 @@ class OutputWeights(KernelBasis):
         return rows.map(indicators, (self.rank_,), rows.precision, n_jobs=self.n_jobs, out=out)
 
     @property
-    def engine(self) -> NoReturn:
+    def engine_(self) -> NoReturn:
         """There is none: the coordinates are weights of objects, not functions of a kernel."""
         raise AttributeError(
             f"{type(self).__name__!r} object has no components: its coordinates are weights of "

@@ -318,7 +318,7 @@ class FittedOutputs:
         """Return what the basis does not see of each output."""
         if self.rows is None:
             return self.basis.residual(self.outputs.here())
-        return self.basis.engine.residual(self.rows)
+        return self.basis.engine_.residual(self.rows)
 
     @property
     def objects(self) -> Any:
@@ -406,7 +406,7 @@ def fit_outputs(
         targets = np.asarray(basis.training_coordinates(rows))
     elif not is_here or _is_large(basis, len(rows)):
         empty = np.empty((0, basis.rank_), dtype=rows.precision)
-        targets = rows.then(basis.engine.projection, empty)
+        targets = rows.then(basis.engine_.projection, empty)
     else:
         targets = basis.training_coordinates(rows)
     return FittedOutputs(basis, outputs, rows, targets, positions)

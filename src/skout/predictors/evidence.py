@@ -147,7 +147,7 @@ def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.nda
     if hasattr(getattr(regressor, "inputs", None), "components_"):  # no side inputs
         basis, start = regressor.inputs, model.output_basis_.rank_backward
         found = _by_kernel(
-            "forward kernel", start, basis.engine.features, basis.components_.T, basis, X
+            "forward kernel", start, basis.engine_.features, basis.components_.T, basis, X
         )
         lengths = np.linalg.norm(basis.transform(X), axis=1, keepdims=True)
         factor = scaled(np.ones((1, 1)), regressor.weight, False)

@@ -105,7 +105,7 @@ class AddsRows:
         n = len(sample.rows)
         groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
         sample = replace(sample, groups=groups, n_groups=max(1, len(parts)), origin=self._origin)
-        moments = self.basis_.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
+        moments = self.basis_.engine_.moments(sample, min(alphas), progress=Bar(self.verbose))
         if self._folds is not None:
             moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
         self._n_seen += len(sample.rows)
@@ -118,7 +118,7 @@ class AddsRows:
             self._base = self._base.whitened()
             moments = [*moments, self._base]
             parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        engine, settings = self.basis_.engine, self._settings(self._n_outputs)
+        engine, settings = self.basis_.engine_, self._settings(self._n_outputs)
         how = {"origin": self._origin, "report": getattr(self, "solver_report_", None)}
         fit = fit_from_moments(settings, engine, moments, parts, Search(alphas), **how)
         self._take(replace(fit, moments=self._base))  # those of partial_fit are kept by fold

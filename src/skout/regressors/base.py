@@ -251,7 +251,7 @@ class KernelMachineBase(Chooses, PartsByName):
         return targets
 
     def _design(self, rows: Source) -> Design:
-        return coordinates_of(self.basis_.engine, rows, dtype=None)
+        return coordinates_of(self.basis_.engine_, rows, dtype=None)
 
     def _choose(
         self, problem: Problem, parts: list[Part], alphas: list[float], labels: np.ndarray | None
@@ -310,7 +310,7 @@ class KernelMachineBase(Chooses, PartsByName):
         f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
         where the largest rounding errors of that product are below the tolerance.
         """
-        matrix, features = self._matrix[:, columns], self.basis_.engine.features
+        matrix, features = self._matrix[:, columns], self.basis_.engine_.features
         some = take(self.basis_.landmarks_, slice(0, _PROBED))
         rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
@@ -359,7 +359,7 @@ class KernelMachineBase(Chooses, PartsByName):
         """Return finish(f(x)) of each row, shape (n, *tail); f(x) itself has shape (n, d)."""
         check_is_fitted(self)
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        decision: RowMap = Projection(self.basis_.engine.features, self._matrix, self.intercept_)
+        decision: RowMap = Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
         decision = decision if finish is None else Finished(decision, finish)
         return rows.map(decision, tail, dtype or rows.precision, n_jobs=self.n_jobs)
 
@@ -373,7 +373,7 @@ class KernelMachineBase(Chooses, PartsByName):
     @functools.cached_property
     def _matrix(self) -> np.ndarray:
         """What features are multiplied with."""
-        return self.basis_.engine.on_features(self.coef_)
+        return self.basis_.engine_.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

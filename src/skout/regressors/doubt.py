@@ -136,7 +136,7 @@ class Doubts:
             own = total.of_columns(columns)
             alpha = self.alpha_ if shift is None else shift / own.weight
             root, linear, constant = _sketched(own, alpha, self.fit_intercept)
-            matrix = self.basis_.engine.on_features(np.column_stack([root, linear]))
+            matrix = self.basis_.engine_.on_features(np.column_stack([root, linear]))
             root, linear = np.ascontiguousarray(matrix[:, :-1]), matrix[:, -1]
             coef, count = self.coef_[:, columns], own.count
             count = own.weight if np.isnan(count) else count  # of files that did not count rows

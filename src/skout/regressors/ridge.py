@@ -352,7 +352,7 @@ class KernelRidge(
     def _projection(self) -> Projection:
         """phi(x) -> f(x), with the landmarks prepared once."""
         if hasattr(self, "basis_"):
-            return Projection(self.basis_.engine.features, self._matrix, self.intercept_)
+            return Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
         # coefficients of a float64 fit, which may be large, want float64 kernel values
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
         return Projection(features, self._matrix, self.intercept_, np.float64)
@@ -370,7 +370,7 @@ class KernelRidge(
     def coef_(self) -> np.ndarray:
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
         matrix = self._matrix
-        return self.basis_.engine.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
+        return self.basis_.engine_.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 
     @property
     def n_iter_(self) -> int:
