@@ -273,6 +273,8 @@ def encoded_weights(
         weights = weights.then(_finite_weights, np.empty(0))
         if not here:
             return weights
+        if not weights.here().any():
+            check_total_weight(0.0)
     return check_weights(weights.here(), rows, alone=alone)
 
 
