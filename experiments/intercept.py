@@ -54,8 +54,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 def r2(Y: np.ndarray, P: np.ndarray) -> float:
     """Return R2, the mean over outputs that vary among the rows; NaN if none does."""
     spread = Y.var(axis=0)
+    varies = spread > 1e-20 * (Y**2).mean(axis=0)  # but for rounding
     errors = ((Y - P) ** 2).mean(axis=0)
-    return float(np.mean(1.0 - errors[spread > 0.0] / spread[spread > 0.0]))
+    return float(np.mean(1.0 - errors[varies] / spread[varies]))
 
 
 def split_scores(X: np.ndarray, Y: np.ndarray, seed: int) -> dict[str, float]:
@@ -108,8 +109,8 @@ def counts(results: list[dict[str, Any]]) -> list[str]:
     """Return the rows of a table: how often each is ahead by more than one standard error."""
     lines = [
         "| targets | model | sets | better with | no difference | better without "
-        "| median gain of R2 | least | greatest |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| median gain where better with | largest loss where better without |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for kind in ("as they are", "standardized"):
         for label in MODELS:
@@ -117,9 +118,11 @@ def counts(results: list[dict[str, Any]]) -> list[str]:
             z = np.array([r["gain"] / max(r["standard_error"], 1e-12) for r in some])
             gain = np.array([r["gain"] for r in some])
             better, worse = int((z > 1.0).sum()), int((z < -1.0).sum())
+            median = np.median(gain[z > 1.0]) if better else 0.0
+            loss = -gain[z < -1.0].min() if worse else 0.0
             lines.append(
                 f"| {kind} | {label} | {len(some)} | {better} | {len(some) - better - worse} "
-                f"| {worse} | {np.median(gain):.4f} | {gain.min():.4f} | {gain.max():.3g} |"
+                f"| {worse} | {median:.4f} | {loss:.4f} |"
             )
     return lines
 

@@ -19,8 +19,9 @@ _FAR, _LOOKED_AT = 10.0, 200
 def warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None) -> None:
     """Warn where a model without intercept is worse than the mean of targets far from zero.
 
-    `projection` maps rows to predictions. Some of the training rows tell, if they and their targets
-    are in memory.
+    `projection` maps rows to predictions. Errors are compared to the variance of all outputs, so
+    that one of many coordinates does not tell. Some of the training rows are looked at, if they
+    and their targets are in memory.
     """
     T = sample.targets.at_hand
     if T is None or sample.rows.at_hand is None:
@@ -37,7 +38,7 @@ def warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None)
     errors = np.sqrt(((T - F) ** 2).mean(axis=0).filled(0.0))
     relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
     worst = int(np.argmax(relative))
-    if relative[worst] > 1.0:
+    if (errors[far] ** 2).sum() > (spread**2).sum():
         warnings.warn(
             f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
             "and without an intercept the predictions of training rows are "
