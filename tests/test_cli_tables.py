@@ -27,6 +27,7 @@ import skout
 from skout import cli
 from skout.cli.tables import open_table, select
 from skout.persistence import describe
+from skout.readers.records import Limits
 
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
@@ -738,7 +739,7 @@ BOMBS = {
     "line.jsonl.gz": (gzip.compress, b'{"y": "', b"1", "line 1 has more than 262,144 letters"),
     "list.json.gz": (gzip.compress, b"[", b"[],", "more than 1,048,576 letters, and JSON is read"),
     "deep.json.gz": (gzip.compress, b"", b"[", "its lists lie too deep in each other"),
-    "rows.csv.xz": (lzma.compress, b"a,y\n", b"1,2\n", "unpacks to more than 1,048,576"),
+    "rows.csv.xz": (lzma.compress, b"a,y\n", b"1,2\n", "unpacks to more than 200 times its size"),
 }
 
 
@@ -749,7 +750,9 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
     is_deep = name.startswith("deep")
     monkeypatch.setattr("skout.cli.tables.records._LONGEST", 2**25 if is_deep else 2**20)
     if name.startswith("rows"):
-        monkeypatch.setattr("skout.cli.tables.dialects._UNPACKED", 2**20)
+        monkeypatch.setattr(
+            "skout.cli.tables.dialects.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
+        )
     path = tmp_path / name
     path.write_bytes(pack(head + piece * (2**24 // len(piece))))
     words = ["fit", path, "--target", "y", "-o", tmp_path / "m"]
@@ -765,13 +768,15 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
 
 def test_archives_of_files_say_what_they_unpack_to(tmp_path, call, monkeypatch):
     pytest.importorskip("openpyxl")
-    monkeypatch.setattr("skout.cli.tables.dialects._UNPACKED", 10**6)
+    monkeypatch.setattr(
+        "skout.cli.tables.dialects.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
+    )
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((300_000, 1)), Y=np.zeros(300_000))
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/sharedStrings.xml", b"x" * 4_000_000)
     for name in ("t.npz", "t.xlsx"):
         code, _, err = call("fit", tmp_path / name, "--target", "Y", "-o", tmp_path / "m")
-        assert (code, "unpacks to more than 1,0" in err) == (1, True)
+        assert (code, "unpacks to more than 200 times" in err) == (1, True)
 
 
 def long_row():

@@ -267,7 +267,7 @@ def _decoded(raw: bytes) -> str:
 
 
 @contextmanager
-def opened(path: Any) -> Iterator[Any]:
+def opened(path: Any, limits: Limits = LIMITS) -> Iterator[Any]:
     """Open a file for reading bytes, unpacked if it begins as compressed files do.
 
     A file that is open already is read as it is. Where one unpacks to far more than its size, a
@@ -285,7 +285,7 @@ def opened(path: Any) -> Iterator[Any]:
             yield raw
             return
         with unpack(raw) as stream:
-            yield io.BufferedReader(_Bounded(stream, raw), _BLOCK)
+            yield io.BufferedReader(_Bounded(stream, raw, limits), _BLOCK)
 
 
 def blocks_of(stream: Any) -> Iterator[bytes]:
@@ -298,9 +298,9 @@ def blocks_of(stream: Any) -> Iterator[bytes]:
 class _Bounded(io.RawIOBase):
     """A stream that is unpacked, up to a multiple of the bytes of its file."""
 
-    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes]) -> None:
+    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: Limits) -> None:
         super().__init__()
-        self._stream, self._packed, self._size = stream, packed, 0
+        self._stream, self._packed, self._size, self._limits = stream, packed, 0, limits
 
     def readable(self) -> bool:
         return True
@@ -309,10 +309,10 @@ class _Bounded(io.RawIOBase):
         block = self._stream.read1(len(buffer))
         buffer[: len(block)] = block
         self._size += len(block)
-        if self._size > max(LIMITS.unpacked, LIMITS.ratio * self._packed.tell()):
+        if self._size > max(self._limits.unpacked, self._limits.ratio * self._packed.tell()):
             raise LimitError(
-                f"it unpacks to more than {LIMITS.ratio} times its size: if you trust it, unpack "
-                "it first"
+                f"it unpacks to more than {self._limits.ratio} times its size: if you trust it, "
+                "unpack it first"
             )
         return len(block)
 

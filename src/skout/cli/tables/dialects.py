@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
 from ...readers.numerals import is_missing
-from ...readers.records import DAMAGED, ending, opened
+from ...readers.records import DAMAGED, Limits, ending, opened
 
 __all__ = [
     "LONGEST",
+    "PACKED_TABLES",
     "CsvRows",
     "Dialect",
     "Lines",
@@ -36,8 +37,8 @@ _SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # Characters and records that are looked at, and bytes that are checked at a time.
 _SAMPLE, _RECORDS, _BLOCK = 2**18, 100, 2**20
-# What a compressed file may unpack to: so many bytes, or so many times its size.
-_UNPACKED, _TIMES = 2**28, 200
+#: What a compressed table may unpack to: more than spectra, since columns repeat themselves.
+PACKED_TABLES = Limits(unpacked=2**28, ratio=200)
 #: Letters of a row.
 LONGEST = 2**24
 _WITH_COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+(e[+-]?\d+)?\s*", re.I).fullmatch
@@ -60,49 +61,23 @@ class Dialect:
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of text, which may be compressed."""
-    with opened(path) as file:
-        is_packed = not isinstance(file, io.BufferedReader)
+    with opened(path, PACKED_TABLES) as file:
         try:
-            yield io.BufferedReader(_Unpacked(file, path), _SAMPLE) if is_packed else file
+            yield file
         except DAMAGED as error:
             raise ValueError(f"{path} cannot be read to its end: {error}.") from error
-
-
-class _Unpacked(io.RawIOBase):
-    """The bytes of a compressed file, of which there may not be too many."""
-
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file, self._path, self._size, self._most = file, path, 0, _most_bytes(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._file.read(len(buffer))
-        self._size += len(block)
-        if self._size > self._most:
-            raise _too_large(self._path)
-        buffer[: len(block)] = block
-        return len(block)
-
-
-def _most_bytes(path: Path) -> int:
-    return max(_UNPACKED, _TIMES * path.stat().st_size)
-
-
-def _too_large(path: Path) -> ValueError:
-    return ValueError(
-        f"{path} has {path.stat().st_size:,} bytes and unpacks to more than {_most_bytes(path):,}, "
-        "which tables hardly do. Unpack it yourself if it is one."
-    )
 
 
 def check_archive(path: Path) -> None:
     """Raise if an archive of files, such as a workbook, says that it unpacks to far too much."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            if sum(one.file_size for one in archive.infolist()) > _most_bytes(path):
-                raise _too_large(path)
+            most = max(PACKED_TABLES.unpacked, PACKED_TABLES.ratio * path.stat().st_size)
+            if sum(member.file_size for member in archive.infolist()) > most:
+                raise ValueError(
+                    f"{path} unpacks to more than {PACKED_TABLES.ratio} times its size, which "
+                    "tables hardly do. Unpack it yourself if it is one."
+                )
 
 
 class Lines:
