@@ -882,6 +882,6 @@ def test_landmarks_that_are_rows_are_not_computed_again(sketch, weighted, monkey
         model = KernelRidge(Gaussian(0.05), sketch, alpha=alpha, random_state=0)
         remembered = clone(model).fit(X, Y, w).predict(X_te)
         with monkeypatch.context() as patch:
-            patch.setattr("skout.basis.span.KnownRows", lambda *_: None)
+            patch.setattr("skout.basis.engine.KnownRows", lambda *_: None)
             plain = clone(model).fit(X, Y, w).predict(X_te)
         assert_allclose(remembered, plain, rtol=1e-6, atol=1e-6 * np.abs(plain).max())

@@ -14,8 +14,7 @@ from .._numerics.validation import PartsByName, all_at_once, check_choice, check
 from ..kernels import as_kernel
 from ..rows import Reduction, Source, encoded, unpacked
 from ..sketches import as_sketch, least_rows
-from .engine import Engine
-from .span import span_of
+from .engine import Engine, span_of
 
 __all__ = ["KernelBasis"]
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
 from .._numerics.validation import (
+    PartsByName,
     all_at_once,
     check_alphas,
     check_choice,
     check_number,
+    check_rng,
 )
-from ..basis import KernelBasis
+from ..basis import KernelBasis, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
+    Blocks,
     Memory,
     RowMap,
     columns,
@@ -34,20 +39,19 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers.moments import Moments
-from .adding import AddsRows
 from .base import Finished, ScoresHoles, first_column
-from .checkpoint import NO_HOLES, open_checkpoint
-from .choice import Chooses, searched
+from .checkpoint import NO_HOLES, Bar, open_checkpoint
+from .choice import Chooses, check_has_moments, searched
 from .doubt import Doubts, check_fitc
 from .exact import fit_exact, fit_exact_missing
 from .fit import Fit, RidgeSettings
-from .halves import WeighsTargets
 from .holes import fit_exact_related
 from .intervals import PredictsIntervals
 from .learning import learned_kernel
 from .means import warn_of_far_mean
 from .path import Judge, Search
-from .sketched import fit_sketched
+from .sketched import fit_from_moments, fit_sketched
+from .splits import TRAIN, interleaved_groups
 from .tasks import checked_tasks
 
 __all__ = ["KernelRidge"]
@@ -56,9 +60,20 @@ __all__ = ["KernelRidge"]
 _FITTED = ("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_")
 
 
-class KernelRidge(
-    MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, AddsRows, Chooses, WeighsTargets
-):
+# Rows of blocks that can be read only once are gathered until there are so many.
+_ONCE_ROWS = 8192
+
+
+def _has_sketch(model: Any) -> bool:
+    if model.sketch is None:
+        raise AttributeError(
+            "partial_fit needs a sketch: without one the model keeps every row. "
+            "Give for instance sketch=SubSample(1000)."
+        )
+    return True
+
+
+class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Chooses, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
@@ -256,6 +271,33 @@ class KernelRidge(
         """
         return self._fit(X, y, sample_weight, landmarks, judge=judge)
 
+    @available_if(_has_sketch)
+    @all_at_once
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None) -> Any:
+        """Add rows to the model: the result is that of one fit on all rows with these landmarks.
+
+        After `fit` it goes on from there; then only the rows given here are held out in the folds
+        that choose alpha.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+        y : array of shape (n,) or (n, d)
+        sample_weight : array of shape (n,), optional
+        landmarks : array, CSR matrix or objects, optional
+            Rows that the sketch is drawn from, at the first call; default its X. Widths such as
+            gamma="scale" are resolved on them too.
+
+        Returns
+        -------
+        self : KernelRidge
+        """
+        alphas = check_alphas(self.alpha)
+        check_has_moments(self)
+        check_fitc(self, once=True)
+        self._add(X, y, sample_weight, landmarks)
+        return self._solve_added(alphas)
+
     def _fit(
         self,
         X: Any,
@@ -314,6 +356,73 @@ class KernelRidge(
         check_number(self.tol, "tol", strict=True)
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         return alphas
+
+    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
+        """Fit on blocks that can be read once, as they come."""
+        if self.solver == "cg":
+            raise ValueError(
+                'solver="cg" passes over the rows many times, and these blocks can be read only '
+                "once: give a function that makes them anew, leave out landmarks, or use "
+                'solver="direct".'
+            )
+        check_fitc(self, once=True)
+        self._reset()
+        for X, y, *weight in blocks.merged(_ONCE_ROWS):
+            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
+        if self._folds is None:
+            raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
+        return self._solve_added(alphas)
+
+    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
+        """Add the moments of some rows to those of earlier ones."""
+        alphas = check_alphas(self.alpha)
+        first = not hasattr(self, "basis_")
+        if not first and landmarks is not None:
+            raise ValueError("landmarks can only be given at the first call of partial_fit.")
+        sample = self._sample(X, y, sample_weight, reset=first, adds=True)
+        if first:
+            self._reset()
+            self._begin(sample, landmarks, alphas)
+        elif sample.targets.shape[1] != self._n_outputs:
+            raise ValueError(
+                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
+            )
+        if self.fit_intercept and self._origin is None:
+            self._origin = sample.rough_mean()
+        n = len(sample.rows)
+        groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
+        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)), origin=self._origin)
+        moments = self.basis_.engine_.moments(sample, min(alphas), progress=Bar(self.verbose))
+        if self._folds is not None:
+            moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
+        self._n_seen += len(sample.rows)
+        self._folds = moments
+
+    def _solve_added(self, alphas: list[float]) -> Any:
+        """Solve on all rows that were given so far."""
+        moments, parts = self._folds or [], interleaved_groups(self.cv, len(alphas), 0, 0)[1]
+        if self._base is not None:  # the rows of an earlier fit train in every fold
+            self._base = self._base.whitened()
+            moments = [*moments, self._base]
+            parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
+        engine, settings = self.basis_.engine_, self._settings(self._n_outputs)
+        how: dict[str, Any] = {"origin": self._origin}
+        how["report"] = getattr(self, "solver_report_", None)
+        fit = fit_from_moments(settings, engine, moments, parts, Search(alphas), **how)
+        self._take(replace(fit, moments=self._base))  # those of partial_fit are kept by fold
+        return self
+
+    def _begin(self, sample: Sample, landmarks: Any, alphas: list[float]) -> None:
+        """Draw the landmarks from the first rows, or from those given for it."""
+        self._n_outputs = sample.targets.shape[1]
+        settings = self._settings(self._n_outputs)
+        kernel, _ = self._learned(sample, alphas, settings)
+        drawn = self._drawn_from(landmarks) or sample
+        rng = check_rng(self.random_state)
+        place: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
+        span = span_of(kernel, as_sketch(self.sketch), drawn.rows, rng, drawn.weights, **place)
+        self.basis_ = KernelBasis.of(span.engine, span.engine.kernel, self.sketch)
+        self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -461,3 +570,37 @@ class KernelRidge(
         self._row_weights, self._row_count = fit.row_weights, fit.row_count
         self._n_outputs = fit.matrix.shape[1]
         self._prepare()
+
+    @property
+    def weighs_targets(self) -> bool:
+        """Whether the weights a_i(x) depend on the inputs alone, and are those of all outputs."""
+        return self.task_matrix is None and not as_kernel(self.kernel).learns
+
+    @property
+    def takes_sparse_targets(self) -> bool | None:
+        """Whether targets may be a source of CSR matrices, whose moments are sums of a few rows.
+
+        None without a sketch: the kernel matrix is larger than targets are.
+        """
+        if self.sketch is None:
+            return None
+        return self.checkpoint is None and self.variance == "dtc" and self.device is None
+
+    def in_halves(self) -> tuple[Any, np.ndarray] | None:
+        """Return a model that predicts features g(x), and the matrix H of f(x) = g(x) H.
+
+        None where g(x) has no fewer numbers than f(x), or the model no sketch. With an intercept
+        the last of the features is 1.
+        """
+        m, d = self._matrix.shape
+        p = m + self.fit_intercept
+        if not hasattr(self, "basis_") or self._is_vector or p >= d:
+            return None
+        half, H = copy.copy(self), self._matrix
+        half._base = half._folds = None  # as large as H, and of no use to predictions
+        half._matrix, half.intercept_, half._n_outputs = np.eye(m, p), np.zeros(p), p
+        if self.fit_intercept:
+            half.intercept_[-1] = 1.0
+            H = np.vstack([H, self.intercept_])
+        half._prepare()
+        return half, H
