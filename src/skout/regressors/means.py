@@ -16,25 +16,24 @@ __all__ = ["warn_of_far_mean"]
 _FAR, _LOOKED_AT = 10.0, 200
 
 
-def warn_of_far_mean(model: Any, sample: Sample) -> None:
+def warn_of_far_mean(model: Any, sample: Sample, T: np.ndarray | None) -> None:
     """Warn where a model without intercept is worse than the mean of targets far from zero.
 
     Their errors are compared to the variance of all outputs, so that one of many coordinates does
-    not tell. Some of the training rows are looked at, if they and their targets are in memory.
+    not tell. Some of the training rows are looked at; T are their targets, None if not in memory.
     """
-    T = sample.targets.at_hand
-    if model.fit_intercept or T is None or sample.rows.at_hand is None:
+    if model.fit_intercept or T is None:
         return
     index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
     index = index[np.linspace(0, len(index) - 1, min(len(index), _LOOKED_AT)).astype(int)]
-    T = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
-    mean, spread = T.mean(axis=0).filled(0.0), T.std(axis=0).filled(0.0)
+    known = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
+    mean, spread = known.mean(axis=0).filled(0.0), known.std(axis=0).filled(0.0)
     far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
     if not far.any():
         return
     rows, tail = Memory(sample.rows.take(index)), model._matrix.shape[1:]
     F = rows.map(model._projection, tail, np.float64, n_jobs=model.n_jobs)
-    errors = np.sqrt(((T - F) ** 2).mean(axis=0).filled(0.0))
+    errors = np.sqrt(((known - F) ** 2).mean(axis=0).filled(0.0))
     relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
     worst = int(np.argmax(relative))
     if (errors[far] ** 2).sum() > (spread**2).sum():

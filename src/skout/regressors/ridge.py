@@ -298,7 +298,7 @@ class KernelRidge(
                 self._fit_sketch(kernel, sample, landmarks, search, checkpoint, holed)
         if checkpoint is not None:
             checkpoint.remove()
-        warn_of_far_mean(self, sample)
+        warn_of_far_mean(self, sample, T)
         return self
 
     def _check(self, landmarks: Any) -> list[float]:
