@@ -14,6 +14,8 @@ __all__ = ["warn_of_far_mean"]
 
 # Targets whose mean is so many times their spread are far from zero; rows that are looked at then.
 _FAR, _LOOKED_AT = 10.0, 200
+# Fewer rows say too little about the spread.
+_LEAST = 30
 
 
 def warn_of_far_mean(model: Any, sample: Sample, T: np.ndarray | None) -> None:
@@ -26,6 +28,8 @@ def warn_of_far_mean(model: Any, sample: Sample, T: np.ndarray | None) -> None:
         return
     index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
     index = index[np.linspace(0, len(index) - 1, min(len(index), _LOOKED_AT)).astype(int)]
+    if len(index) < _LEAST:
+        return
     known = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
     mean, spread = known.mean(axis=0).filled(0.0), known.std(axis=0).filled(0.0)
     far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
