@@ -339,7 +339,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept:
-            warn_of_far_mean(self._projection, sample, self.n_jobs)
+            warn_of_far_mean(self._projection, sample, T, self.n_jobs)
         return self
 
     def _check(self, landmarks: Any) -> list[float]:
