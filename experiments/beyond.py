@@ -617,7 +617,12 @@ deviation over draws:
 
 {SPECTRA RATES}
 
-{WHY FEW}
+Few calibration molecules are not why so little is accepted at 5 and 10 %: with folds p-values go
+down to 1 / (molecules + 1), of {FOLD MOLECULES} molecules. Even the surest answers of one model are
+wrong more often than that (split, below), so that no cut holds such a rate. Answers that the models
+of folds agree on are right more often, but they are compared with wrong answers of one model each,
+since every row has trained all models but one: what is found stays below the rate asked for. Share
+of wrong answers among the surest:
 
 {SUREST}
 
