@@ -266,6 +266,7 @@ def places() -> dict[str, str]:
         "{SPECTRA RATES}": spectra_table(),
         "{SPECTRA DRAWS}": str(settings["draws"]),
         "{SPLIT MOLECULES}": str(settings["molecules"][1]),
+        "{FOLD MOLECULES}": f"{sum(settings['molecules'][1:]):,}",
         "{SPECTRA FOLDS}": str(settings["folds"]),
         "{SUREST}": surest_table(),
     }

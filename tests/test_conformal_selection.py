@@ -371,3 +371,12 @@ def test_mistakes():
         ConformalSelection(model).calibrate(X, Y, groups=np.arange(120) % 2, cv=9)
     with pytest.raises(TypeError, match="must rank candidates"):
         ConformalSelection(StandardScaler()).calibrate(X, Y, cv=3)
+
+
+def test_other_numbers_of_candidates_than_in_calibration():
+    X, Y = label_problem(300)
+    pool = np.unique(Y, axis=0)  # one size for all rows, so that nothing is learnt about sizes
+    model = folded_model().fit(X[:80], Y[:80])
+    trust = ConformalSelection(model, random_state=0).calibrate(X[80:200], Y[80:200], pool)
+    every, fewer = (trust.predict(X[200:], some).confidence for some in (pool, pool[1:]))
+    assert np.mean(np.abs(every - fewer) > 0.2) < 0.2

@@ -23,7 +23,8 @@ __all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
 
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
-_TINY = 1e-12
+# Spread, relative to it, of a feature that does not vary: nothing is learnt from it.
+_TINY = 1e-9
 # Queries from which on squares of features are learnt, too.
 _MANY = 500
 
@@ -45,8 +46,8 @@ class AnswerConfidence:
         features = _features(lists, softmax)
         centre = np.average(features, axis=0, weights=weights)
         spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
-        many = bool(weights.sum() >= _MANY)
-        unfitted = cls(softmax, centre, np.maximum(spread, _TINY), many)
+        spread = np.where(spread > _TINY * np.maximum(1.0, np.abs(centre)), spread, np.inf)
+        unfitted = cls(softmax, centre, spread, bool(weights.sum() >= _MANY))
         right = lists.truth == lists.indptr[:-1]
         return replace(unfitted, coef=logistic(unfitted._columns(lists), right, weights))
 
