@@ -253,7 +253,7 @@ def test_a_fit_with_a_checkpoint_falls_back(tmp_path, monkeypatch):
     sketch, path = SubSample(80), tmp_path / "fit.npz"
     options = {"max_iter": 3, "checkpoint": path}
     with (
-        mock.patch("skout.regressors.ridge.KernelRidge._solve", side_effect=KeyboardInterrupt),
+        mock.patch("skout.regressors.sketched.fit_from_moments", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):  # killed after the pass of the direct solver
         ridge(sketch, "auto", **options).fit(X, Y)

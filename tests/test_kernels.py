@@ -1146,7 +1146,7 @@ def test_csr_rows_far_from_zero(gamma):
     dense, csr = Gaussian(gamma).resolve(X, rng), Gaussian(gamma).resolve(S, rng)
     assert csr.gamma == pytest.approx(dense.gamma, rel=1e-6)
     assert_allclose(csr(S), dense(X), atol=1e-6)
-    KernelRidge(Gaussian(gamma)).fit(S, X[:, 0])
+    KernelRidge(Gaussian(gamma), fit_intercept=True).fit(S, X[:, 0])
 
 
 def test_a_kernel_that_sparse_rows_spoil_gets_advice():

@@ -24,11 +24,11 @@ def tracing():
 @pytest.mark.parametrize(
     ("call", "functions", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit", 357, 39, 10, 279, 23),
+        ("sisokr.fit", 356, 37, 10, 279, 23),
         ("sisokr.predict", 76, 16, 7, 7, 4),
-        ("KernelRidge.fit, path, missing targets", 250, 28, 7, 59, 2),
-        ("KernelRidge.fit, memmap", 216, 24, 7, 38, 2),
-        ("KernelMachine.fit", 221, 23, 8, 72, 2),
+        ("KernelRidge.fit, path, missing targets", 250, 27, 7, 59, 2),
+        ("KernelRidge.fit, memmap", 216, 23, 7, 38, 2),
+        ("KernelMachine.fit", 221, 22, 8, 72, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):

@@ -22,7 +22,7 @@ from ..solvers.cost import cheaper, exact_costs, is_small
 from ..solvers.holed import check_outputs_seen, outputs_by_rows
 from ..solvers.moments import Moments
 from .exact_cg import Centred, exact_by_cg, exact_on_card, tile_bytes
-from .fit import Chosen, Fit, RidgeSettings
+from .fit import ChosenAlpha, Fit, RidgeSettings
 from .folds import Folds
 from .iterative import Unconverged, warn_of_paths, warn_unless_converged
 from .memory import Room, room_for
@@ -58,7 +58,7 @@ def _fit_whole(exact: _Exact, search: Search, rng: np.random.Generator) -> Fit:
     """Choose alpha, and fit all outputs on all rows."""
     sample, settings = exact.sample, exact.settings
     alphas, splits, judge = search
-    chosen = Chosen(alphas[0])
+    chosen = ChosenAlpha(alphas[0])
     if splits and (exact.K is None or len(splits) * len(alphas) <= _FEW_FITS):
         chosen = search.by_paths(sample, partial(exact.path, alphas), settings.verbose)
         warn_of_paths(exact.reports, settings.max_iter)
@@ -111,7 +111,7 @@ def _fit_by_outputs(exact: _Exact, search: Search, T: np.ndarray, w: np.ndarray)
                 F[:, :, columns] = part.path(alphas, train_rows, held)
         return F
 
-    chosen = Chosen(alphas[0])
+    chosen = ChosenAlpha(alphas[0])
     if search.splits:
         chosen = search.by_paths(exact.sample, path, settings.verbose)
         warn_of_paths(exact.reports, settings.max_iter)
@@ -119,13 +119,13 @@ def _fit_by_outputs(exact: _Exact, search: Search, T: np.ndarray, w: np.ndarray)
     return _fit_parts(exact, parts, d, chosen)
 
 
-def _with_exactness(chosen: Chosen, is_exact: bool) -> Chosen:
+def _with_exactness(chosen: ChosenAlpha, is_exact: bool) -> ChosenAlpha:
     """Say in the table whether alpha was chosen by exact fits."""
-    return Chosen(chosen.alpha, (chosen.results or {}) | {"exact": is_exact})
+    return ChosenAlpha(chosen.alpha, (chosen.results or {}) | {"exact": is_exact})
 
 
 def _fit_parts(
-    exact: _Exact, parts: list[tuple[Any, np.ndarray, _Exact]], d: int, chosen: Chosen
+    exact: _Exact, parts: list[tuple[Any, np.ndarray, _Exact]], d: int, chosen: ChosenAlpha
 ) -> Fit:
     """Fit outputs that have the same rows in turn: (columns, rows, fits) of each such part."""
     matrix, intercepts = np.zeros((n_rows(exact.landmarks), d)), np.zeros(d)

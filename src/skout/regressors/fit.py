@@ -11,7 +11,7 @@ from ..basis import Engine
 from ..kernels import Kernel
 from ..solvers.moments import Moments
 
-__all__ = ["Chosen", "Fit", "RidgeSettings"]
+__all__ = ["ChosenAlpha", "Fit", "RidgeSettings"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RidgeSettings:
         return "direct" if self.has_learned_metric and self.solver == "auto" else self.solver
 
 
-class Chosen(NamedTuple):
+class ChosenAlpha(NamedTuple):
     """The alpha that was chosen, and the table it was chosen by; None if there was nothing to."""
 
     alpha: float
@@ -64,7 +64,7 @@ class Fit:
     matrix : ndarray of shape (m, d)
         What the features phi(x) = W k(landmarks, x) are multiplied with.
     intercept : ndarray of shape (d,)
-    chosen : Chosen
+    chosen : ChosenAlpha
         The alpha of the fit, and how it was chosen.
     report : dict
         Becomes `solver_report_`.
@@ -87,7 +87,7 @@ class Fit:
     landmarks: Any
     matrix: np.ndarray
     intercept: np.ndarray
-    chosen: Chosen
+    chosen: ChosenAlpha
     report: dict[str, Any] = field(default_factory=dict)
     engine: Engine | None = None
     moments: Moments | None = None
@@ -99,7 +99,12 @@ class Fit:
 
     @classmethod
     def in_span(
-        cls, engine: Engine, matrix: np.ndarray, intercept: np.ndarray, chosen: Chosen, **more: Any
+        cls,
+        engine: Engine,
+        matrix: np.ndarray,
+        intercept: np.ndarray,
+        chosen: ChosenAlpha,
+        **more: Any,
     ) -> Fit:
         """Return the fit in the span of a sketch."""
         return cls(

@@ -15,7 +15,7 @@ from ..basis import Engine
 from ..rows import Memory, Source
 from ..solvers import ridge_errors, ridge_paths, ridge_predictions
 from ..solvers.moments import Moments, sum_moments
-from .fit import Chosen
+from .fit import ChosenAlpha
 from .path import Judge, Search, greatest_score
 from .splits import TEST, TRAIN, check_some, least_loss
 
@@ -134,15 +134,15 @@ class Folds:
         origin: np.ndarray | None = None,
         cv: Any = None,
         n_jobs: int | None = None,
-    ) -> Chosen:
+    ) -> ChosenAlpha:
         """Choose alpha: by the judge of a search, if it has one, else by the squared error.
 
         `held` and `origin` are as in `best_score`. Where `cv` is given, a cross-validation none of
         whose splits has rows is an error, and not a reason to take the largest alpha.
         """
         if search.judge is not None:
-            return Chosen(*self.best_score(search.alphas, search.judge, held, origin, n_jobs))
-        return Chosen(*self.least_error(search.alphas, cv, n_jobs))
+            return ChosenAlpha(*self.best_score(search.alphas, search.judge, held, origin, n_jobs))
+        return ChosenAlpha(*self.least_error(search.alphas, cv, n_jobs))
 
 
 def looked_at(judge: Judge, rows: Source, engine: Engine) -> list[np.ndarray]:

@@ -37,7 +37,7 @@ from ..solvers.masked import MaskedSystem, cheaper_by_steps
 from ..solvers.moments import PartlyWhitened
 from .base import coordinates_of
 from .exact import distinct_rows
-from .fit import Chosen, Fit, RidgeSettings
+from .fit import ChosenAlpha, Fit, RidgeSettings
 from .iterative import warn_unless_converged
 from .path import Search
 
@@ -152,7 +152,7 @@ def fit_exact_related(
 
 def _related(
     settings: RidgeSettings, sample: Sample, design: Design, search: Search, **more: Any
-) -> tuple[Solved, Chosen]:
+) -> tuple[Solved, ChosenAlpha]:
     """Choose alpha and solve for outputs that a task matrix relates."""
 
     def solve(system: MaskedSystem, alpha: float) -> Solved:
@@ -172,7 +172,7 @@ def _chosen_and_solved(
     path: Callable[[MaskedSystem], list[Solved]],
     solve: Callable[[MaskedSystem, float], Solved],
     **more: Any,
-) -> tuple[Solved, Chosen]:
+) -> tuple[Solved, ChosenAlpha]:
     """Choose alpha, if there are several, by a path over all of them; solve for it on all rows."""
     T = np.asarray(sample.targets.here(), dtype=np.float64)
     origin = 0.0 if sample.origin is None else sample.origin
@@ -185,7 +185,7 @@ def _chosen_and_solved(
         F = [numpy_of(rows.product(system.near(fit.coef))) + fit.intercept for fit in fits]
         return np.stack(F) + origin
 
-    chosen = Chosen(search.alphas[0])
+    chosen = ChosenAlpha(search.alphas[0])
     if search.splits:
         chosen = search.by_paths(sample, predicted, settings.verbose)
     solved = solve(system, chosen.alpha)

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from .._numerics.validation import check_rng
 from ..basis.passes import Sample
 from ..rows import source
-from .fit import Chosen
+from .fit import ChosenAlpha
 from .splits import Splits, least_loss
 
 __all__ = [
@@ -80,7 +80,7 @@ class Search(NamedTuple):
     splits: Splits = ()
     judge: Judge | None = None
 
-    def by_paths(self, sample: Sample, path: Path, verbose: bool = False) -> Chosen:
+    def by_paths(self, sample: Sample, path: Path, verbose: bool = False) -> ChosenAlpha:
         """Choose alpha by fits of their own for each split, where there are no moments.
 
         `path` maps training rows and held-out rows to the predictions of each alpha for the second,
@@ -99,8 +99,8 @@ class Search(NamedTuple):
             w = None if sample.weights is None else sample.weights[held]
             table.append([mean_square(truth, one, w) for one in F])
         if judge is None:
-            return Chosen(*least_loss(alphas, np.array(table)))
-        return Chosen(*greatest_score(alphas, table, judge.scoring))
+            return ChosenAlpha(*least_loss(alphas, np.array(table)))
+        return ChosenAlpha(*greatest_score(alphas, table, judge.scoring))
 
 
 def held_rows(

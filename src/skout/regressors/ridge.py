@@ -30,6 +30,7 @@ from ..rows import (
     Blocks,
     Memory,
     RowMap,
+    Source,
     columns,
     encoded,
     encoded_targets,
@@ -338,7 +339,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         self._take(fit)
         if checkpoint is not None:
             checkpoint.remove()
-        if not self.fit_intercept:
+        if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
             warn_of_far_mean(self._projection, sample, T, self.n_jobs)
         return self
 

@@ -20,7 +20,7 @@ from . import oncard
 from .checkpoint import Bar, Checkpoint
 from .choice import Decision, SolverChoice
 from .doubt import FitcMoments, refuse_fitc
-from .fit import Chosen, Fit, RidgeSettings
+from .fit import ChosenAlpha, Fit, RidgeSettings
 from .folds import Folds, looked_at
 from .holes import fit_by_coordinates, fit_related, keeps_rows
 from .iterative import LandmarkSystem, solved, warn_of_paths, warn_unless_converged
@@ -143,7 +143,7 @@ def fit_from_moments(
         folds = RelatedFolds(*options, settings.tasks)
     total = sum_moments(moments) if folds is None else folds.total
     total.check_weight()
-    chosen = Chosen(max(search.alphas))
+    chosen = ChosenAlpha(max(search.alphas))
     if folds is not None:
         how: dict[str, Any] = {"origin": origin, "cv": cv, "n_jobs": settings.n_jobs}
         chosen = folds.choose(search, held, **how)
@@ -181,7 +181,7 @@ def _without_moments(
     solution: Any = None
     failed: dict[str, Any] = {}
     reports: list[dict[str, Any]] = []
-    chosen = Chosen(search.alphas[0])
+    chosen = ChosenAlpha(search.alphas[0])
     if decision.by_cg and search.splits:
         path = partial(_fold_path, settings, engine, sample, search.alphas, reports)
         chosen = search.by_paths(sample, path, settings.verbose)

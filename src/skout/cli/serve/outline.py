@@ -60,7 +60,7 @@ def outline(body: bytes, limits: Limits) -> Outline:
     Brackets and commas outside of strings are counted a chunk at a time, and no further than to
     the first that is too many.
     """
-    reader = _Reader(limits)
+    reader = _BodyReader(limits)
     for start in range(0, len(body), _CHUNK):
         reader.read(body[start : start + _CHUNK], start)
     if not reader.is_closed:
@@ -73,7 +73,7 @@ def outline(body: bytes, limits: Limits) -> Outline:
     return Outline(body, lists, commas, cuts)
 
 
-class _Reader:
+class _BodyReader:
     """What is known of the chunks that were read."""
 
     def __init__(self, limits: Limits) -> None:
