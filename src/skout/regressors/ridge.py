@@ -319,9 +319,9 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
         if has_missing and checkpoint is not None:
             raise ValueError(NO_HOLES)
-        settings = self._settings(sample.targets.shape[1])
-        kernel, settings = self._learned(sample, alphas, settings)
-        search = self._search(sample, Search(alphas, judge=judge), groups, settings)
+        kernel, metric = self._learned(sample, alphas)
+        settings = self._settings(sample.targets.shape[1], metric is not None)
+        search, table = searched(settings, sample, Search(alphas, judge=judge), groups, metric)
         sketch = as_sketch(self.sketch)
         if sketch is not None and self.variance == "fitc":
             check_fitc(self, has_missing=has_missing)
@@ -336,7 +336,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
                     drawn_from=self._drawn_from(landmarks), device=self.device,
                     checkpoint=checkpoint, has_missing=has_missing,
                 )  # fmt: skip
-        self._take(fit)
+        self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
@@ -416,14 +416,16 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
     def _begin(self, sample: Sample, landmarks: Any, alphas: list[float]) -> None:
         """Draw the landmarks from the first rows, or from those given for it."""
         self._n_outputs = sample.targets.shape[1]
-        settings = self._settings(self._n_outputs)
-        kernel, _ = self._learned(sample, alphas, settings)
-        drawn = self._drawn_from(landmarks) or sample
+        kernel, metric = self._learned(sample, alphas)
+        drawn = self._drawn_from(landmarks)
+        rows, weights = (sample.rows, sample.weights) if drawn is None else (drawn, None)
         rng = check_rng(self.random_state)
         place: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
-        span = span_of(kernel, as_sketch(self.sketch), drawn.rows, rng, drawn.weights, **place)
+        span = span_of(kernel, as_sketch(self.sketch), rows, rng, weights, **place)
         self.basis_ = KernelBasis.of(span.engine, span.engine.kernel, self.sketch)
         self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks
+        if metric is not None:
+            self.metric_results_ = metric
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -517,7 +519,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
             raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
         return sample
 
-    def _settings(self, n_outputs: int) -> RidgeSettings:
+    def _settings(self, n_outputs: int, has_learned_metric: bool = False) -> RidgeSettings:
         """Return what solvers read of the parameters."""
         names = (
             *("fit_intercept", "solver", "tol", "max_iter", "cv", "random_state", "n_jobs"),
@@ -525,46 +527,41 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         )
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         tasks = checked_tasks(self.task_matrix, n_outputs)
-        return RidgeSettings(tasks=tasks, **given)
+        return RidgeSettings(tasks=tasks, has_learned_metric=has_learned_metric, **given)
 
-    def _learned(
-        self, sample: Sample, alphas: list[float], settings: RidgeSettings
-    ) -> tuple[Kernel, RidgeSettings]:
-        """Return the kernel, in a metric learned from the sample if it is one that learns."""
-        kernel, results = learned_kernel(
+    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, dict[str, Any] | None]:
+        """Return the kernel; if it learns, in a metric learned from the sample, and its losses."""
+        return learned_kernel(
             as_kernel(self.kernel), sample, alphas, fit_intercept=self.fit_intercept,
             random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
         )  # fmt: skip
-        if results is not None:
-            self.metric_results_ = results
-        return kernel, replace(settings, has_learned_metric=results is not None)
 
-    def _search(
-        self, sample: Sample, search: Search, groups: Any, settings: RidgeSettings
-    ) -> Search:
-        """Return the alphas and the splits to choose them on; a learned metric may have chosen."""
-        metric = getattr(self, "metric_results_", None)
-        search, table = searched(settings, sample, search, groups, metric)
-        if table is not None:
-            self.cv_results_ = table
-        return search
-
-    def _drawn_from(self, landmarks: Any) -> Sample | None:
+    def _drawn_from(self, landmarks: Any) -> Source | None:
         """Return the rows that a sketch is drawn from, where they are not those of the fit."""
         if landmarks is None:
             return None
-        rows = encoded(self, as_kernel(self.kernel), landmarks, reset=False)
-        return Sample(rows, rows)
+        return encoded(self, as_kernel(self.kernel), landmarks, reset=False)
 
-    def _take(self, fit: Fit) -> None:
-        """Become what a solver returned."""
+    def _take(
+        self,
+        fit: Fit,
+        metric: dict[str, Any] | None = None,
+        table: dict[str, Any] | None = None,
+    ) -> None:
+        """Become what a solver returned: the only place that writes what a fit finds.
+
+        `metric` are the losses of a metric that was learned, `table` those that chose alpha then.
+        """
         self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
         self._matrix, self.intercept_ = fit.matrix, fit.intercept
         self.solver_report_ = fit.report
         if fit.engine is not None:
             self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
-        if fit.chosen.results is not None:
-            self.cv_results_ = fit.chosen.results
+        if metric is not None:
+            self.metric_results_ = metric
+        table = table if fit.chosen.results is None else fit.chosen.results
+        if table is not None:
+            self.cv_results_ = table
         if fit.task_matrix is not None:
             self.task_matrix_ = fit.task_matrix
         self._base, self._origin, self._fitc_shift = fit.moments, fit.origin, fit.fitc_shift

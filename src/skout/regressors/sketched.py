@@ -13,6 +13,7 @@ from ..basis import Engine, span_of
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..kernels import Kernel
+from ..rows import Source
 from ..sketches import Sketch, least_rows
 from ..solvers import cost
 from ..solvers.moments import Moments, ridge_on_features, sum_moments
@@ -38,7 +39,7 @@ def fit_sketched(
     sample: Sample,
     search: Search,
     *,
-    drawn_from: Sample | None = None,
+    drawn_from: Source | None = None,
     device: str | None = None,
     checkpoint: Checkpoint | None = None,
     has_missing: bool = False,
@@ -46,8 +47,8 @@ def fit_sketched(
     """Fit in the span of a sketch: its landmarks, one pass for the moments, and their solution.
 
     Where that is cheaper, without moments: from coordinates that are kept, for missing targets, by
-    conjugate gradients, or on a GPU. The sketch is drawn from the rows of `drawn_from`, or of the
-    sample itself.
+    conjugate gradients, or on a GPU. The sketch is drawn from the rows `drawn_from`, or from those
+    of the sample.
     """
     alphas, splits, judge = search
     is_related = settings.tasks is not None
@@ -56,9 +57,9 @@ def fit_sketched(
     if not few or settings.solver == "cg":
         by_moments = has_missing or is_related or settings.variance == "fitc"
         choice = SolverChoice(settings.wanted_solver, sample, splits, by_moments)
-    drawn = sample if drawn_from is None else drawn_from
+    rows, weights = (drawn_from, None) if drawn_from is not None else (sample.rows, sample.weights)
     engine, known, _ = span_of(
-        kernel, sketch, drawn.rows, check_rng(settings.random_state), drawn.weights,
+        kernel, sketch, rows, check_rng(settings.random_state), weights,
         remember=drawn_from is None, lazily=np.inf if choice is None else choice.least,
         n_jobs=settings.n_jobs, device=device,
     )  # fmt: skip
