@@ -67,8 +67,8 @@ class PredictsIntervals:
             landmarks, as here. None is split conformal, which holds c.
         scaled : bool, default False
             Whether intervals are wide where the standard deviation is large: errors then count in
-            units of the std of y, sqrt(std^2 + ``noise_variance_``), where `return_std` is there. Else all
-            have the same width, or nearly.
+            units of sqrt(std^2 + ``noise_variance_``), that of a new y. Else all have the same
+            width, or nearly.
 
         Returns
         -------
