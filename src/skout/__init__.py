@@ -30,14 +30,12 @@ if TYPE_CHECKING:
         TwoWay,
         without_hubs,
     )
-    from .predictors.autoencoder import Autoencoder
     from .predictors.reranker import Reranker
     from .predictors.spectra import SpectrumIdentifier
     from .predictors.tuning import Tuned
     from .readers import TableEncoder
 
 __all__ = [
-    "Autoencoder",
     "CandidateSets",
     "ConformalSelection",
     "ConformalSets",
@@ -82,7 +80,6 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for, so that `import skout` is quick.
 _IN_MODULES = {
-    "Autoencoder": "predictors.autoencoder",
     "Reranker": "predictors.reranker",
     "SpectrumIdentifier": "predictors.spectra",
     "TableEncoder": "readers",

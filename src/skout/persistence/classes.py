@@ -61,7 +61,7 @@ _SCORES = (
 )
 # Modules whose classes are looked for when they are first needed.
 _LATER = (
-    *("skout.predictors.autoencoder", "skout.predictors.reranker", "skout.predictors.spectra"),
+    *("skout.predictors.reranker", "skout.predictors.spectra"),
     "skout.predictors.tuning",
     *("skout.readers.encoder", "skout.readers.encoders"),
 )
