@@ -64,12 +64,12 @@ HOUSE = (
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
-        ("selection", "datasets"),
+        ("theory", "datasets"),
     ),
     (
         ("regressors", "decoding"),
         "x to coordinates;  coordinates to objects",
-        ("diagnostics", "testing", "molecules"),
+        ("testing", "molecules"),
     ),
     (
         ("basis",),

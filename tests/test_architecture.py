@@ -30,8 +30,8 @@ LAYERS = [
     ["rows", "losses"],
     ["kernels", "sketches", "solvers", "sources", "deep"],
     ["basis", "metrics", "readers"],
-    ["decoding", "regressors", "diagnostics", "testing", "molecules"],
-    ["predictor", "selection", "datasets"],
+    ["decoding", "regressors", "testing", "molecules"],
+    ["predictor", "theory", "datasets"],
     ["predictors"],
     ["persistence"],
     ["__init__"],
@@ -472,7 +472,7 @@ def test_import_and_demo_need_no_extra():
         "import sklearn.gaussian_process, sklearn.model_selection; before = set(sys.modules);"
         "import skout, skout.rows.device, skout.decoding.search, skout.cli, skout.cli.demo;"
         f"print(*sorted({OPTIONAL!r} & (sys.modules.keys() - before)));"
-        "assert 'selection' in dir(skout); print(skout.datasets.load_bibtex)  # imported later"
+        "assert 'theory' in dir(skout); print(skout.datasets.load_bibtex)  # imported later"
     )
     command = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skout import KernelBasis
-from skout.diagnostics import (
+from skout.kernels import Gaussian
+from skout.sketches import GaussianSketch, PSparsified, SubSample
+from skout.theory import (
     KSatisfiability,
     critical_radius,
     eigen_decay,
@@ -21,8 +23,6 @@ from skout.diagnostics import (
     theorem_3_19_size,
     theorem_4_9_size,
 )
-from skout.kernels import Gaussian
-from skout.sketches import GaussianSketch, PSparsified, SubSample
 
 SPECTRA = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=30)
 

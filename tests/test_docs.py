@@ -22,7 +22,6 @@ MODULES = (
     "skout.datasets",
     "skout.decoding",
     "skout.deep",
-    "skout.diagnostics",
     "skout.kernels",
     "skout.losses",
     "skout.metrics",
@@ -31,11 +30,11 @@ MODULES = (
     "skout.persistence.card",
     "skout.persistence.mlflow",
     "skout.persistence.onnx",
-    "skout.selection",
     "skout.sketches",
     "skout.solvers",
     "skout.sources",
     "skout.testing",
+    "skout.theory",
 )
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="a source distribution has no pages")

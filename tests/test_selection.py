@@ -20,17 +20,17 @@ from skout import (
     iokr,
     sisokr,
 )
-from skout.diagnostics import reconstruction_error
 from skout.kernels import Gaussian, Laplacian, Linear, Tanimoto
-from skout.selection import (
+from skout.sketches import GaussianSketch, PivotedCholesky, PSparsified, SubSample
+from skout.theory import (
     PerfectHCurve,
     choose_sketch_size,
     leverage_scores,
     perfect_h_curve,
+    reconstruction_error,
     sketch_size_search,
 )
-from skout.selection.leverage import _inclusion
-from skout.sketches import GaussianSketch, PivotedCholesky, PSparsified, SubSample
+from skout.theory.leverage import _inclusion
 
 
 def rows(n=60, d=3, seed=0):
@@ -85,7 +85,7 @@ def test_approximate_scores_are_those_of_the_nystrom_matrix(n_pilot):
 
 def test_scores_do_not_depend_on_the_blocks(monkeypatch):
     one = leverage_scores("gaussian", rows(), n_pilot=20, random_state=0)
-    monkeypatch.setattr("skout.selection.common._ROWS", 7)
+    monkeypatch.setattr("skout.theory.leverage._ROWS", 7)
     other = leverage_scores("gaussian", rows(), n_pilot=20, random_state=0)
     assert_allclose(other, one, rtol=1e-9)
 
@@ -295,7 +295,7 @@ def test_landmarks_enough_for_some_rows_may_not_be_for_all(monkeypatch):
         tolerances.append(tol)
         return PivotedCholesky(size, tol, max_rows=100)
 
-    monkeypatch.setattr("skout.selection.sizes.PivotedCholesky", among_few)
+    monkeypatch.setattr("skout.theory.sizes.PivotedCholesky", among_few)
     found = choose_sketch_size(Gaussian(0.3), X, 0.01, max_size=90, random_state=0)
     assert len(tolerances) > 1
     assert found.errors[found.size] <= 0.01 < found.errors[found.size - 1]
@@ -321,7 +321,7 @@ def test_size_follows_the_seed_and_is_an_int():
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, -1.0])
 def test_errors_of_choose_sketch_size(tolerance):
-    with pytest.raises(ValueError, match="tolerance must be a"):
+    with pytest.raises(ValueError, match="tolerance must lie strictly between 0 and 1"):
         choose_sketch_size("linear", np.eye(3), tolerance)
 
 
@@ -452,7 +452,7 @@ def test_search_holds_out_a_fifth_by_default(monkeypatch):
         seen.append(cv)
         return cross_validate(model, X, y, cv=cv, **options)
 
-    monkeypatch.setattr("skout.selection.search.cross_validate", spy)
+    monkeypatch.setattr("skout.theory.sizes.cross_validate", spy)
     sketch_size_search(KernelRidge(sketch="subsample"), X, y, [2, 3], random_state=0)
     ((train, test),) = seen[0]
     assert (len(train), len(test)) == (40, 10)
@@ -505,7 +505,7 @@ def with_times(monkeypatch, seconds, scores):
         half = np.array([seconds(*sizes) / 2])
         return {"fit_time": half, "score_time": half, "test_score": np.array([scores(*sizes)])}
 
-    monkeypatch.setattr("skout.selection.search.cross_validate", fake)
+    monkeypatch.setattr("skout.theory.sizes.cross_validate", fake)
     return tried
 
 

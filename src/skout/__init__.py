@@ -20,7 +20,7 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, diagnostics, persistence, readers, selection
+    from . import datasets, persistence, readers, theory
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -56,7 +56,6 @@ __all__ = [
     "TwoWay",
     "datasets",
     "decoding",
-    "diagnostics",
     "dsokr",
     "graph_task_matrix",
     "iokr",
@@ -69,10 +68,10 @@ __all__ = [
     "quantile_task_matrix",
     "readers",
     "save",
-    "selection",
     "sisokr",
     "sketches",
     "sources",
+    "theory",
     "without_hubs",
 ]
 
@@ -90,7 +89,7 @@ _IN_MODULES = {
     ),
     "without_hubs": "predictors",
 }
-_LATER = (*_IN_MODULES, "datasets", "diagnostics", "persistence", "readers", "selection")
+_LATER = (*_IN_MODULES, "datasets", "persistence", "readers", "theory")
 
 
 def __getattr__(name: str) -> Any:

@@ -432,7 +432,7 @@ def dsokr(
         The number of outputs is the rank of the output basis.
     output_kernel : kernel, str or callable
     output_sketch : sketch, str or None, default "subsample"
-        `skout.selection.perfect_h_curve` and `leverage_scores` help to choose its size.
+        `skout.theory.perfect_h_curve` and `leverage_scores` help to choose its size.
     output_rank : int, optional
         Outputs of the network, if fewer than the sketch has: the largest coordinates.
     loss : Loss or str, default "squared"

@@ -15,18 +15,20 @@ import numpy as np
 from scipy.stats import theilslopes
 from sklearn.utils.validation import check_array
 
-from ._numerics.arrays import n_rows
-from ._numerics.linalg import EPS, symmetric_eigen, symmetric_eigenvalues
-from ._numerics.validation import check_number
-from .basis import KernelBasis
-from .basis.features import KernelMatrix
-from .kernels import Kernel, as_kernel
+from .._numerics.arrays import n_rows
+from .._numerics.linalg import EPS, symmetric_eigen, symmetric_eigenvalues
+from .._numerics.validation import check_number
+from ..basis import KernelBasis
+from ..basis.features import KernelMatrix
+from ..kernels import Kernel, as_kernel
+from ..rows.encode import named
 
 __all__ = [
     "EigenDecay",
     "KSatisfiability",
     "critical_radius",
     "eigen_decay",
+    "encoded",
     "k_satisfiability",
     "reconstruction_error",
     "satisfiability_constant",
@@ -61,8 +63,7 @@ def spectrum(kernel: Any, Z: Any) -> np.ndarray:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skout.diagnostics import spectrum
+    >>> from skout.theory import spectrum
     >>> spectrum("linear", [[2.0, 0.0], [0.0, 1.0]])
     array([2. , 0.5])
     """
@@ -70,13 +71,19 @@ def spectrum(kernel: Any, Z: Any) -> np.ndarray:
     return np.maximum(symmetric_eigenvalues(K) / len(K), 0.0)
 
 
-def _kernel_gram(kernel: Any, Z: Any) -> np.ndarray:
+def encoded(kernel: Any, Z: Any, rng: np.random.Generator, name: str = "Z") -> tuple[Kernel, Any]:
+    """Return the kernel, its widths resolved on Z, and the rows of Z, which errors call `name`."""
     kernel = as_kernel(kernel)
-    rows = kernel.encode(Z)
-    if n_rows(rows) == 0:
-        raise ValueError("Found array with 0 sample(s): there must be at least one object.")
+    with named(name):
+        rows = kernel.encode(Z)
+        if n_rows(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): there must be at least one object.")
+    return kernel.resolve(rows, rng), rows
+
+
+def _kernel_gram(kernel: Any, Z: Any) -> np.ndarray:
     # the generator counts only where a median is taken over some of many rows
-    return KernelMatrix(kernel.resolve(rows, np.random.default_rng(0)), rows).full()
+    return KernelMatrix(*encoded(kernel, Z, np.random.default_rng(0))).full()
 
 
 def _is_pair(source: Any) -> bool:
@@ -129,14 +136,9 @@ def critical_radius(eigenvalues: Any) -> float:
     eigenvalues : array of shape (n,), Gram matrix K or pair (kernel, Z)
         All n eigenvalues mu of K / n, those that are 0 too.
 
-    Returns
-    -------
-    delta2 : float
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from skout.diagnostics import critical_radius
+    >>> from skout.theory import critical_radius
     >>> critical_radius([1.0, 1.0] + 98 * [0.0])  # rank r: r / n
     0.02
     """
@@ -162,7 +164,7 @@ def statistical_dimension(eigenvalues: Any) -> int:
 
     Examples
     --------
-    >>> from skout.diagnostics import statistical_dimension
+    >>> from skout.theory import statistical_dimension
     >>> statistical_dimension([1.0, 1.0] + 98 * [0.0])
     3
     """
@@ -208,14 +210,10 @@ def k_satisfiability(K: Any, draw: Any) -> KSatisfiability:
     draw : Draw or array of shape (m, n)
         E.g. ``GaussianSketch(50).draw(n, rng)``. It is used with its scale, E[R'R] = I.
 
-    Returns
-    -------
-    result : KSatisfiability
-
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.diagnostics import k_satisfiability
+    >>> from skout.theory import k_satisfiability
     >>> from skout.sketches import GaussianSketch
     >>> X = np.random.default_rng(0).standard_normal((200, 2))
     >>> draw = GaussianSketch(150).draw(200, np.random.default_rng(1))
@@ -260,13 +258,9 @@ def theorem_3_19_size(eigenvalues: Any, p: float = 0.7, c0: float = 1.0) -> floa
     c0 : float > 0, default 1
         C_0.
 
-    Returns
-    -------
-    size : float
-
     Examples
     --------
-    >>> from skout.diagnostics import theorem_3_19_size
+    >>> from skout.theory import theorem_3_19_size
     >>> mu = [1.0, 1.0] + 98 * [0.0]  # d_n = 3, delta_n^2 = 0.02
     >>> theorem_3_19_size(mu, p=1.0), round(theorem_3_19_size(mu, p=0.5), 6)
     (3.0, 12.0)
@@ -285,7 +279,7 @@ def satisfiability_constant(p: float = 0.7) -> float:
 
     Examples
     --------
-    >>> from skout.diagnostics import satisfiability_constant
+    >>> from skout.theory import satisfiability_constant
     >>> round(satisfiability_constant(), 2)  # within the 9 of corollary 3.20
     6.42
     """
@@ -311,15 +305,10 @@ def reconstruction_error(basis: KernelBasis, Z: Any) -> float:
     Z : array, CSR matrix or objects that the kernel encodes
         Best objects that the basis was not fitted on.
 
-    Returns
-    -------
-    error : float
-
     Examples
     --------
-    >>> import numpy as np
     >>> from skout import KernelBasis
-    >>> from skout.diagnostics import reconstruction_error
+    >>> from skout.theory import reconstruction_error
     >>> basis = KernelBasis("linear").fit([[1.0, 0.0]])
     >>> reconstruction_error(basis, [[5.0, 3.0]])
     3.0
@@ -363,14 +352,10 @@ def eigen_decay(eigenvalues: Any) -> EigenDecay:
     eigenvalues : array of shape (n,), Gram matrix K or pair (kernel, Z)
         All n eigenvalues of K / n give gamma only. At least 4.
 
-    Returns
-    -------
-    decay : EigenDecay
-
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.diagnostics import eigen_decay
+    >>> from skout.theory import eigen_decay
     >>> round(eigen_decay(np.arange(1.0, 501.0) ** -2).gamma, 3)
     0.5
     """
@@ -429,13 +414,9 @@ def theorem_4_9_size(
     delta : float, default 0.1
         In (0, 1/e].
 
-    Returns
-    -------
-    size : float
-
     Examples
     --------
-    >>> from skout.diagnostics import theorem_4_9_size
+    >>> from skout.theory import theorem_4_9_size
     >>> round(theorem_4_9_size(10_000, gamma=1 / 3, mu=1 / 3), 6)  # sqrt(n)
     100.0
     """

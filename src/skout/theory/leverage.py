@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._numerics.arrays import n_rows, row_slices, take
+from .._numerics.extras import axes
 from .._numerics.linalg import positive_solver, symmetric_eigen
 from .._numerics.validation import check_choice, check_number, check_rng
 from ..basis import KernelBasis
 from ..kernels import Kernel
 from ..sketches import SubSample, sketch_size
-from .common import axes, coordinates, count, encoded
+from .spectra import encoded
 
-__all__ = ["LeverageScores", "leverage_scores"]
+__all__ = ["LeverageScores", "coordinates", "leverage_scores"]
 
-_ROWS = 2**12  # whose kernel values with the sample are held at a time
+_ROWS = 2**12  # whose coordinates, or kernel values with the sample, are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +92,10 @@ def leverage_scores(
     random_state : None, int or Generator
     method : "uniform" or "recursive", default "uniform"
 
-    Returns
-    -------
-    scores : LeverageScores
-
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.selection import leverage_scores
+    >>> from skout.theory import leverage_scores
     >>> Z = np.repeat(np.eye(2), [9, 1], axis=0)  # nine objects alike and a single one
     >>> scores = leverage_scores("linear", Z, alpha=0.1)
     >>> np.asarray(scores)[[0, 9]]
@@ -107,7 +105,9 @@ def leverage_scores(
     rng = check_rng(random_state)
     kernel, rows = encoded(kernel, Z, rng)
     n = n_rows(rows)
-    m = sketch_size(None, n) if n_pilot is None else min(n, count(n_pilot, "n_pilot"))
+    if n_pilot is None:
+        n_pilot = sketch_size(None, n)
+    m = min(n, int(check_number(n_pilot, "n_pilot", low=1, integer=True)))
     check_choice(method, "method", ("uniform", "recursive"))
     if method == "recursive" and m < n:
         pilot = take(rows, _recursive(kernel, rows, n * alpha, m, rng))
@@ -119,6 +119,12 @@ def leverage_scores(
     whitening = vectors / np.sqrt(np.maximum(values, 0.0) + n * alpha)
     parts = [np.square(B @ whitening).sum(axis=1) for B in coordinates(basis, rows)]
     return LeverageScores(np.minimum(np.concatenate(parts), 1.0), alpha, m)
+
+
+def coordinates(basis: KernelBasis, rows: Any) -> Iterator[np.ndarray]:
+    """Yield the coordinates of all rows, a block of rows at a time, in float64."""
+    for block in row_slices(n_rows(rows), _ROWS):
+        yield basis.transform(take(rows, block)).astype(np.float64, copy=False)
 
 
 def _recursive(
@@ -133,8 +139,8 @@ def _recursive(
     size = m
     while size < n:
         size = min(2 * size, n)
-        scores = _sampled_scores(kernel, rows, order[:size], drawn, weights, shift)
-        p = _inclusion(scores, m)
+        first, landmarks = take(rows, order[:size]), take(rows, drawn)
+        p = _inclusion(_sampled_scores(kernel, first, landmarks, weights, shift), m)
         if size < n:
             kept = np.flatnonzero(rng.random(size) < p)
             drawn, weights = order[kept], 1.0 / np.sqrt(p[kept])
@@ -154,21 +160,15 @@ def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
 
 
 def _sampled_scores(
-    kernel: Kernel,
-    rows: Any,
-    some: np.ndarray,
-    drawn: np.ndarray,
-    weights: np.ndarray,
-    shift: float,
+    kernel: Kernel, rows: Any, landmarks: Any, weights: np.ndarray, shift: float
 ) -> np.ndarray:
-    """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1, for some rows."""
-    landmarks = take(rows, drawn)
+    """Return (k_ii - k_i' S (S'K S + shift I)^-1 S' k_i) / shift, at most 1."""
     gram = kernel(landmarks, landmarks).astype(np.float64) * weights[:, None] * weights
-    solve = positive_solver(gram + shift * np.eye(len(drawn)))
+    solve = positive_solver(gram + shift * np.eye(len(weights)))
     parts = []
-    for block in row_slices(len(some), _ROWS):
-        own = take(rows, some[block])
-        cross = kernel(landmarks, own).astype(np.float64) * weights[:, None]
-        seen = np.einsum("ij,ij->j", cross, solve(cross))
-        parts.append((kernel.diag(own) - seen) / shift)
+    for block in row_slices(n_rows(rows), _ROWS):
+        block_rows = take(rows, block)
+        cross = kernel(landmarks, block_rows).astype(np.float64) * weights[:, None]
+        explained = np.einsum("ij,ij->j", cross, solve(cross))
+        parts.append((kernel.diag(block_rows) - explained) / shift)
     return np.clip(np.concatenate(parts), 0.0, 1.0)
