@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import skout
 from skout import SpectrumIdentifier
-from skout.datasets import load_massbank
+from skout.datasets import load
 from skout.kernels import Tanimoto
 from skout.molecules import fingerprints
 from skout.predictors.spectra.calibration import (
@@ -101,7 +101,7 @@ def spectra_of(data, rows, **more):
 @pytest.fixture(scope="module")
 def data():
     pytest.importorskip("pyarrow")
-    return load_massbank(sample=True)
+    return load("massbank-sample")
 
 
 @pytest.fixture(scope="module")
