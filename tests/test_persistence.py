@@ -51,16 +51,12 @@ SPECTRA = [([100.0 + i % 5, 150.0 + i], [1.0, 0.5]) for i in range(N)]
 SEEDED = {"random_state": 0}
 
 
-def flips(y):
-    return [np.where(np.arange(len(y)) == j, 1 - y, y) for j in range(len(y))]
-
-
 def lengths(words):
     return [[float(len(word))] for word in words]
 
 
 # what a file does not hold
-FUNCTIONS = {"flips": flips, "lengths": lengths}
+FUNCTIONS = {"lengths": lengths}
 
 
 # name -> (model, X, Y): together they fit every public estimator and decoder
@@ -99,11 +95,6 @@ CASES = {
     "sum of kernels": (skout.iokr(output_kernel=Gaussian() + 2.0 * Gaussian(1.0)), X, X[:, :2]),
     "joint rows": (skout.iokr(output_kernel=NGram(2) * kernels.NGram(1)), X, WORDS),
     "function": (skout.iokr(output_kernel=Mapped(lengths, "gaussian")), X, WORDS),
-    "local search": (
-        skout.iokr(output_kernel="linear", decoder=decoding.LocalSearchDecoder(flips)),
-        X,
-        LABELS,
-    ),
     "scikit-learn": (
         skout.StructuredPredictor(make_pipeline(StandardScaler(), Ridge()), "tanimoto"),
         X,

@@ -87,26 +87,22 @@ def graph_edit_distance(
     found = _distances(graphs, edge_labels, limit, n_jobs, verbose)
     distances, exact = np.array(found, dtype=np.float64).reshape(-1, 2).T
     if not return_exact and not exact.all():
-        warn_of_bounds(exact, limit, ", or see which they are with return_exact=True")
+        warnings.warn(
+            f"{np.count_nonzero(exact == 0)} of {len(exact)} pairs reached time_limit={limit:g} "
+            "seconds: their distances are upper bounds. Raise time_limit, or see which they are "
+            "with return_exact=True.",
+            UserWarning,
+            stacklevel=2,
+        )
     results = (float(distances[0]), bool(exact[0])) if single else (distances, exact == 1)
     return results if return_exact else results[0]
-
-
-def warn_of_bounds(exact: np.ndarray, limit: float, more: str = "") -> None:
-    """Tell the caller of a metric how many pairs were not finished, and what to do."""
-    warnings.warn(
-        f"{np.count_nonzero(exact == 0)} of {len(exact)} pairs reached time_limit={limit:g} "
-        f"seconds: their distances are upper bounds. Raise time_limit{more}.",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 # Reading -----------------------------------------------------------------------------------------
 
 
-def as_pairs(a: Any, b: Any) -> tuple[list[Any], list[Any], bool]:
-    """Return two lists of as many graphs, and whether one graph each was given."""
+def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
+    """Return the graphs of a and then of b, and whether they are one each."""
     single = [_is_graph(graphs) for graphs in (a, b)]
     first, second = (
         [graphs] if one else list(as_objects(graphs))
@@ -121,14 +117,8 @@ def as_pairs(a: Any, b: Any) -> tuple[list[Any], list[Any], bool]:
             "a and b must be two graphs, or two lists of as many graphs. "
             f"Got {got[0]} and {got[1]} instead."
         )
-    return first, second, single[0]
-
-
-def _read(a: Any, b: Any) -> tuple[Graphs, bool]:
-    """Return the graphs of a and then of b, and whether they are one each."""
-    first, second, single = as_pairs(a, b)
     try:  # together, so that labels of different kinds are an error
-        return read_graphs(first + second), single
+        return read_graphs(first + second), single[0]
     except (TypeError, ValueError):
         _blame("a", first)
         _blame("b", second)

@@ -17,11 +17,11 @@ from ..decoding.base import able
 from ..decoding.ensembles import EmbeddedPools
 from ..decoding.pools import EmbeddedPool, taken, truth_in
 from ..decoding.predicting import split_pipeline
-from ..decoding.prices import hub_prices
 from ..decoding.search import TIE
 from ..decoding.sets import set_scores
 from ..kernels.combine import summands
 from ..rows import encoded, source
+from .hubs import hub_prices
 from .joint import scaled
 from .lists import Lists, in_pool
 
