@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._numerics.validation import resolve, spawn_seed
+from ._numerics.validation import frames_out, resolve, spawn_seed
 from .basis import KernelBasis
 from .decoding.base import (
     FittedOutputs,
@@ -53,6 +53,7 @@ def as_basis(spec: Any) -> Any:
     return KernelBasis(as_kernel(spec))
 
 
+@frames_out
 class StructuredPredictor(DecodingPredictor):
     """Predict structured objects: a regressor into the coordinates of an output kernel.
 

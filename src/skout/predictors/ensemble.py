@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import has_rows, match, n_rows, take
 from .._numerics.objects import stack
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import check_choice, check_number, check_rng, frames_out
 from ..decoding import EmbeddedPool
 from ..decoding.base import able
 from ..decoding.ensembles import COMBINE, Blend, EmbeddedPools
@@ -35,6 +35,7 @@ from .rehearsal import params_of_rows
 __all__ = ["Ensemble"]
 
 
+@frames_out
 class Ensemble(RankingPredictor):
     """Structured predictors that differ by seed, and choose candidates together.
 

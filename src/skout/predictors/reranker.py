@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.validation import check_choice, check_number, check_rng
+from .._numerics.validation import check_choice, check_number, check_rng, frames_out
 from ..decoding.base import plain_outputs
 from ..decoding.judging import object_score
 from ..decoding.search import TIE, Found
@@ -29,6 +29,7 @@ _MODELS = ("linear", "boosting")
 _PREFIT, _FOLDS = "prefit", 5
 
 
+@frames_out
 class Reranker(RankingPredictor):
     """Rank the best candidates of a predictor again, by a model of which of them is true.
 

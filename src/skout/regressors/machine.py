@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once
+from .._numerics.validation import all_at_once, frames_out
 from ..losses import MarginLoss, as_loss
 from .base import KernelMachineBase, ScoresHoles
 from .tasks import check_task_matrix
@@ -15,6 +15,7 @@ from .tasks import check_task_matrix
 __all__ = ["KernelMachine"]
 
 
+@frames_out
 class KernelMachine(MultiOutputMixin, ScoresHoles, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 

@@ -21,6 +21,7 @@ from .._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    frames_out,
 )
 from ..basis import KernelBasis, span_of
 from ..basis.features import LandmarkFeatures, Projection
@@ -74,6 +75,7 @@ def _has_sketch(model: Any) -> bool:
     return True
 
 
+@frames_out
 class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Chooses, PartsByName):
     """Kernel ridge regression with one or many outputs.
 

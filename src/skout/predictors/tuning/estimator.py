@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._numerics.arrays import n_rows, take, unique
 from ..._numerics.pages import OnPages
-from ..._numerics.validation import FramesOut, all_at_once, check_rng, resolve
+from ..._numerics.validation import all_at_once, check_rng, frames_out, resolve
 from ...decoding import CandidateDecoder
 from ...predictor import StructuredPredictor
 from ...readers.encoder import TableEncoder
@@ -51,7 +51,8 @@ def _has_probabilities(model: Tuned) -> bool:
     raise AttributeError(f"Only classes and label sets have probabilities. kind is {kind!r}.")
 
 
-class Tuned(FramesOut, OnPages):
+@frames_out
+class Tuned(OnPages):
     """Choose a model by the metric of its outputs, and fit it, within a budget.
 
     Scalings of columns, input kernels and their widths, penalties, intercepts, sketches and the map
