@@ -32,7 +32,6 @@ from ..predictors.ensemble import Ensemble
 from ..predictors.joint import JointBasis, JointRegressor
 from ..predictors.lists import Calibrated
 from ..predictors.nonconformity import LearntScore, Softmax
-from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge, PrivateRidge
 from ..regressors.intervals import Calibration
 from ..solvers.holed import HoledMoments
@@ -134,7 +133,7 @@ CLASSES: dict[str, type] = ByName(
         *(Bags, Joint, Spectra, _Images),  # rows
         # parts of models
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
-        *(PartlyWhitened, SideInputs, SideRidge),
+        PartlyWhitened,
         *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, HoledMoments),
     ]

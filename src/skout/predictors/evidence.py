@@ -144,7 +144,7 @@ def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.nda
     if hasattr(ridge, "_projection") and getattr(regressor, "weight", 0.0) < np.inf:
         own = ridge._projection
         yield from _by_kernel("kernel", 0, own.features, own.matrix, ridge, X)
-    if hasattr(getattr(regressor, "inputs", None), "components_"):  # no side inputs
+    if hasattr(getattr(regressor, "inputs", None), "components_"):
         basis, start = regressor.inputs, model.output_basis_.rank_backward
         found = _by_kernel(
             "forward kernel", start, basis.engine_.features, basis.components_.T, basis, X

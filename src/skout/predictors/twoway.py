@@ -51,11 +51,6 @@ class TwoWay(StructuredPredictor):
         Of the forward way: 0 is the backward model alone, infinity the forward one. "cv" chooses
         it in cross-validation by the metric, 0 and infinity among others; one of these where the
         gain of both ways is within a standard error over the folds.
-    side : KernelBasis, kernel or str, optional
-        On inputs: what a forward prediction depends on beside the output, such as the energy that a
-        spectrum was taken with. The forward map then is ridge regression with the product of the
-        kernel of its regressor, which is sketched, and this one. Use `kernels.Mapped` to look at a
-        part of X, and a basis of few coordinates, since each costs as much as a map without.
     normalisation : "distance", "cosine" or None, default None
         How forward predictions of different lengths compare. None chooses it with the weight, and
         is "distance" where the weight is a number.
@@ -102,7 +97,6 @@ class TwoWay(StructuredPredictor):
         forward: Any = None,
         weight: Any = "cv",
         *,
-        side: Any = None,
         normalisation: str | None = None,
         scoring: Any = None,
         cv: int = 5,
@@ -111,7 +105,6 @@ class TwoWay(StructuredPredictor):
         self.backward = backward
         self.forward = forward
         self.weight = weight
-        self.side = side
         self.normalisation = normalisation
         self.scoring = scoring
         self.cv = cv
@@ -194,7 +187,7 @@ class TwoWay(StructuredPredictor):
         """Return the models with what their fits need, after a look at the first rows."""
         forward = turned_round(self.backward) if self.forward is None else self.forward
         groups = checked_labels(groups, "groups", n_rows(X))
-        ways = Ways(self.backward, forward, groups, fit_params, self.side)
+        ways = Ways(self.backward, forward, groups, fit_params)
         ways.check(source(X).take(slice(0, 2)), source(plain_outputs(Y)).take(slice(0, 2)))
         return ways
 
