@@ -1,8 +1,7 @@
 """What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices, tuning."""
 
-from .answers import Answers
 from .conformal import ConformalSets
-from .discoveries import ConformalSelection
+from .discoveries import Answers, ConformalSelection
 from .end_to_end import EndToEnd
 from .ensemble import Ensemble
 from .hubs import without_hubs

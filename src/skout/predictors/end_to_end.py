@@ -12,7 +12,7 @@ from ..decoding import as_decoder
 from ..decoding.base import able, plain_outputs
 from ..predictor import StructuredPredictor
 from ..rows import Source, check_pair
-from .over import OverBasis
+from .joint import OverBasis
 
 __all__ = ["EndToEnd", "MappedBasis"]
 

@@ -29,7 +29,7 @@ from ..metrics import mean_reciprocal_rank
 from ..metrics.retrieval import share_of
 from ..predictor import StructuredPredictor
 from ..rows import reread
-from .ranking import RankingPredictor
+from .lists import RankingPredictor
 from .rehearsal import params_of_rows
 
 __all__ = ["Ensemble"]

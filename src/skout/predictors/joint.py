@@ -10,24 +10,61 @@ so that a decoder that knows one basis searches both ways.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from .._numerics.arrays import row_slices
 from .._numerics.objects import Rows
 from ..decoding.base import plain_outputs
 from ..decoding.predicting import predicted
 from ..decoding.sets import set_scores
-from ..rows import Memory, Source, source
+from ..rows import Memory, Source, encoded, source
 from ..rows.tasks import by_blocks
-from .over import OverBasis
 
-__all__ = ["JointBasis", "JointRegressor", "forward_scores"]
+__all__ = ["JointBasis", "JointRegressor", "OverBasis", "forward_scores"]
 
 # Rows whose coordinates the forward map predicts at a time.
 _ROWS = 2**13
+
+
+class OverBasis(TransformerMixin, BaseEstimator):
+    """A basis made of `outputs`, a fitted one, whose kernel and landmarks it has."""
+
+    outputs: Any
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the outputs."""
+        return self.outputs.kernel_
+
+    @property
+    def landmarks_(self) -> Any:
+        return self.outputs.landmarks_
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.outputs.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        return self.outputs.feature_names_in_
+
+    def fit(self, Y: Any, y: Any = None) -> Self:
+        """Return self: the parts are fitted."""
+        return self
+
+    def transform(self, Y: Any) -> np.ndarray:
+        """Return the coordinates of outputs, shape (n, p)."""
+        return self.coordinates(encoded(self, self.kernel_, Y, reset=False))
+
+    def residual(self, Y: Any) -> np.ndarray:
+        """Return what the basis below cannot see of each output."""
+        return self.outputs.residual(Y)
+
+    def coordinates(self, rows: Source, out: np.ndarray | None = None) -> np.ndarray:
+        raise NotImplementedError
 
 
 class JointBasis(OverBasis):
