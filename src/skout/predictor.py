@@ -396,12 +396,7 @@ def sisokr(
     >>> sisokr("gaussian", "tanimoto", random_state=0).fit(X, Y).predict([[1.0]])
     array([[1, 0, 1]])
     """
-    return iokr(
-        input_kernel, output_kernel, input_sketch=input_sketch, output_sketch=output_sketch,
-        alpha=alpha, loss=loss, scoring=scoring, cv=cv, fit_intercept=fit_intercept,
-        task_matrix=task_matrix, solver=solver, decoder=decoder, random_state=random_state,
-        n_jobs=n_jobs, verbose=verbose, device=device, checkpoint=checkpoint,
-    )  # fmt: skip
+    return iokr(**locals())  # all parameters, as they were given
 
 
 def dsokr(
