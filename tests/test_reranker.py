@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import skout
 from skout import CandidateSets, ConformalSets, Ensemble, Reranker, TwoWay, iokr, sisokr
 from skout.decoding import LossDecoder
-from skout.kernels import Gaussian, Linear, Mapped, NGram
+from skout.kernels import Gaussian, Mapped, NGram
 from skout.metrics import mean_reciprocal_rank
 from skout.predictors.evidence import Asked, asked, in_spreads
 from skout.predictors.lists import Lists
@@ -163,16 +163,6 @@ def test_scores_by_way_add_up_to_the_score():
     alone = TwoWay(BASE, weight=np.inf).fit(X, Y)
     given = asked(alone, NEW, POOL)
     assert_allclose(given.ways(given.listed(5))["forward"], given.listed(5).score, atol=1e-9)
-
-
-def test_scores_by_kernel_add_up_to_the_product():
-    kernel = Gaussian(0.7) + Linear()
-    for model in (iokr(kernel, Gaussian(0.5)), TwoWay(sisokr(kernel, Gaussian(0.5)), weight=0.5)):
-        given = asked(model.fit(X, Y), NEW, POOL)
-        listed = given.listed(7)
-        E, F = given.pool.embedding[listed.number], given.F[listed.query_of]
-        total = sum(given.kernels(listed).values())
-        assert_allclose(total, 2.0 * np.einsum("ij,ij->i", E[:, : F.shape[1]], F), atol=1e-9)
 
 
 def test_in_spreads_has_mean_0_and_spread_1_in_each_list():
@@ -500,7 +490,6 @@ BAD = {
     "features": (Reranker(BASE, 3), {}, TypeError, "features must be names"),
     "ways of one": (Reranker(BASE, ["ways"]), {}, ValueError, "'ways', which StructuredPredictor"),
     "members of one": (Reranker(BASE, "members"), {}, ValueError, "Ensemble has members"),
-    "kernels of one": (Reranker(BASE, "kernels"), {}, ValueError, "if its kernel is a sum"),
     "alpha": (Reranker(BASE, alpha=-1), {}, ValueError, 'alpha must be "cv" or a number'),
     "top": (Reranker(BASE, top=0), {}, ValueError, "top"),
     "cv": (Reranker(BASE, cv=1), {}, ValueError, "cv"),

@@ -46,8 +46,7 @@ class Reranker(RankingPredictor):
         Whose decoder ranks candidates. Of TwoWay a fixed `weight` will do: it is learnt here.
     features : str, callable, or list of such, default "auto"
         Names: "score", which is always there, "rank", "ways" of `TwoWay`, "members" of `Ensemble`,
-        "kernels", what each kernel of a sum on inputs adds to the score, and "price", that of hubs
-        (see `without_hubs`). "auto" is all of the first four that there are. A function
+        and "price", that of hubs (see `without_hubs`). "auto" is all but the last. A function
         (queries, candidates) -> columns gets pairs, rows of X and as many candidates, and returns
         one number or row of numbers for each; alone, it comes in addition to "auto".
     alpha : "cv" or float, default "cv"
