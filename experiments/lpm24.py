@@ -44,8 +44,8 @@ from skout.kernels.packed import PackedBits
 from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.solvers import ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import ridge
+from skout.basis.moments import Moments
 
 SEED = 0
 CACHE = HERE / "cache" / "lpm24.npz"

@@ -28,7 +28,7 @@ from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomia
 from skout.losses import Huber
 from skout.rows import Memory
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
-from skout.solvers.moments import partial_whitening
+from skout.basis.moments import partial_whitening
 
 pd = extra("pandas")
 

@@ -13,7 +13,7 @@ from skout import KernelRidge, memory_limits
 from skout.kernels import Gaussian
 from skout.regressors import checkpoint as checkpoints
 from skout.regressors import memory
-from skout.regressors.memory import Room
+from skout.solvers.ridge.memory import MemoryBudget
 from skout.sketches import PSparsified, SubSample
 from skout.sources import Blocks
 
@@ -44,9 +44,9 @@ def device():
 @pytest.fixture
 def takes_cg(monkeypatch):
     """Sizes and costs by which solver="auto" takes conjugate gradients."""
-    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 0)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
 
 
 def ridge(sketch=None, solver="cg", **options):

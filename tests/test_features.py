@@ -24,7 +24,7 @@ from skout.kernels import Gaussian, Linear
 from skout.regressors.checkpoint import Bar
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.moments import Moments, sum_moments
+from skout.basis.moments import Moments, sum_moments
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]
 

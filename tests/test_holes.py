@@ -20,12 +20,12 @@ from skout.basis.passes import block_moments
 from skout.kernels import Gaussian, Learnt
 from skout.regressors.fit import RidgeSettings
 from skout.regressors.holes import keeps_rows
-from skout.regressors.path import mean_square
+from skout.solvers.folds import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
-from skout.solvers.holed import HoledMoments, mean_of_known
-from skout.solvers.masked import MaskedSystem, cheaper_by_steps
-from skout.solvers.moments import Moments
+from skout.basis.moments import MaskedMoments, mean_of_observed
+from skout.solvers.ridge.rows import MaskedSystem, cheaper_by_steps
+from skout.basis.moments import Moments
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -102,7 +102,7 @@ def test_moments_of_full_and_of_holed_targets_mix():
     holed = T.copy()
     holed[3, 1] = np.nan
     full, other = Moments.of_block(Z, T, None), block_moments(Z, holed, None)
-    assert isinstance(other, HoledMoments)
+    assert isinstance(other, MaskedMoments)
     for total in (full + other, other + full):
         assert_allclose(total.weight, [40.0, 39.0])
     assert_allclose((full - other).weight, [0.0, 1.0])
@@ -420,7 +420,7 @@ def test_quantiles_leave_rows_out(sketch):
 
 def test_means_over_what_is_there():
     T = np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]])
-    assert_allclose(mean_of_known(T), [2.0, 4.0, 0.0])
+    assert_allclose(mean_of_observed(T), [2.0, 4.0, 0.0])
     F = np.array([[2.0, 0.0, 0.0], [3.0, 6.0, np.nan]])
     assert mean_square(T, F) == (0.5 + 4.0) / 2
     assert mean_square(T, F, np.array([3.0, 1.0])) == (0.75 + 4.0) / 2

@@ -19,7 +19,7 @@ from skout.regressors import exact, exact_cg, memory, oncard
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.cg import State, conjugate_gradients, refined
-from skout.solvers.cost import cheaper, exact_costs, is_small, preconditioner_costs, sketched_costs
+from skout.solvers.ridge.cost import cheaper, exact_costs, is_small, preconditioner_costs, sketched_costs
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -208,7 +208,7 @@ def test_every_preconditioner_leads_to_the_same_model(n_factors, kind, device, m
 
     monkeypatch.setattr(memory.Room, "__init__", small)
     if kind is not None and n_factors == 2:
-        target = "skout.regressors.iterative.preconditioner_costs"
+        target = "skout.solvers.ridge.products.preconditioner_costs"
         monkeypatch.setattr(target, lambda *args, **options: {kind: 0.0})
     found = ridge(tol=1e-7, device=device).fit(X, Y)
     expected = ridge(solver="direct").fit(X, Y).predict(NEW)
@@ -425,7 +425,7 @@ def test_less_room_means_fewer_factors():
 def test_exact_is_solved_without_its_matrix(fit_intercept, weighted, device, monkeypatch):
     monkeypatch.setattr(exact_cg, "_TILE", 130)
     monkeypatch.setattr(exact_cg, "_CARD_TILE", 170)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_SKETCH", 60)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_SKETCH", 60)
     rows, y = np.vstack([X, X[:50]]), np.vstack([Y, Y[:50] + 0.1])  # with copies
     w = np.append(W, W[:50]) if weighted else None
     options = {"alpha": 1e-3, "fit_intercept": fit_intercept}
@@ -475,8 +475,8 @@ def test_the_cheaper_solver_is_chosen():
 
 def test_more_rows_than_a_host_can_solve_are_refused_unless_asked_for(monkeypatch):
     monkeypatch.setattr(exact, "_MOST_ROWS", 100)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 50)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 50)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
     limit = mock.patch("skout._numerics.threads.total_memory", return_value=10**5)
     with limit, pytest.raises(MemoryError, match=r'KernelRidge\(solver="cg"\)'):
         ridge(None, solver="auto").fit(X, Y)
@@ -501,10 +501,10 @@ def test_the_cheapest_preconditioner():
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
-    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", np.inf)
     weighed = ridge(solver="auto").fit(X, Y)
     assert weighed.solver_report_["solver"] == "direct"
     assert set(weighed.solver_report_["costs"]) == {"direct", "cg"}

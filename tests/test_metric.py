@@ -270,7 +270,7 @@ def test_one_part_that_was_held_out_judges_the_last_fit(monkeypatch, sketch):
 
 def test_a_learnt_metric_is_solved_directly_unless_somebody_asks(monkeypatch):
     X, y = steep(200)
-    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 10)
+    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 10)
     monkeypatch.setattr("skout.regressors.choice.cheaper", lambda costs: "cg")
     monkeypatch.setattr("skout.regressors.exact.cheaper", lambda costs: "cg")
     monkeypatch.setattr("skout.regressors.exact.is_small", lambda n: False)

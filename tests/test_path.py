@@ -10,7 +10,7 @@ from skout import InducedMachine, KernelMachine, KernelRidge
 from skout.kernels import Gaussian
 from skout.losses import Huber
 from skout.regressors import exact
-from skout.regressors.path import Judge, held_rows
+from skout.solvers.folds import Scorer, held_rows
 from skout.sketches import SubSample
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def fold_predictions(model, X, Y, splits, held=None, **params):
         found[k] = F
         return [0.0] * len(F)
 
-    clone(model).fit_judged(X, Y, Judge(splits, held, record), **params)
+    clone(model).fit_scored(X, Y, Judge(splits, held, record), **params)
     return [(held[k], found[k]) for k in range(len(splits))]
 
 
@@ -107,7 +107,7 @@ def test_the_judge_decides(sketch):
     held = held_rows(SPLITS, len(X))
     for likes, expected in ([0, 1, 0], 1e-3), ([1, 0, 1], 1e-1), ([1, 0, 0.5], 1e-5):
         judge = Judge(SPLITS, held, lambda k, F, likes=likes: likes)
-        chosen = clone(model).fit_judged(X, Y, judge)
+        chosen = clone(model).fit_scored(X, Y, judge)
         assert chosen.alpha_ == expected
         alone = clone(model).set_params(alpha=expected).fit(X, Y)
         assert_allclose(chosen.predict(X), alone.predict(X), atol=1e-8)

@@ -17,6 +17,7 @@ from .. import decoding, kernels, losses, molecules, predictor, predictors, regr
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
+from ..basis.moments import MaskedMoments, Moments, PartlyWhitened
 from ..basis.passes import KnownRows
 from ..basis.weights import OutputWeights
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
@@ -35,8 +36,7 @@ from ..predictors.nonconformity import LearntScore, Softmax
 from ..predictors.sides import SideInputs, SideRidge
 from ..regressors import KernelRidge, PrivateRidge
 from ..regressors.intervals import Calibration
-from ..solvers.holed import HoledMoments
-from ..solvers.moments import Moments, PartlyWhitened
+from ..regressors.ridge import Kept
 from .files import FileError
 
 __all__ = [
@@ -136,7 +136,7 @@ CLASSES: dict[str, type] = ByName(
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
         *(PartlyWhitened, SideInputs, SideRidge),
         *(AnswerConfidence, Fold, LearntScore, Softmax),
-        *(Calibration, HoledMoments),
+        *(Calibration, Kept, MaskedMoments),
     ]
 )
 

@@ -21,9 +21,9 @@ from sklearn.base import BaseEstimator
 
 from .._numerics.arrays import n_rows, row_slices
 from ..basis import KernelBasis
+from ..basis.moments import Moments, sum_moments
 from ..rows import source
-from ..solvers import ridge, ridge_errors, ridge_paths
-from ..solvers.moments import Moments, sum_moments
+from ..solvers.ridge import ridge, ridge_errors, ridge_paths
 
 __all__ = ["SideInputs", "SideRidge", "fit_sides"]
 

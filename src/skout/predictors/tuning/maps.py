@@ -16,10 +16,10 @@ from ..._numerics.arrays import n_rows, row_slices, take
 from ..._numerics.linalg import symmetric_eigen
 from ..._numerics.threads import map_blocks, n_threads
 from ..._numerics.validation import check_rng
+from ...basis.moments import outputs_by_rows
 from ...kernels import as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
-from ...solvers.holed import outputs_by_rows
 from ..boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge

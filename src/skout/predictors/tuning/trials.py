@@ -17,8 +17,8 @@ from ..._numerics.linalg import ridge_solve
 from ..._numerics.threads import n_threads, single_thread
 from ..._numerics.validation import check_rng
 from ...basis import KernelBasis
+from ...basis.moments import outputs_by_rows
 from ...sketches import SubSample
-from ...solvers.holed import outputs_by_rows
 from .clock import Clock
 from .folds import Folds
 from .inputs import ColumnScaler
