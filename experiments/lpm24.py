@@ -37,6 +37,7 @@ from tqdm import tqdm
 
 from skout import KernelBasis, sisokr
 from skout._numerics.arrays import row_slices, unique
+from skout.basis.moments import Moments
 from skout.datasets import load_lpm24
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
@@ -45,7 +46,6 @@ from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
 from skout.solvers.ridge import ridge
-from skout.basis.moments import Moments
 
 SEED = 0
 CACHE = HERE / "cache" / "lpm24.npz"

@@ -28,8 +28,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
 LAYERS = [
     ["_numerics"],
     ["rows", "losses"],
-    ["kernels", "sketches", "solvers", "sources", "deep"],
+    ["kernels", "sketches", "sources", "deep"],
     ["basis", "metrics", "readers"],
+    ["solvers"],
     ["decoding", "regressors", "diagnostics", "testing", "molecules"],
     ["predictor", "selection", "datasets"],
     ["predictors"],

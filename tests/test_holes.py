@@ -16,16 +16,15 @@ from skout import (
     iokr,
     memory_limits,
 )
+from skout.basis.moments import MaskedMoments, Moments, mean_of_observed
 from skout.basis.passes import block_moments
 from skout.kernels import Gaussian, Learnt
-from skout.regressors.fit import RidgeSettings
-from skout.regressors.holes import keeps_rows
-from skout.solvers.folds import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
-from skout.basis.moments import MaskedMoments, mean_of_observed
+from skout.solvers.folds import mean_square
+from skout.solvers.ridge import RidgeOptions
+from skout.solvers.ridge.choice import keeps_rows
 from skout.solvers.ridge.rows import MaskedSystem, cheaper_by_steps
-from skout.basis.moments import Moments
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -124,7 +123,7 @@ def test_moments_of_tensors():
     Z = RNG.standard_normal((20, P))
     T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
     here = block_moments(Z.copy(), T, W[:20])
-    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).here()
+    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).on_host()
     for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
         assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
     assert_allclose(there.zz[0], here.zz[0], atol=1e-12)
@@ -243,7 +242,7 @@ class Counting:
 @pytest.mark.parametrize("megabytes", [2048, 1])
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_pass(kept, megabytes, monkeypatch):
-    monkeypatch.setattr("skout.regressors.sketched.keeps_rows", lambda *given: kept)
+    monkeypatch.setattr("skout.solvers.ridge.choice.keeps_rows", lambda *given: kept)
     data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
     model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
     model.fit(full, np.tile(Y, (10, 1)))
@@ -254,12 +253,12 @@ def test_one_pass(kept, megabytes, monkeypatch):
 
 
 def sketched(m, solver="auto", **options):
-    return RidgeSettings(solver=solver, **options), m
+    return RidgeOptions(solver=solver, **options), m
 
 
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
-    for model in (sketched(100), sketched(100, "direct"), sketched(100, tasks="learnt")):
+    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
         assert not keeps_rows(*model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
         with memory_limits(coordinates_mb=3):
             assert keeps_rows(*model, y, 1)

@@ -174,7 +174,7 @@ def test_learnt_is_the_least_squared_nuclear_norm(holes, monkeypatch):
     Z = rng.standard_normal((60, 5))
     T = Z @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 4)) + rng.standard_normal((60, 4))
     T = np.where(rng.random(T.shape) < 0.4, np.nan, T) if holes else T
-    fit = coupled(MomentSystem(block_moments(Z.copy(), T, None)), 0.3, "learnt")
+    fit = coupled(CoupledMoments(block_moments(Z.copy(), T, None)), 0.3, "learnt")
     least = objective(fit.coef, Z, T, 0.3)
     assert_allclose(np.trace(fit.task_matrix), 4.0)
     for _ in range(200):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from .._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    warn_user,
 )
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
@@ -383,25 +383,23 @@ class KernelMachineBase(PartsByName):
         return replace(solution, primal=solution.primal + float(more))
 
     def _warn_of_rounding(self, solution: Solution, alpha: float) -> None:
-        warnings.warn(
+        warn_user(
             f"The predictions of {type(self).__name__} carry rounding errors, by which their "
             f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
             f"alpha={alpha:g} is too small for this kernel. Raise alpha or tol.",
             ConvergenceWarning,
-            stacklevel=7,
         )
 
     def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
         if solution.gap <= self.tol:
             return
         more = " or give float64 rows," if dtype == np.float32 else ""
-        warnings.warn(
+        warn_user(
             f"{type(self).__name__} stopped after {solution.n_iter} Newton steps with a relative "
             f"duality gap of {solution.gap:.1e}, above tol={self.tol:g}: the objective may be that "
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=7,
         )
 
     def _take(self, fit: MachineFit) -> None:

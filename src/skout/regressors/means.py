@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
+from .._numerics.validation import warn_user
 from ..basis.features import Projection
 from ..basis.passes import Sample
 from ..rows import Memory
@@ -43,10 +42,9 @@ def warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None)
     relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
     worst = int(np.argmax(relative))
     if (errors[far] ** 2).sum() > (spread**2).sum():
-        warnings.warn(
+        warn_user(
             f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
             "and without an intercept the predictions of training rows are "
             f"{relative[worst]:.2g} standard deviations off (root mean square), further than the "
             "mean is: give fit_intercept=True, or subtract the mean.",
-            stacklevel=2,
         )

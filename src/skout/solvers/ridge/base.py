@@ -13,7 +13,6 @@ task matrix couples the c_j. There is one `System` for each way to hold the prob
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._numerics.types import Floats, Ints, RandomState, Rows
+from ..._numerics.validation import warn_user
 from ...basis import Engine
 from ...basis.moments import AnyMoments
 from ...basis.passes import Sample
@@ -193,13 +193,12 @@ def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str =
     """Warn that the tolerance was not reached, what that may cost, and what to do."""
     if report["converged"]:
         return
-    warnings.warn(
+    warn_user(
         f"conjugate gradients{where} ended after {report['iterations']} steps, above tol="
         f"{report['tolerance']:.2g}: predictions of the training rows may still change by about "
         f"{report['relative_residual']:.2g} standard deviations of y, in the root mean square. "
         f'Raise max_iter (now {max_iter}), alpha or tol, or use solver="direct".',
         ConvergenceWarning,
-        stacklevel=2,
     )
 
 

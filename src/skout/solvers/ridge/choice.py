@@ -113,7 +113,7 @@ def decide(
         return Decision("moments", "direct", "only moments serve these targets or variances")
     if search.splits and options.solver != "cg":
         return Decision("moments", "direct", "one pass serves all alphas and folds")
-    costs = _sketched_costs(span, sample)
+    costs = _sketched_costs(span, sample, solver)
     if solver == "cg":
         return Decision("products", "cg", 'solver="cg"', costs)
     may_iterate = solver == "auto" and sample.rows.rereadable
@@ -144,9 +144,9 @@ def _exact(span: Span, sample: Sample, options: RidgeOptions, solver: str) -> De
     return Decision("gram", cost.cheaper(costs), "the cheaper solver for all distinct rows", costs)
 
 
-def _sketched_costs(span: Span, sample: Sample) -> dict[str, float]:
-    """Return the operations of both solvers, in the memory that there is."""
-    if span.m < cost.LEAST_LANDMARKS:
+def _sketched_costs(span: Span, sample: Sample, solver: str) -> dict[str, float]:
+    """Return the operations of both solvers, where they are to be compared or reported."""
+    if span.m < cost.LEAST_LANDMARKS and solver != "cg":
         return {}
     rows, budget = sample.rows, budget_for(sample.rows, span.m)
     n, d = len(rows), int(np.prod(rows.tail) or 1)
