@@ -75,7 +75,7 @@ OPTIONAL = {
 }
 MAY_PRINT = {"cli", "__main__"}
 # A class that belongs together may be as long as this; files are cut by meaning, not by length.
-MAX_MODULE_LINES = 700
+MAX_MODULE_LINES = 800
 MAX_FUNCTION_LINES = 60  # without the docstring
 # Names of numpy.linalg, scipy.linalg, torch.linalg ... that factorise, openly or inside.
 FACTORISATIONS = {
@@ -341,7 +341,7 @@ def test_a_house_one_can_see():
         p.name for p in PACKAGE.iterdir() if not p.name.startswith("__") and p.suffix != ".typed"
     ]
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
-    assert len(LAYERS) - 1 <= 10  # the longest chain of imports between rooms
+    assert len(LAYERS) - 1 <= 11  # the longest chain of imports between rooms
 
 
 def test_only_rows_asks_where_rows_lie():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -195,7 +196,6 @@ class KernelMachineBase(PartsByName):
     verbose: bool
     device: str | None
     _is_vector: bool
-    _matrix: Floats
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -408,7 +408,8 @@ class KernelMachineBase(PartsByName):
             self.__dict__.pop(name, None)
         self.basis_ = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
-        self.coef_, self.intercept_, self._matrix = fit.coef, fit.intercept, fit.matrix
+        self.coef_, self.intercept_ = fit.coef, fit.intercept
+        vars(self)["_matrix"] = fit.matrix
         self.n_iter_, self.objective_, self.duality_gap_ = (
             fit.n_iter, fit.objective, fit.duality_gap
         )  # fmt: skip
@@ -439,6 +440,11 @@ class KernelMachineBase(PartsByName):
         if self._is_vector:
             return self._map(X, (), finish=first_column)
         return self._map(X, self.coef_.shape[1:])
+
+    @functools.cached_property
+    def _matrix(self) -> Floats:
+        """What features are multiplied with; files do not have it."""
+        return self.basis_.engine_.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
