@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from skout._numerics.threads import single_thread
-from skout.cli.fitting import fit_file
-from skout.cli.results import write_rows
-from skout.cli.serve import server
-from skout.cli.settings import merge
-from skout.cli.spectra.work import fit_library
+from skout.apps.cli.fitting import fit_file
+from skout.apps.cli.results import write_rows
+from skout.apps.cli.serve import server
+from skout.apps.cli.settings import merge
+from skout.apps.cli.spectra.work import fit_library
 from skout.datasets import load_massbank
 from skout.molecules import MoleculePool
 

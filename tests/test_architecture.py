@@ -470,7 +470,7 @@ def test_import_and_demo_need_no_extra():
     code = (
         "import sys; sys.modules |= dict.fromkeys(['typer', 'rich', 'matplotlib']);"
         "import sklearn.gaussian_process, sklearn.model_selection; before = set(sys.modules);"
-        "import skout, skout.rows.device, skout.decoding.search, skout.cli, skout.cli.demo;"
+        "import skout, skout.rows.device, skout.decoding.search, skout.apps.cli.demo;"
         f"print(*sorted({OPTIONAL!r} & (sys.modules.keys() - before)));"
         "assert 'selection' in dir(skout); print(skout.datasets.load_bibtex)  # imported later"
     )

@@ -22,7 +22,7 @@ def fitted(tmp_path_factory):
     pytest.importorskip("uvicorn")
     from serving import COLUMNS, N, fit
 
-    from skout.cli.results import write_rows
+    from skout.apps.cli.results import write_rows
 
     folder = tmp_path_factory.mktemp("card")
     half = {name: cells[N // 2 :] for name, cells in COLUMNS.items()}
@@ -36,7 +36,7 @@ def header(card):
 
 
 def call(*words):
-    from skout import cli
+    from skout.apps import cli
 
     with pytest.raises(SystemExit) as end:
         cli.main([str(word) for word in words])

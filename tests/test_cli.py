@@ -17,11 +17,11 @@ typer_testing = pytest.importorskip("typer.testing")
 image = extra("matplotlib.image")
 
 import skout  # noqa: E402
-from skout import cli  # noqa: E402
-from skout.cli import about  # noqa: E402
-from skout.cli.demo import run_demo  # noqa: E402
-from skout.cli.demo.page import first_of_each  # noqa: E402
-from skout.cli.demo.run import Halves, load_halves, same_digit  # noqa: E402
+from skout.apps import cli  # noqa: E402
+from skout.apps.cli import about  # noqa: E402
+from skout.apps.cli.demo import run_demo  # noqa: E402
+from skout.apps.cli.demo.page import first_of_each  # noqa: E402
+from skout.apps.cli.demo.run import Halves, load_halves, same_digit  # noqa: E402
 
 METHODS = ["IOKR", "SIOKR", "ISOKR", "SISOKR", "FOREST"]
 N_SHOWN = 20  # two of each digit
@@ -269,7 +269,7 @@ def test_a_fault_is_one_line_and_debug_shows_where(capsys, tmp_path, monkeypatch
     def broken(**_):
         raise KeyError("lost")
 
-    monkeypatch.setattr("skout.cli.demo.run_demo", broken)
+    monkeypatch.setattr("skout.apps.cli.demo.run_demo", broken)
     words = ["demo", "--out", str(tmp_path / "page.html")]
     assert call(capsys, *words) == (1, "", "skout: KeyError: 'lost' (--debug shows where)\n")
     code, _, err = call(capsys, *words, "--debug")

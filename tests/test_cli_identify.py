@@ -18,11 +18,11 @@ pytest.importorskip("rdkit")
 pytest.importorskip("pyarrow")
 
 import skout  # noqa: E402
-from skout import cli  # noqa: E402
-from skout.cli.spectra.drawings import molecule_svg, spectrum_svg  # noqa: E402
+from skout.apps import cli  # noqa: E402
+from skout.apps.cli.spectra.drawings import molecule_svg, spectrum_svg  # noqa: E402
+from skout.apps.spectra.identify.peaks import explain_peaks  # noqa: E402
 from skout.datasets import load_massbank  # noqa: E402
 from skout.molecules import MoleculePool  # noqa: E402
-from skout.predictors.spectra.peaks import explain_peaks  # noqa: E402
 from skout.readers import read_mgf, read_msp  # noqa: E402
 
 N_LIBRARY, N_ASKED = 60, 6

@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 pytest.importorskip("typer.testing")
 
 import skout
-from skout import cli
-from skout.cli.results import write_rows
-from skout.cli.tables import NumberCells, Reading, open_table, select
-from skout.cli.using import open_model
+from skout.apps import cli
+from skout.apps.cli.results import write_rows
+from skout.apps.cli.using import open_model
+from skout.apps.tables.files import NumberCells, Reading, open_table, select
 from skout.datasets import load_multilabel
 from skout.kernels import F1, Gaussian, Mapped, NGram, Normalized, WeisfeilerLehman
 from skout.metrics import example_f1, hamming_loss, kendall_tau, subset_accuracy
@@ -260,7 +260,7 @@ def test_kinds_in_old_spellings(old, kind, column, tables, tmp_path, call, monke
     outputs = about["metadata"]["command_line"]["outputs"]
     assert outputs["kind"] == kind
     outputs["kind"] = old  # as in the file of an older version
-    monkeypatch.setattr("skout.cli.using.describe", lambda path: {"about": about})
+    monkeypatch.setattr("skout.apps.cli.using.describe", lambda path: {"about": about})
     assert open_model(path).outputs.kind == kind
 
 
@@ -562,8 +562,8 @@ def test_a_warning_is_one_line(tables, tmp_path, call):
 
 PEAK = """
 import json, sys
-import skout, skout.cli.fitting, skout.cli.using, typer, pyarrow.csv
-from skout.cli import main
+import skout, skout.apps.cli.fitting, skout.apps.cli.using, typer, pyarrow.csv
+from skout.apps.cli import main
 def peak():  # ru_maxrss would begin with that of the parent
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024

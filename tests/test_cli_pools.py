@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("typer.testing")
 pytest.importorskip("rdkit")
 
-from skout import cli
+from skout.apps import cli
 from skout.molecules import MoleculePool
 
 LINES = "CCO ethanol\nCOC\nC1CC broken\nOCC again\nOC(=O)CC propionic acid\nCCCN\n"

@@ -24,10 +24,10 @@ from sklearn.preprocessing import StandardScaler
 pytest.importorskip("typer.testing")
 
 import skout
-from skout import cli
-from skout.cli.tables import open_table, select
+from skout.apps import cli
+from skout.apps.tables.files import open_table, select
 from skout.persistence import describe
-from skout.readers.records import Limits
+from skout.readers import Limits
 
 N = 60
 X = np.random.default_rng(0).uniform(-1, 1, (N, 2)).round(4)
@@ -670,10 +670,10 @@ def test_dates_of_a_file_are_read_in_one_way(tmp_path, call):
 
 def test_served_models_take_odd_cells_too(odd_model):
     pytest.importorskip("fastapi")
-    from skout.cli.serve.answers import TableModel
-    from skout.cli.serve.limits import Deadline, Limits
-    from skout.cli.serve.schemas import RowsRequest
-    from skout.cli.using import open_model
+    from skout.apps.cli.serve.answers import TableModel
+    from skout.apps.cli.serve.limits import Deadline, Limits
+    from skout.apps.cli.serve.schemas import RowsRequest
+    from skout.apps.cli.using import open_model
 
     model = TableModel(open_model(odd_model[0]))
     model.warm()  # without a word
@@ -689,8 +689,8 @@ def test_served_models_take_odd_cells_too(odd_model):
 
 
 def test_rows_of_later_blocks_are_named(tmp_path, call, monkeypatch):
-    monkeypatch.setattr("skout.cli.tables.base._PART_ROWS", 16)
-    monkeypatch.setattr("skout.cli.tables.delimited._MOST_BYTES", 0)
+    monkeypatch.setattr("skout.apps.tables.files.base._PART_ROWS", 16)
+    monkeypatch.setattr("skout.apps.tables.files.delimited._MOST_BYTES", 0)
     days = [f"2024-{1 + i % 12:02}-11" for i in range(N_ODD)]
     path = tmp_path / "t.csv"
     path.write_text(text_of(odd_rows(day=days)), encoding="utf-8")
@@ -746,12 +746,12 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatch):
     pack, head, piece, told = BOMBS[name]
-    monkeypatch.setattr("skout.cli.tables.dialects.LONGEST", 2**18)
+    monkeypatch.setattr("skout.apps.tables.files.dialects.LONGEST", 2**18)
     is_deep = name.startswith("deep")
-    monkeypatch.setattr("skout.cli.tables.records._LONGEST", 2**25 if is_deep else 2**20)
+    monkeypatch.setattr("skout.apps.tables.files.records._LONGEST", 2**25 if is_deep else 2**20)
     if name.startswith("rows"):
         monkeypatch.setattr(
-            "skout.cli.tables.dialects.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
+            "skout.apps.tables.files.dialects.PACKED_TABLES", Limits(unpacked=2**20, ratio=200)
         )
     path = tmp_path / name
     path.write_bytes(pack(head + piece * (2**24 // len(piece))))
@@ -769,7 +769,7 @@ def test_small_files_do_not_unpack_to_gigabytes(name, tmp_path, call, monkeypatc
 def test_archives_of_files_say_what_they_unpack_to(tmp_path, call, monkeypatch):
     pytest.importorskip("openpyxl")
     monkeypatch.setattr(
-        "skout.cli.tables.dialects.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
+        "skout.apps.tables.files.dialects.PACKED_TABLES", Limits(unpacked=10**6, ratio=200)
     )
     np.savez_compressed(tmp_path / "t.npz", X=np.zeros((300_000, 1)), Y=np.zeros(300_000))
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -13,11 +13,12 @@ from numpy.testing import assert_allclose
 pytest.importorskip("typer.testing")
 
 import skout
-from skout import Tuned, cli
-from skout.cli.results import write_rows
-from skout.cli.settings import check_budget
+from skout import Tuned
+from skout.apps import cli
+from skout.apps.cli.results import write_rows
+from skout.apps.cli.settings import check_budget
+from skout.apps.tuning import search
 from skout.persistence import describe
-from skout.predictors.tuning import search
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -757,7 +757,7 @@ def test_wrong_sizes(function, options, message):
 
 def run(capsys, *words):
     pytest.importorskip("typer")
-    from skout import cli
+    from skout.apps import cli
 
     with pytest.raises(SystemExit) as stop:
         cli.main(["datasets", *words])

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skout.apps.spectra.readers.formulas import MASSES, formula_mass, hill
+from skout.apps.spectra.readers.molecules import stream_molecules
 from skout.readers import (
     LIMITS,
     neutral_mass,
@@ -26,8 +28,6 @@ from skout.readers import (
     read_sdf,
     read_smiles,
 )
-from skout.readers.formulas import MASSES, formula_mass, hill
-from skout.readers.molecules import stream_molecules
 
 MGF = "BEGIN IONS\nTITLE=café\nPEPMASS=195.0877\n110.07 5\n138.06 99\nEND IONS\n"
 MSP = "Name: café\nPrecursorMZ: 195.0877\nNum Peaks: 2\n110.07 5\n138.06 99\n\n"
@@ -390,7 +390,7 @@ def test_compressed_files_have_a_limit(pack, tmp_path, limits):
 PEAK = """
 import sys
 from skout.readers import read_mgf, read_msp, read_mzml, read_smiles
-from skout.readers.molecules import stream_molecules
+from skout.apps.spectra.readers.molecules import stream_molecules
 
 def peak():
     with open("/proc/self/status") as file:

@@ -14,26 +14,26 @@ from scipy.special import softmax
 
 import skout
 from skout import SpectrumIdentifier
-from skout.datasets import load_massbank
-from skout.kernels import Tanimoto
-from skout.molecules import fingerprints
-from skout.predictors.spectra.calibration import (
+from skout.apps.spectra.identify.calibration import (
     Confidence,
     Cuts,
     calibration_error,
     surprise,
     truth_rank,
 )
-from skout.predictors.spectra.design import few_a_group
-from skout.predictors.spectra.inputs import read_library
-from skout.predictors.spectra.last_word import features_of, learnt, ways_of
-from skout.predictors.spectra.peaks import explain_peaks
-from skout.predictors.spectra.queries import batches, read_queries
-from skout.predictors.spectra.search import Pairs, pair_scores, ranked
-from skout.predictors.spectra.validation import _summary
+from skout.apps.spectra.identify.design import few_a_group
+from skout.apps.spectra.identify.inputs import read_library
+from skout.apps.spectra.identify.last_word import features_of, learnt, ways_of
+from skout.apps.spectra.identify.peaks import explain_peaks
+from skout.apps.spectra.identify.queries import batches, read_queries
+from skout.apps.spectra.identify.search import Pairs, pair_scores, ranked
+from skout.apps.spectra.identify.validation import _summary
+from skout.apps.spectra.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
+from skout.datasets import load_massbank
+from skout.kernels import Tanimoto
+from skout.molecules import fingerprints
 from skout.predictors.thresholds import cut
 from skout.readers import spectra_table
-from skout.readers.formulas import ELECTRON, MASSES, element_counts, formula_mass
 
 rdkit = extra("rdkit")
 descriptors = extra("rdkit.Chem.rdMolDescriptors")
@@ -651,7 +651,7 @@ def test_pair_scores_are_those_of_each_pair(n):
 
 
 def test_batches_bound_the_pairs_and_lose_nobody(monkeypatch, asked, pool):
-    from skout.predictors.spectra import queries as module
+    from skout.apps.spectra.identify import queries as module
 
     monkeypatch.setattr(module, "_MOST_PAIRS", 20)
     queries = read_queries(asked, None, "mass")

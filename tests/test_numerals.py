@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skout.readers.cells import Content
-from skout.readers.numerals import PLAIN, Writing, is_missing, is_plain, read_numbers
+from skout.apps.tables.cells import Content
+from skout.apps.tables.numerals import PLAIN, Writing, is_missing, is_plain, read_numbers
 
 
 def read(cells, writing=PLAIN):

@@ -160,7 +160,7 @@ def test_a_file_that_changes_in_the_cache_is_removed(tmp_path):
 
 def command(capsys, *words):
     pytest.importorskip("typer")
-    from skout import cli
+    from skout.apps import cli
 
     with pytest.raises(SystemExit) as stop:
         cli.main(["datasets", "fetch", *words])

@@ -29,10 +29,11 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
+from skout.apps.spectra.pools import building, segments
+from skout.apps.spectra.readers.formulas import hill
 from skout.kernels import Tanimoto
-from skout.molecules import MoleculePool, building, fingerprints, segments
+from skout.molecules import MoleculePool, fingerprints
 from skout.persistence import FileError
-from skout.readers.formulas import hill
 
 FOLDER = os.environ.get("SKOUT_DATA")
 ENDS = ("O", "N", "C(=O)O", "S", "Cl", "C#N", "c1ccccc1", "C(=O)N", "Br", "OC", "NC", "P")

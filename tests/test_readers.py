@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skout.apps.spectra.readers.molecules import stream_molecules
 from skout.kernels import PeakCosine
 from skout.readers import (
     neutral_mass,
@@ -28,7 +29,6 @@ from skout.readers import (
     read_smiles,
     write_mgf,
 )
-from skout.readers.molecules import stream_molecules
 
 FILES = Path(__file__).parent / "files"
 

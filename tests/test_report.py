@@ -18,15 +18,15 @@ pytest.importorskip("typer.testing")
 from serving import COLUMNS, N, fit
 
 import skout
-from skout import cli
-from skout.cli.baselines import baseline_of, baseline_output
-from skout.cli.columns import LabelSets, Numbers, Rankings, Texts
-from skout.cli.report import model_report
-from skout.cli.report import sources as where_scores_come_from
-from skout.cli.report.measure import _grouped
-from skout.cli.report.sources import _shuffled
-from skout.cli.results import write_rows
-from skout.cli.scoring import new_score
+from skout.apps import cli
+from skout.apps.cli.baselines import baseline_of, baseline_output
+from skout.apps.cli.columns import LabelSets, Numbers, Rankings, Texts
+from skout.apps.cli.report import model_report
+from skout.apps.cli.report import sources as where_scores_come_from
+from skout.apps.cli.report.measure import _grouped
+from skout.apps.cli.report.sources import _shuffled
+from skout.apps.cli.results import write_rows
+from skout.apps.cli.scoring import new_score
 
 pd, pl, pa = extra("pandas"), extra("polars"), extra("pyarrow")
 

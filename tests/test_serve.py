@@ -34,13 +34,13 @@ from serving import (
     served,
 )
 
-from skout import cli
-from skout.cli.serve import server as server_module
-from skout.cli.serve.drawing import Picture, draw_molecules, picture_of
-from skout.cli.serve.limits import Deadline, Gate, Limits, Refused
-from skout.cli.serve.models import Models
-from skout.cli.serve.tables import table_of_records, table_of_text
-from skout.cli.tables import Reading
+from skout.apps import cli
+from skout.apps.cli.serve import server as server_module
+from skout.apps.cli.serve.drawing import Picture, draw_molecules, picture_of
+from skout.apps.cli.serve.limits import Deadline, Gate, Limits, Refused
+from skout.apps.cli.serve.models import Models
+from skout.apps.cli.serve.tables import table_of_records, table_of_text
+from skout.apps.tables.files import Reading
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]

@@ -20,10 +20,10 @@ pytest.importorskip("uvicorn")
 from pydantic import ValidationError
 from serving import HEAD, Odd, fit, queries, raw, running, served
 
-from skout.cli.serve import outline
-from skout.cli.serve.limits import Limits, Refused
-from skout.cli.serve.models import Models
-from skout.cli.serve.schemas import RankRequest, RowsRequest, parse
+from skout.apps.cli.serve import outline
+from skout.apps.cli.serve.limits import Limits, Refused
+from skout.apps.cli.serve.models import Models
+from skout.apps.cli.serve.schemas import RankRequest, RowsRequest, parse
 
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
 JSON = {"Content-Type": "application/json"}

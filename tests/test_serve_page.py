@@ -23,10 +23,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from serving import COLUMNS, KINDS, as_csv, fit, fit_spectra, queries, running, served
 
-from skout.cli.fitting import fit_file
-from skout.cli.results import write_rows
-from skout.cli.serve.drawing import Picture
-from skout.cli.settings import merge
+from skout.apps.cli.fitting import fit_file
+from skout.apps.cli.results import write_rows
+from skout.apps.cli.serve.drawing import Picture
+from skout.apps.cli.settings import merge
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

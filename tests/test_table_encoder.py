@@ -13,14 +13,14 @@ from sklearn.pipeline import make_pipeline
 
 import skout
 from skout import TableEncoder, Tuned
+from skout.apps.tables.dates import parse_dates
+from skout.apps.tables.encoders import NumberColumns
+from skout.apps.tables.frames import columns_of
+from skout.apps.tables.kinds import look_at
+from skout.apps.tuning.inputs import column_groups
+from skout.apps.tuning.learnt import LearntRidge
 from skout.kernels import Gaussian, Laplacian, OnColumns, align, align_columns
 from skout.persistence.classes import new_parameters
-from skout.predictors.tuning.inputs import column_groups
-from skout.predictors.tuning.learnt import LearntRidge
-from skout.readers.dates import parse_dates
-from skout.readers.encoders import NumberColumns
-from skout.readers.frames import columns_of
-from skout.readers.kinds import look_at
 from skout.testing import check_kernel
 
 pd = extra("pandas")

@@ -14,20 +14,20 @@ from sklearn.model_selection import StratifiedKFold
 
 import skout
 from skout import Tuned
+from skout.apps.tuning import costs, search, space
+from skout.apps.tuning.estimator import as_budget
+from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.inputs import ColumnScaler
+from skout.apps.tuning.kinds import KINDS, guess_kind
+from skout.apps.tuning.logistic import LogisticOutputs
+from skout.apps.tuning.maps import Averaged, Centred, LeafForest, PrincipalOutputs, build
+from skout.apps.tuning.outputs import LabelFeatures, PairOrders, SetDecoder
+from skout.apps.tuning.stacking import Judge, Votes, choose, cross_fitted
+from skout.apps.tuning.trials import Sample, predictions
 from skout.decoding import RankingDecoder
 from skout.kernels import F1, Kendall
 from skout.metrics import example_f1, kendall_tau
 from skout.predictors.boosting import BoostedTrees
-from skout.predictors.tuning import costs, search, space
-from skout.predictors.tuning.estimator import as_budget
-from skout.predictors.tuning.folds import make_folds
-from skout.predictors.tuning.inputs import ColumnScaler
-from skout.predictors.tuning.kinds import KINDS, guess_kind
-from skout.predictors.tuning.logistic import LogisticOutputs
-from skout.predictors.tuning.maps import Averaged, Centred, LeafForest, PrincipalOutputs, build
-from skout.predictors.tuning.outputs import LabelFeatures, PairOrders, SetDecoder
-from skout.predictors.tuning.stacking import Judge, Votes, choose, cross_fitted
-from skout.predictors.tuning.trials import Sample, predictions
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -79,7 +79,7 @@ def test_every_kind_beats_a_constant_and_is_saved(kind, tmp_path):
 
 
 def test_kinds_of_the_command_line_have_the_same_names():
-    from skout.cli.columns import OUTPUTS
+    from skout.apps.cli.columns import OUTPUTS
 
     assert set(OUTPUTS) <= set(KINDS)
 

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skout import KernelBasis
+from skout.apps.tuning import BordaDecoder
+from skout.apps.tuning.kinds import KINDS
 from skout.decoding import RankingDecoder
 from skout.kernels import Kendall
-from skout.predictors.tuning import BordaDecoder
-from skout.predictors.tuning.kinds import KINDS
 
 
 def rankings(n, d, rng):

@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skout
 from skout import Tuned
-from skout.predictors.tuning import choosing, search, space
-from skout.predictors.tuning.clock import Clock, OutOfTime
-from skout.predictors.tuning.folds import make_folds
-from skout.predictors.tuning.maps import Averaged
-from skout.predictors.tuning.stacking import Judge, Votes, choose
-from skout.predictors.tuning.trials import Sample, predictions
+from skout.apps.tuning import choosing, search, space
+from skout.apps.tuning.clock import Clock, OutOfTime
+from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.maps import Averaged
+from skout.apps.tuning.stacking import Judge, Votes, choose
+from skout.apps.tuning.trials import Sample, predictions
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -43,8 +43,8 @@ class Machine:
             machine.time += slow * sum(map(found.planned_last, sizes))
             return sizes
 
-        patch.setattr("skout.predictors.tuning.estimator.Search", Timed)
-        patch.setattr("skout.predictors.tuning.estimator.last_sizes", last_sizes)
+        patch.setattr("skout.apps.tuning.estimator.Search", Timed)
+        patch.setattr("skout.apps.tuning.estimator.last_sizes", last_sizes)
         patch.setattr(Tuned, "_now", staticmethod(lambda: self.time), raising=False)
 
 
@@ -272,7 +272,7 @@ def test_interrupt_before_the_first_trial(monkeypatch):
 
 def test_interrupt_on_the_command_line(monkeypatch, tmp_path, capsys):
     pytest.importorskip("typer")
-    from skout.cli import main
+    from skout.apps.cli import main
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -15,15 +15,15 @@ from sklearn.preprocessing import StandardScaler
 
 import skout
 from skout import KernelRidge, Tuned
+from skout.apps.tuning import search
+from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.kinds import KINDS, guess_kind
+from skout.apps.tuning.maps import ByOutput, LeafForest, PrincipalOutputs, build
+from skout.apps.tuning.outputs import ClassCodes, LabelFeatures
+from skout.apps.tuning.trials import Sample, predictions
 from skout.kernels import Gaussian
 from skout.metrics import r2
 from skout.metrics.scoring import METRICS
-from skout.predictors.tuning import search
-from skout.predictors.tuning.folds import make_folds
-from skout.predictors.tuning.kinds import KINDS, guess_kind
-from skout.predictors.tuning.maps import ByOutput, LeafForest, PrincipalOutputs, build
-from skout.predictors.tuning.outputs import ClassCodes, LabelFeatures
-from skout.predictors.tuning.trials import Sample, predictions
 from skout.sources import Blocks
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -544,7 +544,7 @@ def test_gaps_cost_what_their_fits_do():
             super().run()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skout.predictors.tuning.estimator.Search", Kept)
+        patch.setattr("skout.apps.tuning.estimator.Search", Kept)
         quick(budget="1 fits").fit(X, OUTPUTS["numbers"])
         quick(budget="1 fits").fit(X, holed(OUTPUTS["numbers"]))
     known = np.mean(~np.isnan(holed(OUTPUTS["numbers"])))

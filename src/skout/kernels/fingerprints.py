@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import row_slices
 from .._numerics.objects import stack
 from .._numerics.validation import check_choice, check_number
-from ..kernels.packed import PackedBits, pack_matrix, pack_objects
-from ..kernels.smiles import chemistry, molecules, refuse
+from .packed import PackedBits, pack_matrix, pack_objects
+from .smiles import chemistry, molecules, refuse
 
 __all__ = ["fingerprints", "parse_smiles"]
 

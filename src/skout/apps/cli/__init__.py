@@ -77,7 +77,7 @@ def build_app() -> "typer.Typer":
     ) -> None:
         """Structured prediction with kernels, at scale."""
         if version:
-            from .. import __version__
+            from skout import __version__
 
             typer.echo(f"skout {__version__}")
         elif context.invoked_subcommand is None:

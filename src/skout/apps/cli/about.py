@@ -84,10 +84,10 @@ def fetch(
 
     Example: skout datasets fetch yeast emotions
     """
-    from .._numerics.validation import resolve
-    from ..datasets import SOURCES
-    from ..datasets.originals import at_hand
-    from ..datasets.originals import fetch as download
+    from skout.datasets import SOURCES
+    from skout.datasets.originals import at_hand
+    from skout.datasets.originals import fetch as download
+    from skout.dev import resolve
 
     by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
     for source in SOURCES.values():
@@ -109,9 +109,9 @@ def fetch(
 
 def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
     """Return what is known about each data set."""
-    from .._numerics.validation import check_choice
-    from ..datasets import SOURCES
-    from ..datasets.originals import at_hand
+    from skout.datasets import SOURCES
+    from skout.datasets.originals import at_hand
+    from skout.dev import check_choice
 
     if kind is not None:
         check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
@@ -186,7 +186,7 @@ def inspect(
 
     Example: skout inspect model.skout
     """
-    from ..persistence import describe
+    from skout.persistence import describe
 
     found = describe(file)
     if as_json:
@@ -208,8 +208,8 @@ def card(
 
     Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
     """
-    from .._numerics.files import replacing
-    from ..persistence.card import model_card
+    from skout.dev import replacing
+    from skout.persistence.card import model_card
 
     check_place(out, "--out", [file, evaluation])
     text = model_card(

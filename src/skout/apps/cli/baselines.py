@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import n_rows, take
-from ..rows.stream import join
+from skout.dev import join, n_rows, take
+
+from ..tables.files import Part, Table
 from .columns import Outputs
-from .tables import Part, Table
 
 __all__ = ["baseline_of", "baseline_output"]
 

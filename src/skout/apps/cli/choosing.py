@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..readers.cells import Content, looks_like_id
-from ..readers.numerals import PLAIN
+from ..tables.cells import Content, looks_like_id
+from ..tables.files import Table, listed, select
+from ..tables.numerals import PLAIN
 from .columns import OUTPUTS, Inputs, LabelSets, Outputs, Texts
 from .progress import progress
 from .settings import Settings
-from .tables import Table, listed, select
 
 __all__ = ["choose_columns"]
 

@@ -13,11 +13,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from .._numerics.validation import Registry
-from ..kernels.smiles import molecules
-from ..readers.frames import SomeRows
-from ..readers.numerals import Writing, is_missing
-from .tables import Part, Reading, Table
+from skout.dev import Registry
+from skout.kernels.smiles import molecules
+
+from ..tables.files import Part, Reading, Table
+from ..tables.frames import SomeRows
+from ..tables.numerals import Writing, is_missing
 
 __all__ = [
     "NOT_CHOSEN",

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from .. import save
-from ..predictors.tuning.kinds import guess_kind
-from ..rows import Blocks
-from ..rows.stream import join
+from skout import save
+from skout.dev import join
+from skout.sources import Blocks
+
+from ..tables.files import Part, Table, listed
+from ..tuning.kinds import guess_kind
 from .baselines import baseline_of
 from .choosing import choose_columns
 from .columns import Inputs, Outputs
 from .progress import note, opened, progress
 from .settings import Settings, as_record, build_model
-from .tables import Part, Table, listed
 from .tuning import reason_not_to_tune, tuned_model, validation
 
 __all__ = ["fit_file", "join_inputs", "read_table"]

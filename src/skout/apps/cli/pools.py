@@ -9,7 +9,7 @@ from .options import AsJson, Debug, Format, Rows, Text
 from .results import check_format, show, tell, write_rows
 
 if TYPE_CHECKING:
-    from ..molecules import MoleculePool
+    from ..spectra.pools import MoleculePool
 
 __all__ = ["pools"]
 
@@ -47,7 +47,7 @@ def build(
 
     Example: skout pool build molecules.smi -o molecules.skpool --n-jobs 2
     """
-    from ..molecules import MoleculePool
+    from ..spectra.pools import MoleculePool
 
     pool = MoleculePool.build(
         files,
@@ -73,7 +73,7 @@ def append(
 
     Example: skout pool append molecules.skpool more.sdf.gz
     """
-    from ..molecules import MoleculePool
+    from ..spectra.pools import MoleculePool
 
     opened = MoleculePool.open(pool)
     added = opened.append(files, **_work(n_jobs, batch, column, strict))
@@ -91,7 +91,7 @@ def info(
 
     Example: skout pool info molecules.skpool --check
     """
-    from ..molecules import MoleculePool
+    from ..spectra.pools import MoleculePool
 
     opened = MoleculePool.open(pool)
     if check:
@@ -119,7 +119,7 @@ def find(
     given = [name for name in (mass, formula, key) if name is not None]
     if len(given) != 1:
         raise ValueError("Give one of --mass, --formula and --key.")
-    from ..molecules import MoleculePool
+    from ..spectra.pools import MoleculePool
 
     opened = MoleculePool.open(pool)
     if mass is not None:

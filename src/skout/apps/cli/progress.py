@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from .tables import Part, Table, open_table
+from ..tables.files import Part, Table, open_table
 
 __all__ = ["is_terminal", "note", "opened", "progress"]
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from .._numerics.extras import extra
-from .._numerics.files import check_place as check_writable
-from .._numerics.files import replacing
-from .._numerics.validation import check_choice
+from skout.dev import check_choice, extra, replacing
+from skout.dev import check_place as check_writable
 
 __all__ = [
     "FORMATS",

@@ -7,14 +7,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from .._numerics.arrays import n_rows, take
-from ..metrics import (
-    example_f1,
-    hamming_loss,
-    kendall_tau,
-    kernel_similarity,
-    subset_accuracy,
-)
+from skout.dev import n_rows, take
+from skout.metrics import example_f1, hamming_loss, kendall_tau, kernel_similarity, subset_accuracy
 
 __all__ = ["MeanScore", "NumberScore", "new_score"]
 

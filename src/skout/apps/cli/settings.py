@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .. import KernelClassifier, KernelRidge, iokr
-from .._numerics.validation import check_alphas, check_choice, check_number, resolve
-from ..decoding import DECODERS
-from ..kernels import (
+from skout import KernelClassifier, KernelRidge, iokr
+from skout._numerics.validation import check_alphas
+from skout.decoding import DECODERS
+from skout.dev import check_choice, check_number, resolve
+from skout.kernels import (
     KERNELS,
     Gaussian,
     Laplacian,
@@ -21,8 +22,9 @@ from ..kernels import (
     Normalized,
     Polynomial,
 )
-from ..molecules import fingerprints
-from ..sketches import SKETCHES
+from skout.molecules import fingerprints
+from skout.sketches import SKETCHES
+
 from .columns import NOT_CHOSEN, OUTPUTS
 
 __all__ = ["MODULES", "Settings", "build_model", "merge"]
@@ -173,7 +175,7 @@ def check_budget(text: Any) -> Any:
 
     Examples
     --------
-    >>> from skout.cli.settings import check_budget
+    >>> from skout.apps.cli.settings import check_budget
     >>> check_budget("30"), check_budget("3 fits")
     (30.0, '3 fits')
     """
@@ -229,7 +231,7 @@ def parse_sketch(text: str, option: str) -> Any:
 
     Examples
     --------
-    >>> from skout.cli.settings import parse_sketch
+    >>> from skout.apps.cli.settings import parse_sketch
     >>> parse_sketch("subsample:500", "--input-sketch")
     SubSample(size=500)
     """
@@ -242,7 +244,7 @@ def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
     Examples
     --------
     >>> from skout.kernels import KERNELS
-    >>> from skout.cli.settings import parse
+    >>> from skout.apps.cli.settings import parse
     >>> parse("polynomial:2,coef0=1.5", KERNELS, "kernel", "--input-kernel")
     Polynomial(coef0=1.5, degree=2)
     """

@@ -4,8 +4,9 @@ import math
 from collections import Counter
 from typing import Any
 
-from .. import TableEncoder, Tuned
-from ..predictors.tuning.kinds import KINDS
+from skout import TableEncoder, Tuned
+
+from ..tuning.kinds import KINDS
 from .progress import is_terminal
 from .settings import Settings, check_budget
 

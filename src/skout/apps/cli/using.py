@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import load, save
-from .._numerics.arrays import n_rows, take
-from .._numerics.validation import check_number
-from ..decoding.pools import EmbeddedPool
-from ..persistence import FileError, describe
-from ..rows.stream import join
+from skout import load, save
+from skout.decoding import EmbeddedPool
+from skout.dev import check_number, join, n_rows, take
+from skout.persistence import FileError, describe
+
+from ..tables.files import Part, Table, is_table, listed, select
 from .columns import NOT_CHOSEN, OUTPUTS, Inputs, Outputs
 from .progress import opened, progress
 from .scoring import MeanScore, NumberScore, new_score
 from .settings import MODULES
-from .tables import Part, Table, is_table, listed, select
 
 __all__ = [
     "Judged",

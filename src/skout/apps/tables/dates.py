@@ -39,7 +39,7 @@ def looks_like_date(cell: str) -> bool:
 
     Examples
     --------
-    >>> from skout.readers.dates import looks_like_date
+    >>> from skout.apps.tables.dates import looks_like_date
     >>> [looks_like_date(cell) for cell in ("2024-05-01 10:30", "1.5.2024", "May 1, 2024", "1.5")]
     [True, True, True, False]
     """
@@ -113,7 +113,7 @@ def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = Non
 
     Examples
     --------
-    >>> from skout.readers.dates import parse_dates
+    >>> from skout.apps.tables.dates import parse_dates
     >>> parse_dates(["31/12/2023", "1/2/2024", "Jan 5 2024 3:30 PM", "soon"])
     array(['2023-12-31T00:00:00', '2024-02-01T00:00:00',
            '2024-01-05T15:30:00',                 'NaT'], dtype='datetime64[s]')

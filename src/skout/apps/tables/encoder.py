@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._numerics.pages import OnPages
-from .._numerics.validation import all_at_once, check_choice, check_number
+from skout.dev import OnPages, all_at_once, check_choice, check_number
+
 from .cells import listed, no_column
 from .encoders import (
     CategoryColumn,

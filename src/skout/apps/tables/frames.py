@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows.encode import check_column_names
+from skout.rows.encode import check_column_names
 
 __all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
 
@@ -34,7 +34,7 @@ def is_frame(X: Any) -> bool:
 
     Examples
     --------
-    >>> from skout.readers.frames import is_frame
+    >>> from skout.apps.tables.frames import is_frame
     >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]])
     (True, False)
     """
@@ -57,7 +57,7 @@ def columns_of(X: Any, name: str = "X") -> Columns:
 
     Examples
     --------
-    >>> from skout.readers.frames import columns_of
+    >>> from skout.apps.tables.frames import columns_of
     >>> columns_of({"size": [1, None], "tags": [["a", "b"], []]})
     {'size': array([ 1., nan]), 'tags': array(['a;b', None], dtype=object)}
     """

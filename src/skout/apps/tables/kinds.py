@@ -44,7 +44,7 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.readers.kinds import look_at
+    >>> from skout.apps.tables.kinds import look_at
     >>> look_at("colour", np.array(["red", "blue", "red", None], dtype=object)).kind
     'category'
     """

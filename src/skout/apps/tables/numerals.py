@@ -134,7 +134,7 @@ def numeral(cell: str) -> Numeral | None:
 
     Examples
     --------
-    >>> from skout.readers.numerals import numeral
+    >>> from skout.apps.tables.numerals import numeral
     >>> numeral("< 1,234.5 mg")
     Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<')
     >>> numeral("A12"), numeral("3 to 4")
@@ -290,7 +290,7 @@ def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
 
     Examples
     --------
-    >>> from skout.readers.numerals import read_numbers
+    >>> from skout.apps.tables.numerals import read_numbers
     >>> read_numbers(["1,234.5", "$12", "n.d.", "<0.01", ""])
     Read(values=array([1.2345e+03, 1.2000e+01,        nan, 1.0000e-02,        nan]), unread=[2],
          bounds=[3])

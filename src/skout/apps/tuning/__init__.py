@@ -1,6 +1,7 @@
 """A model that chooses itself: trials, their costs, a search, averages, a report."""
 
-from ..boosting import BoostedTrees
+from skout.predictors.boosting import BoostedTrees
+
 from .estimator import Tuned
 from .inputs import ColumnScaler
 from .learnt import AlignedRidge, LearntRidge

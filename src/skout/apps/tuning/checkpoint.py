@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.files import replacing
+from skout.dev import replacing
 
 __all__ = ["Checkpoint", "digest_of", "scoring_facts"]
 

@@ -35,7 +35,7 @@ class Clock:
 
     Examples
     --------
-    >>> from skout.predictors.tuning.clock import Clock, OutOfTime
+    >>> from skout.apps.tuning.clock import Clock, OutOfTime
     >>> times = iter([0.0, 1.0, 2.0, 7.0])
     >>> clock = Clock(20.0, lambda: next(times))
     >>> clock.left

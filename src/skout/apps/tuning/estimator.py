@@ -13,13 +13,12 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._numerics.arrays import n_rows, take, unique
-from ..._numerics.pages import OnPages
-from ..._numerics.validation import FramesOut, all_at_once, check_rng, resolve
-from ...decoding import CandidateDecoder
-from ...predictor import StructuredPredictor
-from ...readers.encoder import TableEncoder
-from ...rows.encode import named
+from skout import StructuredPredictor
+from skout._numerics.validation import FramesOut
+from skout.decoding import CandidateDecoder
+from skout.dev import OnPages, all_at_once, check_rng, n_rows, named, resolve, take, unique
+
+from ..tables.encoder import TableEncoder
 from .checkpoint import Checkpoint, digest_of, scoring_facts
 from .choosing import Chosen, choice_of, last_sizes
 from .clock import Clock, plain_interrupt

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.validation import check_rng
-from ...readers.frames import is_gap
-from ...rows.encode import named
+from skout.dev import check_rng, named
+
+from ..tables.frames import is_gap
 from .means import is_one_row
 
 __all__ = ["Folds", "make_folds"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.arrays import has_rows, n_rows, take
-from ...rows.encode import beside, check_weights, unpacked
+from skout._numerics.arrays import has_rows
+from skout.dev import n_rows, take
+from skout.rows.encode import beside, check_weights, unpacked
 
 __all__ = ["Given", "check_lengths", "counted"]
 

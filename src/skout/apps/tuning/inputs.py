@@ -11,12 +11,12 @@ from scipy import sparse
 from scipy.special import ndtri
 from sklearn.base import TransformerMixin, clone
 
-from ..._numerics.validation import PartsByName, check_choice
-from ...readers.encoder import TableEncoder
-from ...readers.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
-from ...readers.numerals import PLAIN
-from ...readers.reading import as_numbers
-from ...rows.encode import check_matrix, named
+from skout.dev import PartsByName, check_choice, check_matrix, named
+
+from ..tables.encoder import TableEncoder
+from ..tables.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
+from ..tables.numerals import PLAIN
+from ..tables.reading import as_numbers
 
 __all__ = [
     "SCALINGS",
@@ -56,7 +56,7 @@ class ColumnScaler(TransformerMixin, PartsByName):
 
     Examples
     --------
-    >>> from skout.predictors.tuning.inputs import ColumnScaler
+    >>> from skout.apps.tuning.inputs import ColumnScaler
     >>> ColumnScaler("standard").fit_transform([[0.0, 1.0], [2.0, 1.0]])
     array([[-1.,  0.],
            [ 1.,  0.]])

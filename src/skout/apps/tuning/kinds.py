@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.arrays import n_rows, take
-from ..._numerics.objects import column_of
-from ..._numerics.validation import Registry, check_squares, resolve
-from ...basis import KernelBasis
-from ...decoding import CandidateDecoder, RankingDecoder
-from ...decoding.labels import label_matrix
-from ...kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
-from ...metrics.scoring import METRIC_OF_KIND, METRICS
-from ...molecules import fingerprints
-from ...readers.frames import coded_columns, is_gap
-from ...sketches import SubSample
+from skout import KernelBasis
+from skout._numerics.objects import column_of
+from skout._numerics.validation import check_squares
+from skout.decoding import CandidateDecoder, RankingDecoder
+from skout.decoding.labels import label_matrix
+from skout.dev import Registry, n_rows, resolve, take
+from skout.kernels import Kendall, Mapped, NGram, PeakCosine, Tanimoto, WeisfeilerLehman
+from skout.metrics.scoring import METRIC_OF_KIND, METRICS
+from skout.molecules import fingerprints
+from skout.sketches import SubSample
+
+from ..tables.frames import coded_columns, is_gap
 from .folds import Folds
 from .means import column_means, column_variances, is_one_row, weighed
 from .outputs import (

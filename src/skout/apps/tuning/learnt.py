@@ -7,10 +7,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from ..._numerics.arrays import n_rows
-from ...kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern, align_columns
-from ...regressors import KernelRidge
-from ...sketches import SubSample
+from skout import KernelRidge
+from skout.dev import n_rows
+from skout.kernels import Gaussian, Laplacian, Learnt, Linear, Mahalanobis, Matern, align_columns
+from skout.sketches import SubSample
+
 from .clock import Clock
 
 __all__ = ["KERNELS_OF_VECTORS", "MAX_ROWS", "AlignedRidge", "LearntRidge", "learnt_kernel"]
@@ -98,7 +99,7 @@ class LearntRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.predictors.tuning.learnt import LearntRidge
+    >>> from skout.apps.tuning.learnt import LearntRidge
     >>> X = np.random.default_rng(0).standard_normal((400, 8))
     >>> y = np.sin(2.0 * X[:, :1])  # seven features say nothing
     >>> model = LearntRidge(alpha=1e-5, random_state=0).fit(X[:300], y[:300])

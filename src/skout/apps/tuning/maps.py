@@ -12,15 +12,13 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
-from ..._numerics.arrays import n_rows, row_slices, take
-from ..._numerics.linalg import symmetric_eigen
-from ..._numerics.threads import map_blocks, n_threads
-from ..._numerics.validation import check_rng
-from ...kernels import as_kernel
-from ...regressors import KernelRidge
-from ...sketches import SubSample
-from ...solvers.holed import outputs_by_rows
-from ..boosting import BoostedTrees
+from skout import KernelRidge
+from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
+from skout.kernels import as_kernel
+from skout.predictors.boosting import BoostedTrees
+from skout.sketches import SubSample
+from skout.solvers.holed import outputs_by_rows
+
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
@@ -233,7 +231,7 @@ class ByOutput(MultiOutputMixin, RegressorMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.neighbors import KNeighborsRegressor
-    >>> from skout.predictors.tuning.maps import ByOutput
+    >>> from skout.apps.tuning.maps import ByOutput
     >>> X, nan = np.array([[0.0], [1.0], [2.0]]), np.nan
     >>> model = ByOutput(KNeighborsRegressor(1)).fit(X, [[5.0, nan], [6.0, 1.0], [7.0, 2.0]])
     >>> model.predict([[0.1]])  # the second output is that of the second row

@@ -12,16 +12,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin
 
-from ..._numerics.arrays import row_slices, unique
-from ..._numerics.linalg import symmetric_eigen
-from ..._numerics.validation import PartsByName, check_choice, check_number
-from ...decoding import RankingDecoder
-from ...decoding.base import Decoder
-from ...decoding.labels import label_matrix, take_better
-from ...kernels import F1, Kendall, Linear
-from ...readers.frames import is_gap
-from ...rows import Source
-from ...rows.encode import check_matrix
+from skout.decoding import Decoder, RankingDecoder
+from skout.decoding.labels import label_matrix, take_better
+from skout.dev import (
+    PartsByName,
+    Source,
+    check_choice,
+    check_matrix,
+    check_number,
+    row_slices,
+    symmetric_eigen,
+    unique,
+)
+from skout.kernels import F1, Kendall, Linear
+
+from ..tables.frames import is_gap
 from .means import column_means, column_variances
 
 __all__ = [
@@ -71,7 +76,7 @@ class LabelFeatures(_Coordinates):
     Examples
     --------
     >>> import numpy as np
-    >>> from skout.predictors.tuning.outputs import LabelFeatures
+    >>> from skout.apps.tuning.outputs import LabelFeatures
     >>> Y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])
     >>> Z = LabelFeatures().fit_transform(Y)
     >>> (Z @ Z.T).round(2) + 0.0
@@ -296,7 +301,7 @@ class StandardTargets(_Coordinates):
 
     Examples
     --------
-    >>> from skout.predictors.tuning.outputs import StandardTargets
+    >>> from skout.apps.tuning.outputs import StandardTargets
     >>> StandardTargets().fit_transform([[1.0, 0.0], [3.0, 0.0]])
     array([[-1.,  0.],
            [ 1.,  0.]])
@@ -360,7 +365,7 @@ class ClassCodes(_Coordinates):
 
     Examples
     --------
-    >>> from skout.predictors.tuning.outputs import ClassCodes
+    >>> from skout.apps.tuning.outputs import ClassCodes
     >>> ClassCodes().fit_transform(["b", "a", "b"])
     array([[0., 1.],
            [1., 0.],

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...selection.common import axes
+from skout.selection.common import axes
+
 from .space import family
 
 __all__ = ["baselines_of", "drawn", "line", "rows_line", "rows_of"]

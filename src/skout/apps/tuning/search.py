@@ -16,8 +16,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from tqdm.auto import tqdm
 
-from ..._numerics.arrays import n_rows, take
-from ..._numerics.validation import check_number, check_rng
+from skout.dev import check_number, check_rng, n_rows, take
+
 from .checkpoint import Checkpoint
 from .clock import OutOfTime
 from .costs import SCORED, SLOW, fit_seconds, scoring_seconds, trial_seconds

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...kernels import NGram, PeakCosine, ProbabilityProduct, ShortestPath, WeisfeilerLehman
+from skout.kernels import NGram, PeakCosine, ProbabilityProduct, ShortestPath, WeisfeilerLehman
+
 from .inputs import are_vectors
 
 __all__ = [

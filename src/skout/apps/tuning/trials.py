@@ -12,13 +12,12 @@ from joblib import Parallel, delayed
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from ..._numerics.arrays import n_rows, row_slices, take
-from ..._numerics.linalg import ridge_solve
-from ..._numerics.threads import n_threads, single_thread
-from ..._numerics.validation import check_rng
-from ...basis import KernelBasis
-from ...sketches import SubSample
-from ...solvers.holed import outputs_by_rows
+from skout import KernelBasis
+from skout._numerics.linalg import ridge_solve
+from skout.dev import check_rng, n_rows, n_threads, row_slices, single_thread, take
+from skout.sketches import SubSample
+from skout.solvers.holed import outputs_by_rows
+
 from .clock import Clock
 from .folds import Folds
 from .inputs import ColumnScaler

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.extras import extra
+from skout.dev import extra
+
 from .run import DemoRun, table
 
 __all__ = ["first_of_each", "load_matplotlib", "write_page", "write_picture"]

@@ -18,11 +18,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import ParameterGrid
 from tqdm import tqdm
 
-from ... import metrics
-from ...basis import KernelBasis
-from ...kernels import Gaussian
-from ...predictor import StructuredPredictor, iokr
-from ...sketches import SubSample
+from skout import KernelBasis, StructuredPredictor, iokr, metrics
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
 
 __all__ = ["DemoRun", "Halves", "MethodRun", "Plan", "load_halves", "run_demo", "table"]
 
@@ -100,7 +98,7 @@ def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> De
 
     Examples
     --------
-    >>> from skout.cli.demo import run_demo
+    >>> from skout.apps.cli.demo import run_demo
     >>> run = run_demo(quick=True, progress=False)
     >>> [method.name for method in run.methods]
     ['IOKR', 'SIOKR', 'ISOKR', 'SISOKR', 'FOREST']

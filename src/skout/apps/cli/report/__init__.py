@@ -59,14 +59,15 @@ def model_report(
     --------
     >>> import numpy as np
     >>> from skout import KernelRidge
-    >>> from skout.cli.report import model_report
+    >>> from skout.apps.cli.report import model_report
     >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
     >>> model = KernelRidge("gaussian").fit(X[:40], X[:40, 0])
     >>> page = model_report(model, X[40:], X[40:, 0], by={"sign": np.sign(X[40:, 1])})
     >>> "By sign" in page, "Prediction" in page
     (True, True)
     """
-    from ..._numerics.files import check_place, replacing
+    from skout.dev import check_place, replacing
+
     from .measure import measured
     from .page import page_of
     from .subject import subject_of_rows

@@ -29,7 +29,8 @@ def report(
 
     Example: skout report model.skout test.csv --by country -o report.html
     """
-    from ..._numerics.files import replacing
+    from skout.dev import replacing
+
     from ..results import check_page, show
     from .measure import measured
     from .page import page_of

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.arrays import n_rows
+from skout.dev import n_rows
+
 from .subject import Subject
 
 __all__ = ["Calibration", "Level", "calibration_of"]

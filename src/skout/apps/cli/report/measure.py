@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.arrays import n_rows, take
-from ...readers.numerals import read_numbers
+from skout.dev import n_rows, take
+
+from ...tables.numerals import read_numbers
 from .doubt import Calibration, calibration_of
 from .sources import Importance, Point, importances, learning_curve
 from .subject import Subject

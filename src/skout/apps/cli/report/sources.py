@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from ..._numerics.arrays import n_rows, take
-from ..._numerics.validation import no_frames
-from ...readers.frames import is_frame, names_in
+from skout.dev import n_rows, no_frames, take
+
+from ...tables.frames import is_frame, names_in
 from .subject import Subject
 
 __all__ = ["Importance", "Loss", "Point", "importances", "learning_curve"]

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ... import save
-from ..._numerics.arrays import n_rows
-from ..._numerics.validation import column_names, no_frames, resolve
-from ...persistence import describe
-from ...predictors.tuning.kinds import guess_kind
-from ...rows.stream import join
+from skout import save
+from skout._numerics.validation import column_names
+from skout.dev import join, n_rows, no_frames, resolve
+from skout.persistence import describe
+
+from ...tables.files import Table, listed, select
+from ...tuning.kinds import guess_kind
 from ..baselines import baseline_of, baseline_output
 from ..columns import OUTPUTS, Classes, Inputs, LabelSets, Numbers, Outputs, Rankings, Texts
 from ..fitting import join_inputs, read_table
 from ..progress import opened
 from ..results import inside, size_text
-from ..tables import Table, listed, select
 from ..tuning import for_people
 from ..using import Judged, Saved, judged_parts, open_model
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ...tables.files import Part, Table
 from ..results import Columns, as_records
-from ..tables import Part, Table
 from ..using import Saved, predict_part, rank_part
 from .drawing import Picture, draw_molecules
 from .limits import Deadline, Limits, Refused

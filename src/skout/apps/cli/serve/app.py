@@ -13,7 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ... import __version__
+from skout import __version__
+
 from ..results import as_csv, as_records
 from ..spectra.output import hit_columns
 from .answers import as_rankings

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from typer import Option
 
-from ..._numerics.extras import extra
+from skout.dev import extra
+
 from ..options import Debug, Model, SkipInvalid, Text
 
 __all__ = ["serve"]

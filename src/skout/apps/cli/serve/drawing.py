@@ -37,7 +37,7 @@ def picture_of(text: str, option: str) -> Picture:
 
     Examples
     --------
-    >>> from skout.cli.serve.drawing import picture_of
+    >>> from skout.apps.cli.serve.drawing import picture_of
     >>> picture_of("8x4:0,16", "--input-image")
     Picture(height=8, width=4, low=0.0, high=16.0)
     """

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from ..._numerics.validation import check_number
+from skout.dev import check_number
 
 __all__ = ["Bodies", "Deadline", "Gate", "Limits", "Refused", "Share"]
 

@@ -15,9 +15,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..._numerics.threads import single_thread
-from ...molecules import MoleculePool
-from ...persistence import describe
+from skout.dev import single_thread
+from skout.persistence import describe
+
+from ...spectra.pools import MoleculePool
 from ..spectra.files import open_identifier
 from ..using import open_model
 from .answers import TableModel

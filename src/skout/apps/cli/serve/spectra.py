@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...predictors.spectra import Identification
-from ...predictors.spectra.inputs import with_adduct
-from ...readers import SpectraTable, read_massbank, read_mgf, read_msp
+from ...spectra.identify import Identification
+from ...spectra.identify.inputs import with_adduct
+from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp
 from .drawing import draw_molecules
 from .limits import Deadline, Limits, Refused
 

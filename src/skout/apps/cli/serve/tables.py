@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..tables import Delimited, Dialect, NumberCells, Part, Records, Table, dialect_of
+from ...tables.files import Delimited, Dialect, NumberCells, Part, Records, Table, dialect_of
 
 __all__ = ["table_of_records", "table_of_text"]
 
@@ -22,7 +22,7 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
 
     Examples
     --------
-    >>> from skout.cli.serve.tables import table_of_records
+    >>> from skout.apps.cli.serve.tables import table_of_records
     >>> [part] = table_of_records([{"x": 1, "y": "2.5"}]).parts(["y", "x"])
     >>> part.numbers
     array([[2.5, 1. ]])

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.smiles import chemistry
-from ...predictors.spectra import Explanation
+from skout.dev import chemistry
+
+from ...spectra.identify import Explanation
 
 __all__ = ["molecule_svg", "spectrum_svg"]
 

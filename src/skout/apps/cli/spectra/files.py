@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import SpectrumIdentifier, load
-from ..._numerics.objects import stack
-from ...persistence import FileError
-from ...readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
-from ...readers.records import PACKED, ending
+from skout import SpectrumIdentifier, load
+from skout.dev import PACKED, ending, stack
+from skout.persistence import FileError
+
+from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp, read_mzml
 
 __all__ = ["open_identifier", "read_spectra_files"]
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._numerics.files import replacing
-from ...predictors.spectra import Identification
+from skout.dev import replacing
+
+from ...spectra.identify import Identification
 from ..progress import note
 from ..results import FORMATS, check_format, check_place, write_rows
 from .page import write_page

@@ -5,9 +5,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..._numerics.files import replacing
-from ...kernels.spectrum_rows import Spectra
-from ...predictors.spectra import Hit, Identification
+from skout.dev import Spectra, replacing
+
+from ...spectra.identify import Hit, Identification
 from ..pages import bar, page_in_one_file
 from .drawings import molecule_svg, spectrum_svg
 from .work import Found

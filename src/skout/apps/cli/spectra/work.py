@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ... import SpectrumIdentifier, save
-from ...molecules import MoleculePool
-from ...predictors.spectra import Identification
-from ...predictors.spectra.inputs import with_adduct
-from ...readers import SpectraTable
+from skout import SpectrumIdentifier, save
+
+from ...spectra.identify import Identification
+from ...spectra.identify.inputs import with_adduct
+from ...spectra.pools import MoleculePool
+from ...spectra.readers import SpectraTable
 from ..progress import is_terminal, note
 from .files import for_the_shell, open_identifier, read_spectra_files
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from ...decoding.search import TIE
-from ..thresholds import cut, size_edges
+from skout.decoding.search import TIE
+from skout.predictors.thresholds import cut, size_edges
 
 __all__ = ["Confidence", "Cuts", "calibration_error", "surprise", "truth_rank"]
 

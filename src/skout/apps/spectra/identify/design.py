@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...basis import KernelBasis
-from ...kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
-from ...predictor import StructuredPredictor, iokr
-from ...regressors import KernelRidge
-from ...sketches import SubSample
-from ..twoway import TwoWay
+from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
+from skout.kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
+from skout.sketches import SubSample
 
 __all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
 

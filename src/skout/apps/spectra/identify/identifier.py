@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from ..._numerics.pages import OnPages
-from ..._numerics.validation import check_choice, check_level, check_number, check_rng
-from ...decoding import CandidateSets
-from ...decoding.sets import set_scores
-from ...molecules import fingerprints, parse_smiles
-from ...readers import spectra_table
+from skout._numerics.validation import check_level
+from skout.decoding import CandidateSets
+from skout.decoding.sets import set_scores
+from skout.dev import OnPages, check_choice, check_number, check_rng
+from skout.molecules import fingerprints, parse_smiles
+
+from ..readers import spectra_table
 from .calibration import Confidence, Cuts
 from .design import Design, combined_kernel, few_a_group
 from .inputs import formula_of, read_library

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.validation import check_choice
-from ...kernels.spectrum_rows import Spectra
-from ...molecules.standard import entries
-from ...readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
+from skout.dev import Spectra, check_choice
+
+from ..pools.standard import entries
+from ..readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
 
 __all__ = [
     "Library",

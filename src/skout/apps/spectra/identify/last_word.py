@@ -10,8 +10,8 @@ import itertools
 
 import numpy as np
 
-from ..evidence import in_spreads
-from ..listwise import FeatureLists, chosen_alpha, linear
+from skout.predictors.evidence import in_spreads
+from skout.predictors.listwise import FeatureLists, chosen_alpha, linear
 
 __all__ = ["features_of", "learnt", "ways_of"]
 

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
-from ..._numerics.validation import check_number
-from ...readers.adducts import NAMES, PART, parse_adduct
-from ...readers.formulas import ELECTRON, MASSES, element_counts
+from skout.dev import check_number
+
+from ..readers.adducts import NAMES, PART, parse_adduct
+from ..readers.formulas import ELECTRON, MASSES, element_counts
 from .results import Explanation
 
 __all__ = ["explain_peaks"]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.spectrum_rows import Spectra
-from ...readers import spectra_table
-from ...readers.formulas import formula_mass
+from skout.dev import Spectra
+
+from ..readers import spectra_table
+from ..readers.formulas import formula_mass
 from .inputs import names_of, neutral_masses, with_adduct, with_precursors
 from .results import Identification
 from .search import Pairs

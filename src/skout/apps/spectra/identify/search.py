@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._numerics.arrays import row_slices
-from ...decoding import CandidateSets
-from ...decoding.sets import PerQuery
+from skout.decoding import CandidateSets
+from skout.decoding.sets import PerQuery
+from skout.dev import row_slices
+
 from .calibration import Confidence, Cuts
 from .results import Hit
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.objects import stack
-from ...decoding import CandidateSets
-from ..rehearsal import folds_of
-from ..weighing import NORMALISATIONS, Option, WayScores, options_for
+from skout.decoding import CandidateSets
+from skout.dev import stack
+from skout.predictors.rehearsal import folds_of
+from skout.predictors.weighing import NORMALISATIONS, Option, WayScores, options_for
+
 from .calibration import Confidence, calibration_error, surprise, truth_rank
 from .design import Design, few_a_group
 from .inputs import Library

@@ -21,13 +21,13 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs
 from tqdm.auto import tqdm
 
-from .._numerics.files import only_one
-from .._numerics.validation import check_choice, check_number
-from ..kernels.smiles import chemistry
+from skout._numerics.files import only_one
+from skout.dev import check_choice, check_number, chemistry
+from skout.molecules import fingerprints
+
 from ..readers.molecules import is_molecule_file, stream_molecules
 from .parts import SHOWN, is_whole, make_part, merge, told
 from .segments import Manifest, Segment, segment_name
-from .smiles import fingerprints
 
 __all__ = ["Work", "add_segment", "build_folder"]
 

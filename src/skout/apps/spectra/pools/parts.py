@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.files import new_map, replacing
+from skout._numerics.files import new_map
+from skout.dev import replacing
+from skout.molecules import fingerprints
+
 from .segments import sealed, spans
-from .smiles import fingerprints
 from .standard import entries
 
 __all__ = ["Told", "is_whole", "make_part", "merge", "told"]

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._numerics.files import FileError
-from .._numerics.validation import check_number
-from ..kernels.packed import PackedBits
+from skout.dev import FileError, check_number
+from skout.kernels import PackedBits
+
 from ..readers.formulas import hill
 from .building import Work, add_segment, build_folder
 from .segments import Manifest, Segment

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._numerics.files import FileError, replacing
+from skout.dev import FileError, replacing
 
 __all__ = ["MANIFEST", "Manifest", "Segment", "sealed", "segment_name", "spans"]
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..kernels.smiles import chemistry, molecules
+from skout.dev import chemistry
+from skout.kernels.smiles import molecules
+
 from ..readers.formulas import hill
 
 __all__ = ["Entry", "entries"]

@@ -1,24 +1,19 @@
 """Files that chemists have: spectra as MGF, MSP, MassBank records, mzML; molecules as SDF, SMILES.
-And tables of all kinds of columns, from any library: `TableEncoder` makes numbers of them.
 
 A damaged record is reported with its number: refused, or with ``on_error="skip"`` left out.
 """
 
 from .adducts import neutral_mass, parse_adduct, precursor_mz
-from .encoder import TableEncoder
 from .molecules import MoleculeTable, read_sdf, read_smiles
 from .mzml import read_mzml
-from .records import LIMITS, Limits, Problem
+from .records import Problem
 from .spectra import read_massbank, read_mgf, read_msp, write_mgf
 from .tables import SpectraTable, spectra_table
 
 __all__ = [
-    "LIMITS",
-    "Limits",
     "MoleculeTable",
     "Problem",
     "SpectraTable",
-    "TableEncoder",
     "neutral_mass",
     "parse_adduct",
     "precursor_mz",

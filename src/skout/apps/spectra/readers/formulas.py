@@ -92,7 +92,7 @@ def hill(formula: str) -> str:
 
     Examples
     --------
-    >>> from skout.readers.formulas import hill
+    >>> from skout.apps.spectra.readers.formulas import hill
     >>> hill("CH3CH2OH"), hill("NaCl"), hill("SO4-2")
     ('C2H6O', 'ClNa', 'O4S-2')
     """

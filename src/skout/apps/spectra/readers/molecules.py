@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.smiles import chemistry
-from .records import LIMITS, Faults, LimitError, Problem, as_path, ending, lines_of, read_all
+from skout.dev import LimitError, chemistry, ending
+from skout.readers import LIMITS
+
+from .records import Faults, Problem, as_path, lines_of, read_all
 
 __all__ = ["MoleculeTable", "is_molecule_file", "read_sdf", "read_smiles", "stream_molecules"]
 

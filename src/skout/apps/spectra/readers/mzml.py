@@ -12,17 +12,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from .._numerics.validation import check_number
-from .records import (
-    DAMAGED,
-    LIMITS,
-    Faults,
-    LimitError,
-    blocks_of,
-    opened,
-    read_all,
-    unpacked,
-)
+from skout.dev import DAMAGED, LimitError, check_number, opened
+from skout.readers import LIMITS
+
+from .records import Faults, blocks_of, read_all, unpacked
 from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_mzml"]

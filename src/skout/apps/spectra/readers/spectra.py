@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.files import replacing
-from .records import LIMITS, Faults, as_path, lines_of, plain_number, read_all
+from skout.dev import replacing
+from skout.readers import LIMITS
+
+from .records import Faults, as_path, lines_of, plain_number, read_all
 from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
 
 __all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]

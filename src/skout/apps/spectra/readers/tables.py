@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.validation import check_choice
-from ..kernels.spectrum_rows import Spectra, read_spectra
+from skout.dev import Spectra, check_choice
+from skout.kernels.spectrum_rows import read_spectra
+
 from .adducts import neutral_mass
 from .records import Problem, plain_number
 

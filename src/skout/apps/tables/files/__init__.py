@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from ...readers.records import PACKED, ending
+from skout.dev import PACKED, ending
+
 from .base import NumberCells, Part, Reading, Table, listed, select
 from .columnar import Feather, Npz, Parquet
 from .delimited import Delimited

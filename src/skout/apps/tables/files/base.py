@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...readers.cells import listed, no_column
-from ...readers.numerals import PLAIN, Writing, plain_numbers, read_numbers
-from ...readers.reading import OddCells
+from ..cells import listed, no_column
+from ..numerals import PLAIN, Writing, plain_numbers, read_numbers
+from ..reading import OddCells
 
 __all__ = [
     "NumberCells",
@@ -203,7 +203,7 @@ def select(patterns: str, names: Sequence[str], option: str) -> list[str]:
 
     Examples
     --------
-    >>> from skout.cli.tables import select
+    >>> from skout.apps.tables.files import select
     >>> select("y,x*", ["x1", "x2", "y", "z"], "--inputs")
     ['y', 'x1', 'x2']
     """

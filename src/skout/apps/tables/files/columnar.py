@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..results import load_pyarrow
+from ...cli.results import load_pyarrow
 from .base import NumberCells, Part, Table, cell_text, check_names
 from .dialects import check_archive
 

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ...readers.numerals import MISSING
+from ..numerals import MISSING
 from .base import NumberCells, Part, Table, check_names, picker
 from .dialects import LONGEST, CsvRows, Dialect, Lines, open_bytes, open_text, recognise
 

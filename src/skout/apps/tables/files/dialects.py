@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
 
-from ...readers.numerals import is_missing
-from ...readers.records import DAMAGED, Limits, ending, opened
+from skout.dev import DAMAGED, ending, opened
+from skout.readers import Limits
+
+from ..numerals import is_missing
 
 __all__ = [
     "LONGEST",

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._numerics.extras import extra
+from skout.dev import extra
+
 from .base import NumberCells, Part, Table, cell_text, check_names, picker
 from .dialects import Lines, check_archive, encoding_of, open_text
 
