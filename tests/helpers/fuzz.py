@@ -1,7 +1,7 @@
 """Readers of SMILES, spectra, graphs, tables and saved models, fed with what no user means.
 
-    python tests/fuzz.py [--minutes 10] [--seed 0] [--record PATH]
-    python tests/fuzz.py --replay READER:SEED[:NUMBER]
+    python tests/helpers/fuzz.py [--minutes 10] [--seed 0] [--record PATH]
+    python tests/helpers/fuzz.py --replay READER:SEED[:NUMBER]
 
 A reader may return rows or raise TypeError or ValueError. Anything else is a failure: another
 exception, the end of the process, too much time or memory. Batches of examples run in child

@@ -21,7 +21,7 @@ import pytest
 
 import skout
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "skout"
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "skout"
 
 # From the ground up: a module imports from its own room and from lower layers, with no exception.
 # "__init__" is skout as users see it.

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 from test_architecture import OPTIONAL
 
-PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 in_core = pytest.mark.skipif(
     "SKOUT_CORE" not in os.environ, reason="only in the environment of `make test-core`"

@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # Extras that `make test-oldest` leaves out: torch and MLflow are large, and docs have no tests.
 LEFT_OUT = {"deep", "text", "docs", "mlflow", "all"}
 

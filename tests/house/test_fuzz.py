@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fuzz_watch
 import pytest
 from fuzz import OUTCOMES, SEEDS, TARGETS, replay, run
 from fuzz_files import MODELS, read_model, saved
@@ -149,9 +150,9 @@ print(json.dumps([dataclasses.asdict(one) for one in found]))
 
 
 def test_whatever_ends_a_child_is_named():
-    command = [sys.executable, "-c", WATCHED]
+    command, folder = [sys.executable, "-c", WATCHED], Path(fuzz_watch.__file__).parent
     done = subprocess.run(
-        command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=60
+        command, cwd=folder, capture_output=True, text=True, check=True, timeout=60
     )
     fine, hang, crash, fill, fail = json.loads(done.stdout)
     assert (fine["failure"], fine["begun"], fine["result"]) == (None, 2, {"a": 1})

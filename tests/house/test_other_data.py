@@ -10,7 +10,7 @@ import pytest
 
 from skout.datasets.catalogue import SOURCES
 
-EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 pytestmark = [
     pytest.mark.skipif(not EXPERIMENTS.is_dir(), reason="no experiments in a source distribution"),
     # small data: folds of a few rows, sketches of all of them

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 import skout
 
 yaml = extra("yaml")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "packaging" / "recipe.yaml"
 pytestmark = pytest.mark.skipif(not (ROOT / "Makefile").exists(), reason="not in the repository")
 

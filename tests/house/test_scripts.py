@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmarks", "experiments", "examples")
 SCRIPTS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.py"))
 

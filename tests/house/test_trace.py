@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "trace.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "trace.py"
 
 
 @pytest.fixture(scope="module")

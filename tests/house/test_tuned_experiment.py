@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skout.datasets.dataset import Dataset
 from skout.metrics import arrmse, example_f1, kendall_tau
 
-EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 pytestmark = pytest.mark.skipif(
     not EXPERIMENTS.is_dir(), reason="a source distribution has no experiments"

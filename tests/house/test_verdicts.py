@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 sys.path.append(str(EXPERIMENTS))
 
 papers = pytest.importorskip("papers", exc_type=ImportError)

@@ -24,7 +24,7 @@ from skout.kernels import Gaussian
 from skout.persistence import FileError, describe, files, values
 from skout.persistence.files import read_file, write_file
 
-FILES = Path(__file__).parent / "files"
+FILES = Path(__file__).parents[1] / "files"
 RNG = np.random.default_rng(0)
 X = np.linspace(-1.0, 1.0, 24).reshape(12, 2)
 Y = (np.arange(36).reshape(12, 3) % 5 < 2).astype(np.int64)

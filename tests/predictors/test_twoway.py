@@ -529,7 +529,7 @@ def test_a_failed_fit_changes_nothing():
 
 # The record --------------------------------------------------------------------------------------
 
-RECORDS = Path(__file__).resolve().parents[1] / "experiments" / "records"
+RECORDS = Path(__file__).resolve().parents[2] / "experiments" / "records"
 
 
 @pytest.mark.parametrize("name", ["two_way_others", "two_way_captions"])

@@ -1,6 +1,7 @@
 """Every estimator on every source: the same model as in memory, or an error that says why not.
 
-`python tests/test_matrix.py` writes the table of docs/sources.md from the cells tested here.
+`PYTHONPATH=tests/helpers python tests/rows/test_matrix.py` writes the table of docs/sources.md from
+the cells tested here.
 """
 
 import functools
@@ -495,12 +496,12 @@ BEGIN, END = "<!-- sources: begin -->", "<!-- sources: end -->"
 
 
 def test_the_table_of_the_docs_is_this_one():
-    text = (Path(__file__).parents[1] / "docs" / "sources.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
     assert table() in text[text.index(BEGIN) : text.index(END)]
 
 
 if __name__ == "__main__":
-    page = Path(__file__).parents[1] / "docs" / "sources.md"
+    page = Path(__file__).parents[2] / "docs" / "sources.md"
     text = page.read_text(encoding="utf-8")
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
     page.write_text(f"{before}\n\n{table()}\n\n{after}", encoding="utf-8")

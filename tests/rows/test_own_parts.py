@@ -53,7 +53,7 @@ from skout.testing import check_decoder, check_kernel, check_loss, check_sketch
 
 da = extra("dask.array")
 torch = extra("torch")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # What a user writes -------------------------------------------------------------------------------
 

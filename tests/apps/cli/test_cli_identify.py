@@ -407,7 +407,7 @@ def test_drawings():
 
 # The page of the site ----------------------------------------------------------------------------
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "identify.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "identify.md"
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="a source distribution has no pages")

@@ -42,7 +42,7 @@ from skout.apps.cli.serve.models import Models
 from skout.apps.cli.serve.tables import table_of_records, table_of_text
 from skout.apps.tables.files import Reading
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = [{name: row[name] for name in ("x1", "x2", "x3")} for row in queries()]
 
 
@@ -737,7 +737,7 @@ def test_a_model_of_two_files_is_never_mixed(tmp_path):
 @contextlib.contextmanager
 def command(*words):
     """Run `skout serve` as a process; yield it and its port."""
-    src = str(Path(server_module.__file__).parents[3])
+    src = str(Path(server_module.__file__).parents[4])
     process = subprocess.Popen(
         [sys.executable, "-m", "skout", "serve", *map(str, words), "--port", "0"],
         stderr=subprocess.PIPE,

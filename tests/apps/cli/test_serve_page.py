@@ -1,7 +1,7 @@
 """The page of `skout serve` in a real Chromium; where there is none these tests are skipped.
 
 With the folder SKOUT_SCREENSHOTS they write the pictures of the documentation:
-SKOUT_SCREENSHOTS=docs/images pytest tests/test_serve_page.py
+SKOUT_SCREENSHOTS=docs/images pytest tests/apps/cli/test_serve_page.py
 """
 
 import base64

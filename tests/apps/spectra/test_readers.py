@@ -30,7 +30,7 @@ from skout.readers import (
     write_mgf,
 )
 
-FILES = Path(__file__).parent / "files"
+FILES = Path(__file__).parents[2] / "files"
 
 MGF = """BEGIN IONS
 TITLE=one
