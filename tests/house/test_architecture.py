@@ -6,7 +6,9 @@ The source is read with ``ast``. Each rule is a function from a module to the li
 
 import ast
 import compileall
+import functools
 import graphlib
+import itertools
 import os
 import re
 import shutil
@@ -24,23 +26,28 @@ import skout
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "skout"
 
 # From the ground up: a module imports from its own room and from lower layers, with no exception.
-# "__init__" is skout as users see it.
+# "__init__" is skout as users see it; applications stand on it, see "The boundary" below.
 LAYERS = [
     ["_numerics"],
     ["rows", "losses"],
     ["kernels", "sketches", "solvers", "sources", "deep"],
-    ["basis", "metrics", "readers"],
-    ["decoding", "regressors", "diagnostics", "testing", "molecules"],
+    ["basis", "metrics"],
+    ["decoding", "regressors", "diagnostics", "testing"],
     ["predictor", "selection", "datasets"],
     ["predictors"],
-    ["persistence"],
-    ["__init__"],
-    ["cli"],
+    ["persistence", "dev", "readers", "molecules"],
+    ["__init__", "apps"],
+    ["apps.tables"],
+    ["apps.tuning", "apps.spectra"],
+    ["apps.cli"],
     ["__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-# Rooms and files at the top of the package, and lines outside of rows/ that ask where rows lie.
-MOST_ENTRIES = 22
+# Modules with names of applications, which they import when these are asked for.
+FACADES = {"skout", "skout.readers", "skout.molecules"}
+# Rooms and files at the top of the package without the facades, and lines outside of rows/ that ask
+# where rows lie.
+MOST_ENTRIES = 21
 MOST_BRANCHES = 72
 # Functions that write into an estimator they were given, and class names that mean two things; all
 # of these numbers only fall, and the last one is to be 0.
@@ -72,7 +79,7 @@ OPTIONAL = {
     *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
 }
-MAY_PRINT = {"cli", "__main__"}
+MAY_PRINT = {"apps.cli", "__main__"}
 # A class that belongs together may be as long as this; files are cut by meaning, not by length.
 MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 60  # without the docstring
@@ -140,16 +147,26 @@ KNOWN = {module.name for module in MODULES}
 
 
 def room(name: str) -> str:
-    """The file or folder directly under skout that a module lies in."""
+    """The file or folder directly under skout, or under skout.apps, that a module lies in."""
     parts = name.split(".")
-    return parts[1] if len(parts) > 1 else "__init__"
+    if len(parts) == 1:
+        return "__init__"
+    return ".".join(parts[1:3]) if parts[1] == "apps" else parts[1]
+
+
+def is_application(name: str) -> bool:
+    return f"{name}.".startswith("skout.apps.")
 
 
 # Reading a module --------------------------------------------------------------------------------
 
 
 def own_imports(module: Module) -> Iterator[tuple[str, ast.stmt]]:
-    """The modules of skout that a module imports, relative imports made absolute."""
+    """The modules of skout that a module imports, relative imports made absolute.
+
+    What a facade names for type checkers alone is no import.
+    """
+    type_only = for_types(module)
     for node in module.nodes:
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
@@ -160,7 +177,20 @@ def own_imports(module: Module) -> Iterator[tuple[str, ast.stmt]]:
             targets = [name if name in KNOWN else base for name in names]
         else:
             continue
-        yield from ((t, node) for t in targets if t == "skout" or t.startswith("skout."))
+        targets = [t for t in targets if t == "skout" or t.startswith("skout.")]
+        if module.name in FACADES and id(node) in type_only:
+            targets = [t for t in targets if not is_application(t)]
+        yield from ((t, node) for t in targets)
+
+
+def for_types(module: Module) -> set[int]:
+    """The ids of statements that only type checkers see."""
+    return {
+        id(inner)
+        for node in module.nodes
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in node.body
+    }
 
 
 def import_base(module: Module, node: ast.ImportFrom) -> str:
@@ -222,7 +252,7 @@ def may_import(importer: str, imported: str) -> bool:
 
 
 def hidden_imports(module: Module) -> list[str]:
-    if module.room == "cli":  # nothing imports it, and it should start quickly
+    if module.room == "apps.cli":  # nothing imports it, and it should start quickly
         return []
     inside = [range(one.lineno, one.end_lineno + 1) for one in functions(module)]
     return [
@@ -301,8 +331,145 @@ def code_from_data(module: Module) -> list[str]:
     return found
 
 
+# The boundary ------------------------------------------------------------------------------------
+
+# Modules whose public names have pages in docs/api.md; those of skout.dev are in docs/extending.md.
+DOCUMENTED = {
+    *("skout", "skout.datasets", "skout.decoding", "skout.deep", "skout.dev", "skout.diagnostics"),
+    *("skout.kernels", "skout.losses", "skout.metrics", "skout.molecules", "skout.persistence"),
+    *("skout.persistence.card", "skout.persistence.mlflow", "skout.persistence.onnx"),
+    *("skout.readers", "skout.selection", "skout.sketches", "skout.solvers", "skout.sources"),
+    "skout.testing",
+}
+# Who still crosses the boundary, and for what, both without "skout."; the list only gets shorter.
+CROSSINGS = """
+apps.cli.about datasets.originals.at_hand
+apps.cli.about datasets.originals.fetch
+apps.cli.columns kernels.smiles.molecules
+apps.cli.report.subject _numerics.validation.column_names
+apps.cli.settings _numerics.validation.check_alphas
+apps.spectra.identify.calibration decoding.search.TIE
+apps.spectra.identify.calibration predictors.thresholds.cut
+apps.spectra.identify.calibration predictors.thresholds.size_edges
+apps.spectra.identify.identifier _numerics.validation.check_level
+apps.spectra.identify.identifier decoding.sets.set_scores
+apps.spectra.identify.last_word predictors.evidence.in_spreads
+apps.spectra.identify.last_word predictors.listwise.FeatureLists
+apps.spectra.identify.last_word predictors.listwise.chosen_alpha
+apps.spectra.identify.last_word predictors.listwise.linear
+apps.spectra.identify.search decoding.sets.PerQuery
+apps.spectra.identify.validation predictors.rehearsal.folds_of
+apps.spectra.identify.validation predictors.weighing.NORMALISATIONS
+apps.spectra.identify.validation predictors.weighing.Option
+apps.spectra.identify.validation predictors.weighing.WayScores
+apps.spectra.identify.validation predictors.weighing.options_for
+apps.spectra.pools.building _numerics.files.only_one
+apps.spectra.pools.parts _numerics.files.new_map
+apps.spectra.pools.standard kernels.smiles.molecules
+apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
+apps.tables.frames rows.encode.check_column_names
+apps.tuning predictors.boosting.BoostedTrees
+apps.tuning.estimator _numerics.validation.FramesOut
+apps.tuning.given _numerics.arrays.has_rows
+apps.tuning.given rows.encode.beside
+apps.tuning.given rows.encode.check_weights
+apps.tuning.given rows.encode.unpacked
+apps.tuning.kinds _numerics.objects.column_of
+apps.tuning.kinds _numerics.validation.check_squares
+apps.tuning.kinds decoding.labels.label_matrix
+apps.tuning.kinds metrics.scoring.METRICS
+apps.tuning.kinds metrics.scoring.METRIC_OF_KIND
+apps.tuning.maps predictors.boosting.BoostedTrees
+apps.tuning.maps solvers.holed.outputs_by_rows
+apps.tuning.outputs decoding.labels.label_matrix
+apps.tuning.outputs decoding.labels.take_better
+apps.tuning.report selection.common.axes
+apps.tuning.trials _numerics.linalg.ridge_solve
+apps.tuning.trials solvers.holed.outputs_by_rows
+persistence.classes apps.spectra.identify
+persistence.classes apps.tables.encoder
+persistence.classes apps.tables.encoders
+persistence.classes apps.tuning
+"""
+ALLOWED = {tuple(f"skout.{name}" for name in line.split()) for line in CROSSINGS.split("\n")[1:-1]}
+
+
+@functools.cache
+def public_names(name: str) -> frozenset[str]:
+    """What a documented module exports: its ``__all__``, which is a literal list."""
+    module = next(module for module in MODULES if module.name == name)
+    lists = [
+        ast.literal_eval(node.value)
+        for node in module.nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return frozenset({*itertools.chain.from_iterable(lists), "__version__"})
+
+
+def names_of_skout(module: Module) -> dict[str, int]:
+    """The modules of skout, and names in them, that the code uses; relative imports made absolute.
+
+    Attributes of names are left out, and every one has its line.
+    """
+    names = dict(module.dotted_names)
+    for node in module.nodes:
+        if isinstance(node, ast.ImportFrom):
+            base = import_base(module, node)
+            names |= {f"{base}.{alias.name}": node.lineno for alias in node.names}
+    return {
+        ".".join(filter(None, place_of(name))): line
+        for name, line in names.items()
+        if name.split(".")[0] == "skout"
+    }
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """The module that a dotted name leads to, and the first name in it, "" for the module."""
+    parts = name.split(".")
+    stop = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in KNOWN)
+    return ".".join(parts[:stop]), "".join(parts[stop : stop + 1])
+
+
+def is_public(name: str) -> bool:
+    """Whether a dotted name is documented: a module, or what is in its ``__all__``."""
+    place, rest = place_of(name)
+    return place in DOCUMENTED and (not rest or rest in public_names(place))
+
+
+def crossings(module: Module) -> dict[tuple[str, str], int]:
+    """Private names that an application uses, applications that the library uses; their lines."""
+    if module.name == "skout.__main__":
+        return {}
+    if is_application(module.name):
+        wrong = {
+            name: line
+            for name, line in names_of_skout(module).items()
+            if not is_application(name) and not is_public(name)
+        }
+    else:
+        wrong = {target: n.lineno for target, n in own_imports(module) if is_application(target)}
+        wrong |= {
+            node.value: node.lineno
+            for node in module.nodes
+            if module.name not in FACADES  # which import by the text of a name, later
+            and isinstance(node, ast.Constant)
+            and re.fullmatch(r"skout\.apps[\w.]*", str(node.value))
+        }
+    return {(module.name, name): line for name, line in wrong.items()}
+
+
+def boundary(module: Module) -> list[str]:
+    law = "which has no page" if is_application(module.name) else "but no application is below it"
+    return [
+        f"{user}:{line} uses {name}, {law}"
+        for (user, name), line in crossings(module).items()
+        if (user, name) not in ALLOWED
+    ]
+
+
 RULES = [
     unknown_room,
+    boundary,
     upward_imports,
     hidden_imports,
     prints,
@@ -339,8 +506,16 @@ def test_a_house_one_can_see():
     entries = [
         p.name for p in PACKAGE.iterdir() if not p.name.startswith("__") and p.suffix != ".typed"
     ]
-    assert len(entries) <= MOST_ENTRIES, sorted(entries)
-    assert len(LAYERS) - 1 <= 10  # the longest chain of imports between rooms
+    facades = {f"{name.rpartition('.')[2]}.py" for name in FACADES}
+    assert len(set(entries) - facades) <= MOST_ENTRIES, sorted(entries)
+    library = [rooms for rooms in LAYERS if not any(room.startswith("apps.") for room in rooms)]
+    assert len(library) - 1 <= 9  # the longest chain of imports between rooms
+
+
+def test_the_list_of_crossings_has_no_line_too_many():
+    needed = {crossing for module in MODULES for crossing in crossings(module)}
+    assert ALLOWED - needed == set(), "take these out of CROSSINGS"
+    assert len(ALLOWED) == len(CROSSINGS.split("\n")[1:-1]), "no line twice"
 
 
 def test_only_rows_asks_where_rows_lie():
@@ -424,7 +599,20 @@ def test_no_import_cycle(seen):
         (upward_imports, "skout.kernels.base", "from ..basis import KernelBasis"),
         (upward_imports, "skout.basis.basis", "from skout import KernelRidge"),
         (upward_imports, "skout.decoding.base", "import skout.regressors.ridge"),
-        (upward_imports, "skout", "from .cli import main"),
+        (upward_imports, "skout", "from .apps.cli import main"),
+        (upward_imports, "skout.apps.tables.x", "from ..spectra import readers"),
+        (upward_imports, "skout.apps.spectra.x", "from ..tuning import Tuned"),
+        (boundary, "skout.apps.tuning.x", "from skout._numerics.arrays import n_bytes"),
+        (boundary, "skout.apps.tuning.x", "from ..._numerics.arrays import take"),
+        (boundary, "skout.apps.tuning.x", "from skout import rows"),
+        (boundary, "skout.apps.tuning.x", "from skout.kernels import base"),
+        (boundary, "skout.apps.tuning.x", "from skout.dev import nothing_of_the_kind"),
+        (boundary, "skout.apps.tuning.x", "import skout.basis.engine"),
+        (boundary, "skout.apps.tuning.x", "import skout\nskout.kernels.base.Kernel"),
+        (boundary, "skout.apps.cli.x", "def f():\n    from skout.predictor import iokr"),
+        (boundary, "skout.regressors.x", "from ..apps.tuning import Tuned"),
+        (boundary, "skout.persistence.x", "import_module('skout.apps.tuning')"),
+        (boundary, "skout.readers", "from .apps.tables import TableEncoder"),
         (hidden_imports, "skout.predictor", "def f():\n    from skout.basis import KernelBasis"),
         (prints, "skout.basis.basis", "def f():\n    print(1)"),
         (oversize, "skout.basis.basis", "x = 1\n" * 701),
@@ -463,6 +651,30 @@ def test_no_import_cycle(seen):
 )
 def test_rule_catches(rule, name, source):
     assert rule(Module(name, source, is_package=name == "skout"))
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("skout.apps.tuning.x", "from skout import KernelRidge, __version__, metrics\nmetrics.r2"),
+        ("skout.apps.tuning.x", "from skout.dev import take\ntake(X, 1).shape"),
+        ("skout.apps.cli.x", "from ..tables.frames import is_frame\nis_frame(X)"),
+        ("skout.readers", "if TYPE_CHECKING:\n    from .apps.tables import TableEncoder"),
+        ("skout.__main__", "from .apps.cli import main"),
+    ],
+)
+def test_the_boundary_lets_pass(name, source):
+    module = Module(name, source)
+    assert boundary(module) == upward_imports(module) == []
+
+
+def test_the_library_imports_no_application():
+    code = (
+        "import sys, skout, skout.dev, skout.molecules, skout.persistence, skout.readers;"
+        "print(*(name for name in sys.modules if name.startswith('skout.apps')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
 
 
 def test_import_and_demo_need_no_extra():

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from skout.dev import check_choice, extra, replacing
+from skout.dev import check_choice, replacing
 from skout.dev import check_place as check_writable
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "check_page",
     "check_place",
     "inside",
-    "load_pyarrow",
     "show",
     "size_text",
     "tell",
@@ -66,6 +65,8 @@ def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) 
     if found not in FORMATS:
         raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
     if found == "parquet":
+        from ..tables.files.columnar import load_pyarrow
+
         load_pyarrow()  # says what to install
     return found
 
@@ -123,6 +124,8 @@ def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
 
 
 def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
+    from ..tables.files.columnar import load_pyarrow
+
     arrow, parquet = load_pyarrow()
     n, writer = 0, None
     try:
@@ -136,14 +139,6 @@ def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
         if writer is not None:
             writer.close()
     return n
-
-
-def load_pyarrow() -> tuple[Any, Any]:
-    """Return pyarrow and its parquet module."""
-    with extra("disk", "Parquet files need pyarrow"):
-        import pyarrow
-        import pyarrow.parquet as parquet
-    return pyarrow, parquet
 
 
 _WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ...cli.results import load_pyarrow
+from skout.dev import extra
+
 from .base import NumberCells, Part, Table, cell_text, check_names
 from .dialects import check_archive
 
-__all__ = ["Feather", "Npz", "Parquet"]
+__all__ = ["Feather", "Npz", "Parquet", "load_pyarrow"]
+
+
+def load_pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its parquet module."""
+    with extra("disk", "Parquet files need pyarrow"):
+        import pyarrow
+        import pyarrow.parquet as parquet
+    return pyarrow, parquet
 
 
 class _Arrow(Table):
