@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
-from .. import decoding, kernels, losses, molecules, predictor, predictors, regressors, sketches
+from .. import decoding, kernels, losses, predictor, predictors, regressors, sketches
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
@@ -25,6 +25,7 @@ from ..decoding.euler import Graph
 from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
+from ..kernels.fingerprints import fingerprints
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.crossing import Fold
 from ..predictors.discoveries import AnswerConfidence
@@ -61,9 +62,9 @@ _SCORES = (
 )
 # Modules whose classes are looked for when they are first needed.
 _LATER = (
-    *("skout.predictors.autoencoder", "skout.predictors.reranker", "skout.predictors.spectra"),
-    "skout.predictors.tuning",
-    *("skout.readers.encoder", "skout.readers.encoders"),
+    *("skout.predictors.autoencoder", "skout.predictors.reranker"),
+    *("skout.apps.spectra.identify", "skout.apps.tuning"),
+    *("skout.apps.tables.encoder", "skout.apps.tables.encoders"),
 )
 
 
@@ -154,7 +155,7 @@ TYPES |= {
 #: The only functions that a file may name: they make numbers of numbers or of SMILES. All others
 #: are given at load.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "skout.molecules.fingerprints": molecules.fingerprints,
+    "skout.molecules.fingerprints": fingerprints,
     **{f"sklearn.feature_selection.{name}": getattr(feature_selection, name) for name in _SCORES},
     **{f"numpy.{name}": one for name, one in vars(np).items() if isinstance(one, np.ufunc)},
 }
