@@ -8,8 +8,8 @@ from. "auto" takes conjugate gradients by costs: here the least sizes and the ma
 `skout.solvers.ridge.cost` are lowered, so that it does so for problems small enough to run many of
 them; nothing else is changed. R2 is that of fresh rows, about the mean of each output; what is
 compared is the output that differs most, and beside it the root mean square by which its
-predictions differ, in standard deviations: without an intercept, R2 of "direct" itself may be -1e9, and rounding then
-moves it. Where PyTorch finds a GPU, "auto" is fitted there as well.
+predictions differ, in standard deviations: without an intercept, R2 of "direct" itself may be -1e9,
+and rounding then moves it. Where PyTorch finds a GPU, "auto" is fitted there as well.
 """
 
 from __future__ import annotations

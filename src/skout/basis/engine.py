@@ -25,7 +25,7 @@ from ..kernels import Kernel
 from ..rows import Memory, Progress, Reduction, Source, Survey, on_device
 from ..sketches import Draw, Sketch
 from .features import KernelMatrix, LandmarkFeatures, Projection, Residual, principal
-from .moments import AnyMoments, PartlyWhitened
+from .moments import AnyMoments, Moments, PartlyWhitened
 from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
 
 __all__ = ["Engine", "Span", "span_of"]
@@ -290,7 +290,9 @@ class Engine:
         parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
         if landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, landmarks(), strict=True)]
-        return parts if values is None else [part.of_values(values) for part in parts]
+        if values is None:
+            return parts
+        return [part.of_values(values) for part in parts if isinstance(part, Moments)]
 
 
 def _pivot_noise(gram: np.ndarray, rounding: float, is_single: bool) -> float:

@@ -141,6 +141,8 @@ CLASSES: dict[str, type] = ByName(
     ]
 )
 
+CLASSES["skout.HoledMoments"] = MaskedMoments  # its name in files of earlier versions
+
 #: The only classes that may be a value themselves: kinds of candidates, NumPy's scalars.
 TYPES: dict[str, type] = ByName(CLASSES)
 TYPES |= {
@@ -261,10 +263,27 @@ def new_parameters(kind: type) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
+# What `Kept` calls the private attributes that a `KernelRidge` had before.
+_KEPT = {
+    "_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights",
+    "_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin",
+    "_folds": "folds", "_n_seen": "n_added",
+}  # fmt: skip
+
+
 def _renewed(kind: type, state: dict[str, Any]) -> dict[str, Any]:
     """Return attributes that an earlier version has saved as this version has them."""
-    if issubclass(kind, KernelRidge) and ("_fitc" in state or state.get("variance") == "fast"):
-        return state | {"variance": "dtc"}  # with any `variance`, predictions were those of "dtc"
+    if not issubclass(kind, KernelRidge):
+        return state
+    if "_fitc" in state or state.get("variance") == "fast":
+        # with any `variance`, predictions were those of "dtc"
+        state = {name: value for name, value in state.items() if name != "_fitc"}
+        state["variance"] = "dtc"
+    if "_matrix" in state:
+        kept = {new: state[old] for old, new in _KEPT.items() if old in state}
+        gone = {*_KEPT, "_n_outputs"}
+        state = {name: value for name, value in state.items() if name not in gone}
+        state["_kept"] = Kept(**kept)
     return state
 
 

@@ -409,7 +409,7 @@ class KernelMachineBase(PartsByName):
         self.basis_ = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
         self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
         self.coef_, self.intercept_ = fit.coef, fit.intercept
-        vars(self)["_matrix"] = fit.matrix
+        self.__dict__["_matrix"] = fit.matrix
         self.n_iter_, self.objective_, self.duality_gap_ = (
             fit.n_iter, fit.objective, fit.duality_gap
         )  # fmt: skip

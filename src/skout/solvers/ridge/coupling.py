@@ -53,9 +53,12 @@ class OutputSystems(ABC):
     t_sum: Array  # weighted sums of y_ij over them, (d,)
     spread: Array  # the norm of each output about its mean, (d,)
     right: Array  # sum_i w_ij z_i y_ij, of centered rows if there is an intercept, (p, d)
-    spectrum: tuple[Array, Array]  # eigenvalues and vectors of the mean of z z' over all entries
-    #: Whether a system of all observed entries is small enough to be solved at once.
-    has_few_entries = False
+    spectrum: Array  # eigenvalues and vectors of the mean of z z' over all entries
+
+    @property
+    def has_few_entries(self) -> bool:
+        """Whether a system of all observed entries is small enough to be solved at once."""
+        return False
 
     @property
     @abstractmethod

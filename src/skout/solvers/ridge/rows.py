@@ -260,7 +260,7 @@ class MaskedSystem(OutputSystems):
         return coef if M is None else M.T @ coef
 
     @property
-    def has_few_entries(self) -> bool:  # type: ignore[override]
+    def has_few_entries(self) -> bool:
         count, p = int((self.W > 0.0).sum()), self.design.shape[1]
         return self.K is not None and count <= min(_MOST_ENTRIES, 3 * p)
 
