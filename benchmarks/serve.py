@@ -44,7 +44,7 @@ from measure import print_table, write_record
 from tqdm import tqdm
 
 from skout import datasets
-from skout.cli.serve.server import open_served
+from skout.apps.cli.serve.server import open_served
 
 SEED, POOL, CLIENTS, REQUESTS, TOP = 0, 100_000, 8, 500, 10
 PARTS = ["bibtex", "pool", "load"]

@@ -58,9 +58,11 @@ def path() -> Figure:
 
 # The floors of src/skout, from the top: rooms on the way of the data, what they answer, and tools.
 HOUSE = (
-    (("cli",), "the `skout` command and its pages", ()),
-    (("persistence",), "models in files", ()),
-    (("predictors",), "what wraps a predictor: Tuned, two ways, ensembles, sets", ()),
+    (("apps.cli",), "the `skout` command and its pages", ()),
+    (("apps.tuning", "apps.spectra"), "models that choose themselves;  spectra to molecules", ()),
+    (("apps.tables",), "columns of all kinds, and files of tables", ()),
+    (("persistence",), "models in files", ("dev", "readers", "molecules")),
+    (("predictors",), "what wraps a predictor: two ways, ensembles, sets", ()),
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
@@ -69,26 +71,27 @@ HOUSE = (
     (
         ("regressors", "decoding"),
         "x to coordinates;  coordinates to objects",
-        ("testing", "molecules"),
+        ("testing",),
     ),
+    (("solvers",), "ridge regression, however it is held; any convex loss", ()),
     (
         ("basis",),
         "kernel + sketch to coordinates; the one pass over blocks",
-        ("metrics", "readers"),
+        ("metrics",),
     ),
     (
-        ("kernels", "solvers"),
-        "when are two objects alike?  pure algebra",
-        ("sketches", "deep", "sources"),
+        ("kernels", "sketches"),
+        "when are two objects alike?  which combinations of them are kept?",
+        ("deep", "sources"),
     ),
-    (("rows",), "where rows live: memory, disk, stream, dask, card", ("losses",)),
+    (("rows",), "where rows live: memory, disk, stream, dask, device", ("losses",)),
     (("_numerics",), "arrays, threads, factorisations, checks", ()),
 )
 
 
 def house() -> Figure:
     """The rooms of the library, floor by floor: each imports only from those below it."""
-    figure, axes = plt.subplots(figsize=(8.6, 5.0))
+    figure, axes = plt.subplots(figsize=(8.6, 6.0))
     axes.set(xlim=(-0.6, 12.6), ylim=(-0.1, len(HOUSE) + 0.6))
     axes.axis("off")
     for floor, (rooms, answer, tools) in enumerate(reversed(HOUSE)):
@@ -103,7 +106,7 @@ def house() -> Figure:
     arrow = {"arrowstyle": "->", "lw": 1.5, "color": "black"}
     axes.annotate("", (-0.05, 0.2), (-0.05, len(HOUSE) - 0.3), arrowprops=arrow)
     axes.text(-0.25, len(HOUSE) / 2, "imports", rotation=90, ha="center", va="center", fontsize=9)
-    axes.text(0.2, len(HOUSE) + 0.2, "the way of the data", fontsize=9)
+    axes.text(0.2, len(HOUSE) + 0.2, "the path of the data", fontsize=9)
     axes.text(8.75, len(HOUSE) + 0.2, "beside it, on the same floors", fontsize=9, color=GREY)
     return figure
 

@@ -37,14 +37,14 @@ from tqdm import tqdm
 
 from skout import KernelBasis, datasets, sisokr
 from skout._numerics.arrays import row_slices, unique
+from skout.basis.moments import Moments
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
 from skout.kernels.packed import PackedBits
 from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.solvers import ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import ridge
 
 SEED = 0
 CACHE = HERE / "cache" / "lpm24.npz"

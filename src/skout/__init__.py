@@ -20,7 +20,10 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, persistence, readers, theory
+    from . import datasets, molecules, persistence, readers, theory
+    from .apps.spectra.identify import SpectrumIdentifier
+    from .apps.tables import TableEncoder
+    from .apps.tuning import Tuned
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
         without_hubs,
     )
     from .predictors.reranker import Reranker
-    from .predictors.spectra import SpectrumIdentifier
-    from .predictors.tuning import Tuned
-    from .readers import TableEncoder
 
 __all__ = [
     "CandidateSets",
@@ -64,6 +64,7 @@ __all__ = [
     "losses",
     "memory_limits",
     "metrics",
+    "molecules",
     "persistence",
     "quantile_task_matrix",
     "readers",
@@ -80,16 +81,17 @@ __version__ = "0.1.0"
 # Imported when they are first asked for, so that `import skout` is quick.
 _IN_MODULES = {
     "Reranker": "predictors.reranker",
-    "SpectrumIdentifier": "predictors.spectra",
-    "TableEncoder": "readers",
-    "Tuned": "predictors.tuning",
+    "SpectrumIdentifier": "apps.spectra.identify",
+    "TableEncoder": "apps.tables",
+    "Tuned": "apps.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
     ),
     "without_hubs": "predictors",
 }
-_LATER = (*_IN_MODULES, "datasets", "persistence", "readers", "theory")
+_MODULES = ("datasets", "molecules", "persistence", "readers", "theory")
+_LATER = (*_IN_MODULES, *_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ what there is.
 
 from .catalogue import CATALOGUE
 from .dataset import Dataset
+from .files import available, fetch
 from .loading import load
 from .synthetic import (
     make_low_rank_regression,
@@ -17,6 +18,8 @@ from .synthetic import (
 __all__ = [
     "CATALOGUE",
     "Dataset",
+    "available",
+    "fetch",
     "load",
     "make_low_rank_regression",
     "make_robust_regression",

@@ -13,10 +13,11 @@ from scipy import sparse
 from sklearn import feature_selection
 from sklearn.base import BaseEstimator
 
-from .. import decoding, kernels, losses, molecules, predictor, predictors, regressors, sketches
+from .. import decoding, kernels, losses, predictor, predictors, regressors, sketches
 from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
+from ..basis.moments import MaskedMoments, Moments, PartlyWhitened
 from ..basis.passes import KnownRows
 from ..basis.weights import OutputWeights
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
@@ -24,6 +25,7 @@ from ..decoding.euler import Graph
 from ..kernels import PackedBits
 from ..kernels.bags import Bags
 from ..kernels.combine import _Images
+from ..kernels.fingerprints import fingerprints
 from ..kernels.spectrum_rows import Spectra
 from ..predictors.crossing import Fold
 from ..predictors.discoveries import AnswerConfidence
@@ -34,8 +36,7 @@ from ..predictors.lists import Calibrated
 from ..predictors.nonconformity import LearntScore, Softmax
 from ..regressors import KernelRidge, PrivateRidge
 from ..regressors.intervals import Calibration
-from ..solvers.holed import HoledMoments
-from ..solvers.moments import Moments, PartlyWhitened
+from ..regressors.ridge import Kept
 from .files import FileError
 
 __all__ = [
@@ -60,9 +61,9 @@ _SCORES = (
 )
 # Modules whose classes are looked for when they are first needed.
 _LATER = (
-    *("skout.predictors.reranker", "skout.predictors.spectra"),
-    "skout.predictors.tuning",
-    *("skout.readers.encoder", "skout.readers.encoders"),
+    "skout.predictors.reranker",
+    *("skout.apps.spectra.identify", "skout.apps.tuning"),
+    *("skout.apps.tables.encoder", "skout.apps.tables.encoders"),
 )
 
 
@@ -135,9 +136,11 @@ CLASSES: dict[str, type] = ByName(
         *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
         PartlyWhitened,
         *(AnswerConfidence, Fold, LearntScore, Softmax),
-        *(Calibration, HoledMoments),
+        *(Calibration, Kept, MaskedMoments),
     ]
 )
+
+CLASSES["skout.HoledMoments"] = MaskedMoments  # its name in files of earlier versions
 
 #: The only classes that may be a value themselves: kinds of candidates, NumPy's scalars.
 TYPES: dict[str, type] = ByName(CLASSES)
@@ -153,7 +156,7 @@ TYPES |= {
 #: The only functions that a file may name: they make numbers of numbers or of SMILES. All others
 #: are given at load.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "skout.molecules.fingerprints": molecules.fingerprints,
+    "skout.molecules.fingerprints": fingerprints,
     **{f"sklearn.feature_selection.{name}": getattr(feature_selection, name) for name in _SCORES},
     **{f"numpy.{name}": one for name, one in vars(np).items() if isinstance(one, np.ufunc)},
 }
@@ -259,10 +262,27 @@ def new_parameters(kind: type) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
+# What `Kept` calls the private attributes that a `KernelRidge` had before.
+_KEPT = {
+    "_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights",
+    "_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin",
+    "_folds": "folds", "_n_seen": "n_added",
+}  # fmt: skip
+
+
 def _renewed(kind: type, state: dict[str, Any]) -> dict[str, Any]:
     """Return attributes that an earlier version has saved as this version has them."""
-    if issubclass(kind, KernelRidge) and ("_fitc" in state or state.get("variance") == "fast"):
-        return state | {"variance": "dtc"}  # with any `variance`, predictions were those of "dtc"
+    if not issubclass(kind, KernelRidge):
+        return state
+    if "_fitc" in state or state.get("variance") == "fast":
+        # with any `variance`, predictions were those of "dtc"
+        state = {name: value for name, value in state.items() if name != "_fitc"}
+        state["variance"] = "dtc"
+    if "_matrix" in state:
+        kept = {new: state[old] for old, new in _KEPT.items() if old in state}
+        gone = {*_KEPT, "_n_outputs"}
+        state = {name: value for name, value in state.items() if name not in gone}
+        state["_kept"] = Kept(**kept)
     return state
 
 
