@@ -29,7 +29,7 @@ class Dataset:
         The pool to choose predictions from, or one set for each row.
     names : dict of str to array
         Of "features" and "outputs", where they have names; "nominal" are the positions of columns
-        of X that are codes of categories, and "category_values_..." what these stand for.
+        of X that are codes of categories, ``category_values_NAME`` what those of a column mean.
     extra : dict of str to array
         Further columns, one value a row.
     description, licence, citation : str

@@ -12,13 +12,14 @@ from scipy.special import expit
 from .._numerics.arrays import n_rows
 from .._numerics.validation import all_at_once, check_level, check_rng
 from ..decoding.pools import taken
+from .answers import Answers
 from .crossing import held_lists, held_out, pools_of
 from .lists import Calibrated, Lists, Ranker, plain_pool
 from .nonconformity import Softmax, drawn, fit_softmax, logistic, query_features
 from .rehearsal import Rehearsal, check_predictor
 from .thresholds import checked_labels, checked_length, masses
 
-__all__ = ["AnswerConfidence", "Answers", "ConformalSelection", "benjamini_hochberg"]
+__all__ = ["AnswerConfidence", "ConformalSelection", "benjamini_hochberg"]
 
 # Rows, or groups of rows, that a split needs.
 _LEAST = 4
@@ -65,35 +66,6 @@ def _features(lists: Lists, softmax: Softmax) -> np.ndarray:
     """Return those of `query_features` and the score of the best candidate, shape (n, 5)."""
     features = query_features(lists, softmax.log_probabilities(lists))
     return np.column_stack([features, lists.score[lists.indptr[:-1]]])
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The best candidate of each of n queries, and whether to trust it.
-
-    Attributes
-    ----------
-    objects : n objects
-    indices : ndarray of int, shape (n,)
-        Where they are in the pool.
-    confidence : ndarray of shape (n,)
-        Estimated probability that the answer is right.
-    p_values : ndarray of shape (n,)
-        Of the hypothesis that it is wrong: how often wrong answers look as good.
-    q_values : ndarray of shape (n,)
-        The least `fdr` at which it would be accepted in this batch.
-    accepted : ndarray of bool, shape (n,)
-    """
-
-    objects: Any
-    indices: np.ndarray
-    confidence: np.ndarray
-    p_values: np.ndarray
-    q_values: np.ndarray
-    accepted: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.indices)
 
 
 class Measured(NamedTuple):
