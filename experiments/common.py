@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import fastest, gemm_rate, print_table, surroundings
 from skout import datasets
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "benchmarks"))
-
-from measure import fastest, gemm_rate, print_table, surroundings  # noqa: E402
 
 RECORDS, FIGURES = HERE / "records", HERE / "figures"
 

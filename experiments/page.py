@@ -1,6 +1,6 @@
 """Write RESULTS.md: every table and figure of the papers with our numbers beside, from the records.
 
-python experiments/page.py
+python -m experiments.page
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import HERE, read_record
-from papers import CONFIGS, Config
-from tables import markdown
-from tables_others import OTHERS
-from verdicts import Row
+from experiments.common import HERE, read_record
+from experiments.ours.tables import OTHERS
+from experiments.papers.entries import CONFIGS, Config
+from experiments.papers.tables import markdown
+from experiments.papers.verdicts import Row
 
 PAGE = HERE / "RESULTS.md"
 MARK = "<!-- tables -->"  # the page of the documentation starts here
 
 HEADING = f"""# Results of the experiments
 
-Made by `make reproduce` (or `python experiments/page.py`) from the files in [records](records),
+Made by `make reproduce` (or `python -m experiments.page`) from the files in [records](records),
 which name seeds, versions, settings, hardware and date.
 
 {MARK}

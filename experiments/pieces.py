@@ -15,11 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import HERE, as_json, clock, print_table, read_record, record_path, write_record
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
 import skout
+from experiments.common import (
+    HERE,
+    as_json,
+    clock,
+    print_table,
+    read_record,
+    record_path,
+    write_record,
+)
 
 PARTS = HERE / "cache" / "parts"
 Results = dict[str, Any]  # piece -> what it returned

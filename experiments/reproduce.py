@@ -2,7 +2,7 @@
 
     make reproduce                           all that a CPU can do, about 42 minutes on two cores
     make reproduce ONLY=table-4.2            one of them, or several: ONLY=table-3.3,figure-4.2
-    python experiments/reproduce.py --list   their names
+    python -m experiments.reproduce --list   their names
 
 What is finished is kept, in experiments/cache/parts, and taken from there while settings and the
 version of skout are the same: start again after an interruption, and it goes on. `--again` runs
@@ -17,14 +17,13 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from typing import Any
 
-from common import clock
-from page import write
-from papers import CONFIGS, Config, by_name
-from pieces import carry_out
 from tqdm import tqdm
 
-from skout.datasets.catalogue import CATALOGUE
-from skout.datasets.files import available
+from experiments.common import clock
+from experiments.page import write
+from experiments.papers.entries import CONFIGS, Config, by_name
+from experiments.pieces import carry_out
+from skout.datasets import CATALOGUE, available
 
 
 def reproduce(configs: list[Config], again: bool = False, quick: bool = False) -> dict[str, str]:
