@@ -33,7 +33,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.neighbors import NearestNeighbors
 from tqdm import tqdm
 
-from experiments.common import FIGURES, Scaler, clock, mean_sd, read_record, write_record
+from experiments.common import Scaler, clock, figure_path, mean_sd, read_record, write_record
 from experiments.papers.formulas import Sums, ridge_path
 from skout import KernelBasis, KernelRidge, StructuredPredictor, datasets
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
@@ -330,8 +330,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         axis.set_xlabel("Kendall's tau, and its standard error over folds")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=8)
     figure.suptitle("Label ranking, ten folds; skout: the first five")
-    FIGURES.mkdir(exist_ok=True)
-    path = FIGURES / "label_ranking.png"
+    path = figure_path("label_ranking.png")
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import norm
 from tqdm import tqdm
 
-from experiments.common import FIGURES, mean_sd, print_table, write_record
+from experiments.common import figure_path, mean_sd, print_table, write_record
 from skout import KernelRidge, PrivateRidge, datasets
 from skout.kernels import Fourier, Gaussian
 
@@ -90,7 +90,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
             xscale="log", xlabel="epsilon", ylabel="test R2", title=f"{name}, n = {own[0]['n']:,}"
         )
         ax.legend()
-    fig.savefig(FIGURES / "privacy.png", dpi=120)
+    fig.savefig(figure_path("privacy.png"), dpi=120)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from experiments.common import clock, fastest
 from experiments.papers.adam import RATES, best_adam
 from experiments.papers.select_3_1 import select
 from experiments.papers.synthetic import SETTINGS, Data, Fourier, Setting, make_data, solve
-from experiments.pieces import Plan, Results, alone, run_script
+from experiments.pieces import Plan, Results, Size, alone, run_script
 from skout import KernelBasis
 from skout.kernels import Gaussian
 from skout.sketches import Accumulation, CountSketch, GaussianSketch, PSparsified, SubSample
@@ -130,15 +130,18 @@ def one_adam(
     return rows
 
 
-def plan(quick: bool, again: bool = False) -> Plan:
+def plan(size: Size, again: bool = False) -> Plan:
     """Return the run; with `again` the settings are chosen, which takes an hour."""
-    n, replicates = (1600, 2) if quick else (10_000, N_REPLICATES)
+    n = 1600 if size == "quick" else 10_000
+    replicates = {"quick": 2, "brief": 3, "full": N_REPLICATES}[size]
     settings = dict(SETTINGS)
     if again:
         data = make_data(n)
-        settings = {key: select(key[1], value, data, quick) for key, value in settings.items()}
-    sizes = (40, 90) if quick else SIZES
-    batches = (128,) if quick else BATCHES
+        settings = {
+            key: select(key[1], value, data, size == "quick") for key, value in settings.items()
+        }
+    sizes = {"quick": SIZES[:3:2], "brief": SIZES[::2], "full": SIZES}[size]
+    batches = BATCHES if size == "full" else BATCHES[:1]
     pieces = {
         f"draw {seed}": alone(replicate, seed, settings, sizes, n) for seed in range(replicates)
     }

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import FIGURES, clock, mean_sd, print_table, read_record, write_record
+from experiments.common import clock, figure_path, mean_sd, print_table, read_record, write_record
 from experiments.pieces import Plan, alone, joined
 from skout import KernelBasis
 from skout.datasets import make_subspace_regression
@@ -204,8 +204,7 @@ def draw(record: dict[str, Any]) -> None:
     axes[2].legend()
     for ax in axes[1:]:
         ax.axvline(75, color="grey", ls=":")
-    FIGURES.mkdir(exist_ok=True)
-    fig.savefig(FIGURES / "figure_5_2.png", dpi=120)
+    fig.savefig(figure_path("figure_5_2.png"), dpi=120)
 
 
 def main() -> None:

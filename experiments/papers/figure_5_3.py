@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import FIGURES, clock, mean_sd
+from experiments.common import clock, figure_path, mean_sd
 from experiments.papers.smi2mol import KERNEL, load_graphs, load_smiles, split
-from experiments.pieces import Plan, Results, alone, joined, run_script
+from experiments.pieces import Plan, Results, Size, alone, joined, run_script
 from skout import KernelBasis
 from skout.decoding import CandidateDecoder
 from skout.dev import unique
@@ -84,8 +84,9 @@ def perfect(
     return judged(nearest(name, seeds, sizes, n_train, n_val), n_val, both)
 
 
-def plan_large(quick: bool) -> Plan:
+def plan_large(size: Size) -> Plan:
     """Return the run of the sketch that the thesis chose for NSPD; the distances need RDKit."""
+    quick = size == "quick"
     sizes, n_train, n_val = ((100,), 2000, 20) if quick else ((3200, 6400), None, N_VAL)
     pieces: dict[str, Any] = {"nearest": alone(nearest, "NSPD", [0], sizes, n_train, n_val)}
     pieces["distances"] = lambda results: judged(results["nearest"], n_val, True)
@@ -93,16 +94,18 @@ def plan_large(quick: bool) -> Plan:
     return Plan("figure_5_3_large", settings, pieces, lambda results: results["distances"])
 
 
-def plan_all(quick: bool) -> Plan:
+def plan_all(size: Size) -> Plan:
     """Return the run of all molecules, with one draw."""
+    quick = size == "quick"
     sizes, n_train, n_val = (SIZES[:2], 5000, 50) if quick else (SIZES, None, N_VAL)
     pieces = {name: alone(perfect, name, [0], sizes, n_train, n_val, True) for name in KERNELS}
     settings = {"n_val": n_val, "sizes": sizes, "quick": quick}
     return Plan("figure_5_3", settings, pieces, joined, draw)
 
 
-def plan(quick: bool) -> Plan:
+def plan(size: Size) -> Plan:
     """Return the run of ten draws."""
+    quick = size == "quick"
     sizes, seeds, n_train, n_val = (100, 400, 800), range(N_DRAWS), 10_000, 100
     if quick:
         sizes, seeds, n_train, n_val = (50, 100), range(2), 1000, 10
@@ -136,8 +139,7 @@ def draw(record: dict[str, Any]) -> None:
         )
     ax.set(xscale="log", xlabel="$m_y$", ylabel="graph edit distance", title="perfect h, SMI2Mol")
     ax.legend()
-    FIGURES.mkdir(exist_ok=True)
-    fig.savefig(FIGURES / "figure_5_3.png", dpi=120)
+    fig.savefig(figure_path("figure_5_3.png"), dpi=120)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import FIGURES, mean_sd
+from experiments.common import figure_path, mean_sd
 from experiments.papers.text2mol import ranks as ranks_of
 from experiments.papers.text2mol_data import Problem
-from experiments.pieces import Plan, alone, joined, run_script
+from experiments.pieces import Plan, Size, alone, joined, run_script
 from skout import KernelBasis
 from skout.kernels import Cosine, Gaussian
 from skout.metrics import mean_reciprocal_rank
@@ -71,7 +71,8 @@ def of_kernel(name: str, sizes: Any, draws: int) -> list[dict[str, Any]]:
     return rows
 
 
-def plan(quick: bool) -> Plan:
+def plan(size: Size) -> Plan:
+    quick = size == "quick"
     sizes, draws = (SIZES[:2], 2) if quick else (SIZES, N_DRAWS)
     names = list(KERNELS)[:1] if quick else list(KERNELS)
     pieces = {name: alone(of_kernel, name, sizes, draws) for name in names}
@@ -79,8 +80,9 @@ def plan(quick: bool) -> Plan:
     return Plan("figure_5_5", settings, pieces, joined, lambda record: draw(record["results"]))
 
 
-def plan_single(quick: bool) -> Plan:
+def plan_single(size: Size) -> Plan:
     """Return the run in single precision."""
+    quick = size == "quick"
     sizes, draws = (SIZES[:2], 2) if quick else (SIZES, N_DRAWS)
     pieces = {name: alone(of_kernel, name, sizes, draws) for name in SINGLE}
     settings = {"sizes": sizes, "draws": draws, "rows": N_ROWS, "quick": quick}
@@ -104,8 +106,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("MRR with perfect h")
     axes[-1].legend(fontsize=7)
-    FIGURES.mkdir(exist_ok=True)
-    fig.savefig(FIGURES / "figure_5_5.png", dpi=150)
+    fig.savefig(figure_path("figure_5_5.png"), dpi=150)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.papers import massbank
-from experiments.pieces import Plan, alone
+from experiments.pieces import Plan, Size, alone
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
@@ -24,7 +24,8 @@ def run(quick: bool) -> list[dict[str, Any]]:
     return []
 
 
-def plan(quick: bool) -> Plan:
+def plan(size: Size) -> Plan:
+    quick = size == "quick"
     settings = {"m_x": massbank.M_X, "m_y": massbank.M_Y, "n_exact": massbank.N_EXACT}
     settings |= {"gammas": massbank.GAMMAS, "alphas": massbank.ALPHAS, "quick": quick}
     return Plan("massbank", settings, {"all": alone(run, quick)}, rows=None)

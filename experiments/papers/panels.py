@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from experiments.common import FIGURES, read_record
+from experiments.common import figure_path, read_record
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -62,8 +62,7 @@ def draw(loss: str, rows: list[dict[str, Any]]) -> Path:
         axis.set_minor_locator(NullLocator())
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=9)
     figure.suptitle(f"Synthetic robust regression, {TITLES[loss]} (figure 3.1)")
-    FIGURES.mkdir(exist_ok=True)
-    path = FIGURES / f"figure_3_1_{loss}.png"
+    path = figure_path(f"figure_3_1_{loss}.png")
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path

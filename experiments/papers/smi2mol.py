@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import FIGURES, HERE, clock, mean_sd, print_table, write_record
+from experiments.common import HERE, clock, figure_path, mean_sd, print_table, write_record
 from skout import KernelBasis, StructuredPredictor, sisokr
 from skout.datasets import load
 from skout.dev import unique
@@ -177,8 +177,7 @@ def draw(smiles: np.ndarray, test: np.ndarray, predicted: list[str], distance: n
         [Chem.MolFromSmiles(text) for text in pairs], molsPerRow=4, legends=labels,
         subImgSize=(220, 180), returnPNG=False,
     )  # fmt: skip
-    FIGURES.mkdir(exist_ok=True)
-    image.save(FIGURES / "smi2mol.png")
+    image.save(figure_path("smi2mol.png"))
 
 
 def main() -> None:

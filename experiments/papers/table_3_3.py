@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.base import clone
 
 from experiments.common import Scaler, clock, load_numbers, mean_sd
-from experiments.pieces import Plan, Results, alone, of_data, run_script
+from experiments.pieces import Plan, Results, Size, alone, of_data, run_script
 from skout import JointQuantileRegressor
 from skout.kernels import Gaussian, Laplacian, Matern
 from skout.metrics import crossing_loss, pinball_loss
@@ -175,8 +175,9 @@ def summary(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def plan(quick: bool, data: str = "boston") -> Plan:
-    splits = range(2 if quick else 10)
+def plan(size: Size, data: str = "boston") -> Plan:
+    quick = size == "quick"
+    splits = range({"quick": 2, "brief": 3, "full": 10}[size])
     settings = {
         "levels": LEVELS,
         "size": SIZE,

@@ -30,7 +30,7 @@ from sklearn.model_selection import KFold
 
 from experiments.common import Scaler, clock, load_targets, mean_sd
 from experiments.papers.paths import TargetRidge, fit_path, folds_of
-from experiments.pieces import Plan, alone, joined, of_data, run_script
+from experiments.pieces import Plan, Size, alone, joined, of_data, run_script
 from skout import KernelRidge
 from skout.kernels import Gaussian, Laplacian, Matern
 from skout.metrics import rrmse
@@ -87,12 +87,12 @@ def cv_mse(model: KernelRidge) -> float:
     return float(model.cv_results_["mean_loss"].min())
 
 
-def official(name: str, quick: bool, data: str) -> list[dict[str, Any]]:
+def official(name: str, quick: bool, data: str, draws: int) -> list[dict[str, Any]]:
     """Return the row of a sketch with a Gaussian kernel, and that with any kernel."""
     X, Y, n, names = load_targets(data)
     X, T = Scaler(X[:n])(X), Scaler(Y[:n])(Y)
     split = (X[:n], T[:n], X[n:], T[n:])
-    sketch, draws = SKETCHES[name], 3 if quick else N_DRAWS
+    sketch = SKETCHES[name]
     exact = sketch is None  # then one fold and one alpha cost n^3
     kernels = GAUSSIAN[::3] if exact or quick else GAUSSIAN
     alphas = np.logspace(-8, -4, 5) if exact else ALPHAS
@@ -161,18 +161,20 @@ def fold(number: int, quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def plan(quick: bool, data: str = "rf1") -> Plan:
+def plan(size: Size, data: str = "rf1") -> Plan:
     """Return the run of the official split."""
+    quick = size == "quick"
     settings = {"alphas": ALPHAS, "size": SIZE, "gaussian": GAUSSIAN, "others": OTHERS}
     settings |= {"choice": "5 blocks of consecutive training rows", "quick": quick}
-    settings["draws"] = N_DRAWS
+    settings["draws"] = draws = {"quick": 3, "brief": 5, "full": N_DRAWS}[size]
     names = [name for name, sketch in SKETCHES.items() if not (quick and sketch is None)]
-    pieces = {name: alone(official, name, quick, data) for name in names}
+    pieces = {name: alone(official, name, quick, data, draws) for name in names}
     return Plan(of_data("table_3_4_official", data, "rf1"), settings, pieces, joined, seed=SEED)
 
 
-def plan_folds(quick: bool) -> Plan:
+def plan_folds(size: Size) -> Plan:
     """Return the run of the random folds, ten minutes."""
+    quick = size == "quick"
     settings = {"alphas": ALPHAS, "kernels": WIDE, "choice": "5 random folds, for each target"}
     pieces = {f"fold {i}": alone(fold, i, quick) for i in range(2 if quick else 10)}
     return Plan("table_3_4_folds", settings | {"quick": quick}, pieces, joined, seed=SEED)

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from experiments.common import clock, load_labels, mean_sd
 from experiments.papers.formulas import FoldOutputs, fold_scores
-from experiments.pieces import Plan, Results, alone, of_data, run_script
+from experiments.pieces import Plan, Results, Size, alone, of_data, run_script
 from skout import KernelBasis, iokr
 from skout.datasets import CATALOGUE
 from skout.decoding import CandidateDecoder
@@ -136,27 +136,23 @@ def scores(method: str, how: str, draws: int, data: str, results: Results) -> li
 def seconds(
     repeats: int, methods: tuple[str, ...], data: str, results: Results
 ) -> list[dict[str, Any]]:
-    """Return the seconds of the methods, which take turns."""
+    """Return the seconds of the processor, one for each repeat; the methods take turns."""
     X, Y, X_test, _ = load_labels(data)
-    times: dict[str, list[tuple[float, float]]] = {method: [] for method in methods}
-    for seed, method in itertools.product(range(repeats), methods):
+    rows = [{"method": name, "how": "seconds", "fit": [], "predict": []} for name in methods]
+    for seed, row in itertools.product(range(repeats), rows):
+        method = row["method"]
         predictor = model(method, of_method(results, method), seed, data, len(Y))
         with clock() as fit:
             predictor.fit(X, Y)
         with clock() as predict:
             predictor.predict(X_test)
-        times[method].append((fit.seconds, predict.seconds))
-    rows = []
-    for method, found in times.items():
-        fit, predict = np.array(found).min(axis=0)
-        rows.append({"method": method, "how": "seconds", "fit": fit, "predict": predict})
-    for row in rows:
-        for name in ("fit", "predict"):
-            row[f"{name} of IOKR"] = row[name] / rows[0][name]
+        row["fit"].append(fit.cpu)
+        row["predict"].append(predict.cpu)
     return rows
 
 
-def plan(quick: bool, data: str = "bibtex") -> Plan:
+def plan(size: Size, data: str = "bibtex") -> Plan:
+    quick = size == "quick"
     draws, repeats = (2, 1) if quick else (N_DRAWS, REPEATS)
     source = CATALOGUE["multilabel", data]
     exact = not quick and (source.n_train or source.shape[0]) <= MOST_EXACT

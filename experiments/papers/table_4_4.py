@@ -32,7 +32,7 @@ from experiments.papers.massbank import (
     parts_of,
     ranks_of,
 )
-from experiments.pieces import Plan, Results, run_script
+from experiments.pieces import Plan, Results, Size, run_script
 from skout import CandidateSets, KernelBasis, iokr
 from skout.decoding import CandidateDecoder
 from skout.dev import Spectra
@@ -170,7 +170,8 @@ def scores(method: str, seed: int, quick: bool, results: Results) -> list[dict[s
     return [row | judge(problem, ranks, problem.test)]  # type: ignore[arg-type]
 
 
-def plan(quick: bool) -> Plan:
+def plan(size: Size) -> Plan:
+    quick = size == "quick"
     draws = 2 if quick else N_DRAWS
     pieces: dict[str, Any] = {
         f"choose {inputs}": partial(choose, inputs, quick) for inputs in INPUTS
