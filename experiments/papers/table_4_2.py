@@ -53,11 +53,13 @@ PAPER = {
     "IOKR": (44.9, None),
 }
 PAPER_SECONDS = {
-    "SISOKR": (1.41, 0.46),
-    "ISOKR": (2.51, 0.58),
-    "SIOKR": (1.99, 1.22),
-    "IOKR": (2.54, 1.18),
+    "SISOKR": ((1.41, 0.03), (0.46, 0.01)),
+    "ISOKR": ((2.51, 0.06), (0.58, 0.01)),
+    "SIOKR": ((1.99, 0.07), (1.22, 0.03)),
+    "IOKR": ((2.54, 0.0), (1.18, 0.0)),
 }
+#: Numbers that the thesis and the slides (NN) quote from others.
+PAPER_RIVALS = {"LR": 37.2, "NN": 38.9, "SPEN": 42.2, "PRLR": 44.2, "DVN": 44.7}
 AUTHORS = {
     "IOKR": (1e-5, 1e4, 1.0),
     "SIOKR": (1e-6, 1e4, 1e7),
