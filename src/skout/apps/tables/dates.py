@@ -32,6 +32,7 @@ _BASIC = re.compile(
 ).fullmatch
 # Two digits are a year from here on of the last century.
 _PIVOT = 69
+_NOTHING = np.datetime64("NaT", "s")
 
 
 def looks_like_date(cell: str) -> bool:
@@ -123,25 +124,22 @@ def parse_dates(cells: Sequence[str], day_first: Mapping[str, bool] | None = Non
 
 
 def _moment(cell: str, day_first: Mapping[str, bool]) -> np.datetime64:
-    nothing = np.datetime64("NaT", "s")
     found = _found(cell)
     if found is None:
-        return nothing
+        return _NOTHING
     year, month, day = _day(found, day_first)
-    if not 1 <= month <= 12:
-        return nothing
     hour, minute, second = (int(found.get(part, 0)) for part in ("hour", "minute", "second"))
     half = found.get("half", "").lower()
     if half:
         hour = hour % 12 + 12 * (half == "pm")
     if hour > 24 or minute > 59 or second > 60:
-        return nothing
-    start = np.datetime64(f"{year:04d}-{month:02d}", "M")
-    moment = start.astype("datetime64[D]") + np.timedelta64(day - 1, "D")
-    if moment.astype("datetime64[M]") != start:  # no such day
-        return nothing
+        return _NOTHING
+    try:
+        moment = np.datetime64(f"{year:04d}-{month:02d}-{day:02d}", "s")
+    except ValueError:  # no such day
+        return _NOTHING
     seconds = 3600 * hour + 60 * minute + second - _offset(found.get("zone", ""))
-    return moment.astype("datetime64[s]") + np.timedelta64(seconds, "s")
+    return moment + np.timedelta64(seconds, "s")
 
 
 def _day(found: dict[str, str], day_first: Mapping[str, bool]) -> tuple[int, int, int]:
@@ -151,10 +149,10 @@ def _day(found: dict[str, str], day_first: Mapping[str, bool]) -> tuple[int, int
         year += 1900 if year >= _PIVOT else 2000
     if "name" in found:
         return year, 1 + _MONTHS.index(found["name"].lower()), int(found["day"])
-    if "month" in found:
-        return year, int(found["month"]), int(found["day"])
-    first, second = int(found["first"]), int(found["second_"])
-    return (year, second, first) if day_first[found["sign"]] else (year, first, second)
+    if "first" in found:
+        first, second = int(found["first"]), int(found["second_"])
+        return (year, second, first) if day_first[found["sign"]] else (year, first, second)
+    return year, int(found["month"]), int(found["day"])
 
 
 def _offset(zone: str) -> int:

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skout.dev import OnPages, all_at_once, check_choice, check_number
 
-from .cells import listed, no_column
 from .encoders import (
     CategoryColumn,
     DateColumn,
@@ -23,7 +22,7 @@ from .encoders import (
     TextColumn,
 )
 from .frames import Columns, coded_columns, columns_of
-from .kinds import KINDS, Look, look_at, writing_of
+from .kinds import KINDS, Look, listed, look_at, no_column, writing_of
 from .numerals import PLAIN, Writing
 from .reading import OddCells, as_dates, as_numbers, as_texts
 
