@@ -368,7 +368,6 @@ apps.spectra.pools.building _numerics.files.only_one
 apps.spectra.pools.parts _numerics.files.new_map
 apps.spectra.pools.standard kernels.smiles.molecules
 apps.spectra.readers.tables kernels.spectrum_rows.read_spectra
-apps.tables.frames rows.encode.check_column_names
 apps.tuning predictors.boosting.BoostedTrees
 apps.tuning.estimator _numerics.validation.FramesOut
 apps.tuning.given _numerics.arrays.has_rows

@@ -125,6 +125,10 @@ def _moment(parts: dict[str, str], day_first: Mapping[str, bool]) -> datetime | 
     if hour > 24 or minute > 59 or second > 60:
         return None
     try:
-        return datetime(year, month, day) + timedelta(hours=hour, minutes=minute, seconds=second) - offset
+        return (
+            datetime(year, month, day)
+            + timedelta(hours=hour, minutes=minute, seconds=second)
+            - offset
+        )
     except (ValueError, OverflowError):  # no such day
         return None

@@ -31,7 +31,7 @@ _HASHED = 2**14
 _MOST_CELLS = 20_000
 _SEED = 0
 
-Cells = Sequence[str | None]
+Cells = np.ndarray  # of texts, and None where one is missing
 
 
 class NumberColumns(BaseEstimator):
@@ -71,7 +71,7 @@ class NumberColumns(BaseEstimator):
 
     def names(self, columns: Sequence[str]) -> list[str]:
         """Return the names of what `transform` returns."""
-        return [*columns, *(f"{columns[j]}: missing" for j in self.gaps_)]
+        return [*columns, *(f"{columns[j]}: missing" for j in self.gaps_.tolist())]
 
 
 class DateColumn(BaseEstimator):

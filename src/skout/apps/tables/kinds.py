@@ -191,8 +191,8 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
     >>> look_at("colour", np.array(["red", "blue", "red", None], dtype=object)).kind
     'category'
     """
-    is_gap = np.equal(values, None) if values.dtype == object else np.isnan(values)
-    filled = values[~is_gap]
+    is_text = values.dtype == object
+    filled = values[[cell is not None for cell in values] if is_text else ~np.isnan(values)]
     if len(filled) == 0:
         return Look("empty", "no value at all")
     different = len(set(filled.tolist()))
@@ -203,23 +203,23 @@ def look_at(name: str, values: np.ndarray, one_hot: int = 30, separators: str = 
         return Look("date")
     if values.dtype.kind == "f":
         return _number(name, filled, names_rows, writing_of(values))
-    content = Content()
-    content.add(filled, 1)
+    cells, content = filled.tolist(), Content()
+    content.add(cells, 1)
     if content.kind == "number":
-        numbers = read_numbers(filled, content.writing).values
+        numbers = read_numbers(cells, content.writing).values
         return _number(name, numbers, names_rows, content.writing)
     if content.kind == "date":
         return Look("date")
-    if names_rows and _are_keys(name, filled):
+    if names_rows and _are_keys(name, cells):
         return Look("id", "a value a row")
-    separator = _separator(filled, separators)
+    separator = _separator(cells, separators)
     if separator:
         return Look("set", separator=separator)
     if different <= one_hot:
         return Look("category")
-    words = sum(len(cell.split()) for cell in filled) / len(filled)
-    is_text = words >= _WORDS and different >= _DIFFERENT * len(filled)
-    return Look("text" if is_text else "categories")
+    words = sum(len(cell.split()) for cell in cells) / len(cells)
+    is_free = words >= _WORDS and different >= _DIFFERENT * len(cells)
+    return Look("text" if is_free else "categories")
 
 
 def writing_of(values: np.ndarray) -> Writing:

@@ -69,8 +69,8 @@ class OddCells:
         first = self.first_unread or self.first_bound
         if first is not None:
             raise ValueError(
-                f"X: column {name!r} must hold {self.what}: {first[1]!r} is no {self.what[:-1]}, in "
-                f"row {first[0]}. Mend or empty the cell, or read it with strict=False."
+                f"X: column {name!r} must hold {self.what}: {first[1]!r} is no {self.what[:-1]}, "
+                f"in row {first[0]}. Mend or empty the cell, or read it with strict=False."
             )
         if self.ambiguous:
             raise ValueError(
@@ -108,7 +108,7 @@ def as_dates(
     cells = [cell or "" for cell in as_texts(values)]
     order, odd.ambiguous = day_order(cells, known, default)
     moments = parse_dates(cells, order)
-    unread = [i for i in np.flatnonzero(np.isnat(moments)) if not is_missing(cells[i])]
+    unread = [i for i, cell in enumerate(cells) if np.isnat(moments[i]) and not is_missing(cell)]
     if values.dtype.kind == "f" and unread and np.isnat(moments).all():
         raise ValueError(f"X: column {name!r} must hold dates. Got numbers.")
     odd.add(cells, start, unread)

@@ -11,8 +11,16 @@ from .table import Part, Reading, Table, load_pyarrow, select
 from .text import Delimited
 
 __all__ = [
-    *("Delimited", "Part", "Reading", "Table", "is_table", "listed", "load_pyarrow", "open_table"),
-    *("select", "strings"),
+    "Delimited",
+    "Part",
+    "Reading",
+    "Table",
+    "is_table",
+    "listed",
+    "load_pyarrow",
+    "open_table",
+    "select",
+    "strings",
 ]
 
 # Tables that are text may be compressed, the others are so inside.

@@ -194,6 +194,7 @@ def read_workbook(path: Path) -> Table:
             )
     first = f"{path.name}: of {len(sheets)} sheets the first, {sheets[0]!r}, is read"
     table = Table(path, names, [first] if len(sheets) > 1 else [])
-    filled = [dict(zip(names, row, strict=False)) for row in rows[1:] if any(c is not None for c in row)]
-    table.cells = load_pyarrow().Table.from_batches([strings(names, filled)])
+    filled = [row for row in rows[1:] if any(cell is not None for cell in row)]
+    records = [dict(zip(names, row, strict=False)) for row in filled]
+    table.cells = load_pyarrow().Table.from_batches([strings(names, records)])
     return table

@@ -118,7 +118,9 @@ def survey(path: Path) -> Survey:
         for number, block in enumerate(iter(lambda: file.read(_BLOCK), b"")):
             quotes += block.count(b'"')
             if number == 0:
-                encoding = next((name for mark, name in _BOMS.items() if block.startswith(mark)), "")
+                encoding = next(
+                    (name for mark, name in _BOMS.items() if block.startswith(mark)), ""
+                )
             if not encoding:
                 try:
                     decoder.decode(block, final=len(block) < _BLOCK)
@@ -220,11 +222,12 @@ class Delimited(Table):
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path, self._text = path, text
-        if text is not None:
-            self._encoding, notes, has_odd_quotes = "utf-8", [], bool(text.count('"') % 2)
-        else:
-            self._encoding, notes, has_odd_quotes = survey(path)
+        if text is None:
             self.size = path.stat().st_size
+            found = survey(path)
+        else:
+            found = Survey("utf-8", [], bool(text.count('"') % 2))
+        self._encoding, notes, has_odd_quotes = found
         try:
             with self._open() as file:
                 start = file.read(_SAMPLE)
