@@ -93,7 +93,7 @@ class Content:
         if len(dots) < len(cells) and len(self.widths) < 2:
             self.widths |= {len(cell.strip()) for cell in cells if "." not in cell}
         self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
-        self.basic += sum(1 for cell in cells if is_basic_date(cell))
+        self.basic += sum(1 for cell in cells if len(cell) >= 8 and is_basic_date(cell))
 
     def _add_word(self, word: str) -> None:
         number = numeral(word)

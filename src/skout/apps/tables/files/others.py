@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -138,8 +139,11 @@ class Json(Table):
                 )
             yield record
 
+    def _open(self) -> AbstractContextManager[TextIO]:
+        return text.as_text(text.open_bytes(self.path), self._encoding)
+
     def _lines(self) -> Iterator[tuple[int, Any]]:
-        with text.open_text(self.path, self._encoding) as file:
+        with self._open() as file:
             lines = text.Lines(file, self.path)
             for line in lines:
                 lines.end_row()
@@ -147,7 +151,7 @@ class Json(Table):
                     yield lines.number, _parse(line, f"{self.path}: line {lines.number}")
 
     def _list(self) -> Iterator[tuple[int, Any]]:
-        with text.open_text(self.path, self._encoding) as file:
+        with self._open() as file:
             whole = file.read(_LONGEST + 1)
         if len(whole) > _LONGEST:
             raise ValueError(

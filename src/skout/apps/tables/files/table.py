@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -93,14 +95,12 @@ class Table:
         self.notes = notes  # what people should know of how the file was read
         if not names:
             raise ValueError(f"{path} has no columns.")
-        place: dict[str, int] = {}
-        for j, name in enumerate(names, 1):
-            if name in place:
-                raise ValueError(
-                    f"{path} has two columns {name!r}, number {place[name]} and number {j}: each "
-                    "needs its own name."
-                )
-            place[name] = j
+        for name in (name for name, n in Counter(names).items() if n > 1):
+            first, second = [j for j, one in enumerate(names, 1) if one == name][:2]
+            raise ValueError(
+                f"{path} has two columns {name!r}, number {first} and number {second}: each needs "
+                "its own name."
+            )
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns, about so many rows at a time."""
@@ -121,11 +121,13 @@ class Table:
         self._check_columns(columns)
         reading, start = reading or Reading(), 1
         gaps, odd = set(reading.gaps), {name: OddCells("numbers") for name in numbers}
-        for batch in self._slices(columns or self.names[:1]):
+        rows = int(_PART_CELLS / (1 + len(texts) + len(numbers) / 8))  # a number takes 8 bytes
+        rows, pa = max(_LEAST_ROWS, min(_PART_ROWS, rows)), load_pyarrow()
+        for batch in self._slices(columns or self.names[:1], rows):
             cells = dict(zip(columns, batch.columns, strict=False))
             matrix = np.empty((batch.num_rows, len(numbers)))
             for j, name in enumerate(numbers):
-                read, seen = self._numbers(cells[name], reading.writings.get(name, PLAIN))
+                read, seen = self._numbers(cells[name], reading.writings.get(name, PLAIN), pa)
                 refused = [] if name in gaps and not reading.strict else [*read.unread]
                 refused += read.bounds if reading.strict else []
                 if refused:
@@ -152,11 +154,10 @@ class Table:
                 f"{self.path} has no column {missing[0]!r}{more}. It has: {listed(self.names)}."
             )
 
-    def _slices(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield few rows at a time; a small file is read once, and then kept."""
-        rows = max(_LEAST_ROWS, min(_PART_ROWS, _PART_CELLS // len(columns)))
+    def _slices(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield so many rows at a time; a small file is read once, and then kept."""
         if self.cells is None and self.size <= _SMALL:
-            self.cells = self._in_memory()
+            self.cells, self.size = self._in_memory(), math.inf  # tried once
         if self.cells is not None:
             yield from self.cells.select(columns).to_batches(rows)
             return
@@ -173,11 +174,13 @@ class Table:
                 return None
         return load_pyarrow().Table.from_batches(batches) if batches else None
 
-    def _numbers(self, cells: pa.Array, writing: Writing) -> tuple[Read, Sequence[str]]:
+    def _numbers(
+        self, cells: pa.Array, writing: Writing, pa: ModuleType
+    ) -> tuple[Read, Sequence[str]]:
         """Return cells as numbers, and as texts where it took a look at these."""
         if self.decimal == ",":
             writing = replace(writing, decimal=",")
-        plain = _plain_numbers(cells) if writing.decimal == "." else None
+        plain = _plain_numbers(cells, pa) if writing.decimal == "." else None
         if plain is not None:
             return Read(plain, [], []), ()
         texts = as_texts(cells)
@@ -210,23 +213,26 @@ class Table:
         return f"row {row}"
 
 
-def _plain_numbers(cells: pa.Array) -> np.ndarray | None:
+def _plain_numbers(cells: pa.Array, pa: ModuleType) -> np.ndarray | None:
     """Return numbers as programs write them, NaN where one is missing; None if any is not so."""
-    pa = load_pyarrow()
-    if pa.types.is_string(cells.type):
-        cells = pa.compute.utf8_trim_whitespace(cells)
-        is_gap = pa.compute.is_in(pa.compute.utf8_lower(cells), value_set=pa.array(MISSING))
-        cells = pa.compute.if_else(is_gap, None, cells)
-    elif pa.types.is_temporal(cells.type):  # which would be counts of seconds
+    if pa.types.is_temporal(cells.type):  # which would be counts of seconds
         return None
-    try:
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    if not pa.types.is_string(cells.type):
         return None
+    cells = pa.compute.utf8_trim_whitespace(cells)
+    is_gap = pa.compute.is_in(pa.compute.utf8_lower(cells), value_set=pa.array(MISSING))
+    with suppress(pa.ArrowInvalid):
+        cells = pa.compute.if_else(is_gap, None, cells)
+        return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return None
 
 
 def as_texts(cells: pa.Array) -> list[str]:
     """Return cells as texts; a list of labels is one, too."""
+    if cells.type == "string" and not cells.null_count:
+        return cells.to_pylist()
     return [
         "" if cell is None else ";".join(map(str, cell)) if isinstance(cell, list) else str(cell)
         for cell in cells.to_pylist()

@@ -11,8 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
@@ -20,13 +19,12 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TextIO
 from skout.dev import DAMAGED, ending, opened
 from skout.readers import Limits
 
-from ..numerals import is_missing
 from .table import Table, load_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LONGEST", "PACKED_TABLES", "Delimited", "Lines", "open_text", "survey"]
+__all__ = ["LONGEST", "PACKED_TABLES", "Delimited", "Lines", "as_text", "open_bytes", "survey"]
 
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -62,9 +60,9 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
-    """Open a file of text, which may be compressed; ends of lines stay as they are."""
-    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+def as_text(opening: AbstractContextManager[IO[bytes]], encoding: str) -> Iterator[TextIO]:
+    """Open bytes as text; ends of lines stay as they are."""
+    with opening as file, io.TextIOWrapper(file, encoding, newline="") as text:
         yield text
 
 
@@ -113,96 +111,79 @@ def survey(path: Path) -> Survey:
     A file with bytes that Windows-1252 does not have is Latin-1.
     """
     decoder, encoding, notes = codecs.getincrementaldecoder("utf-8")(), "", []
-    line, quotes = 1, 0
+    line, quotes, is_latin = 1, 0, False
     with open_bytes(path) as file:
         for number, block in enumerate(iter(lambda: file.read(_BLOCK), b"")):
-            quotes += block.count(b'"')
             if number == 0:
-                encoding = next(
-                    (name for mark, name in _BOMS.items() if block.startswith(mark)), ""
-                )
-            if not encoding:
-                try:
+                marks = [name for mark, name in _BOMS.items() if block.startswith(mark)]
+                encoding = marks[0] if marks else ""
+            try:
+                if not encoding:
                     decoder.decode(block, final=len(block) < _BLOCK)
-                except UnicodeDecodeError as error:
-                    encoding, bad = "cp1252", error.object[error.start]
-                    line += error.object[: error.start].count(b"\n")
-                    notes = [
-                        f"{path.name} is not UTF-8 (byte 0x{bad:02x} in line {line}) and is read "
-                        "as Windows-1252; if letters look wrong, save it as UTF-8"
-                    ]
-            if encoding == "cp1252" and any(byte in block for byte in b"\x81\x8d\x8f\x90\x9d"):
-                encoding = "latin-1"
+            except UnicodeDecodeError as error:
+                encoding, byte = "cp1252", error.object[error.start]
+                line += error.object[: error.start].count(b"\n")
+                notes = [
+                    f"{path.name} is not UTF-8 (byte 0x{byte:02x} in line {line}) and is read as "
+                    "Windows-1252; if letters look wrong, save it as UTF-8"
+                ]
             line += block.count(b"\n")
+            quotes += block.count(b'"')
+            is_latin |= any(rare in block for rare in b"\x81\x8d\x8f\x90\x9d")
+    if encoding == "cp1252" and is_latin:
+        encoding = "latin-1"
     return Survey(encoding or "utf-8", notes, bool(quotes % 2))
 
 
 # Dialects -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Dialect:
+class _Dialect(NamedTuple):
     """How a text is written."""
 
-    delimiter: str = ","
-    decimal: str = "."
-    skip: int = 0  # lines before the header
-    notes: tuple[str, ...] = ()  # what is not as usual
+    delimiter: str
+    decimal: str
+    skip: int  # lines before the header
+    notes: list[str]  # what is not as usual
 
 
 def _dialect(text: str, usual: str, name: str) -> _Dialect:
     """Return how a text is written, of which this is the beginning.
 
-    `usual` is the separator that is expected.
+    The separator is the one with which most records are as wide as the header; the `usual` one
+    stands unless another is better. Decimals are behind a comma where most numbers have one.
     """
     first = text.partition("\n")[0] + "\n"
     declared = _DECLARED(first)
     if declared is not None:
         text = text[len(first) :]
-    delimiter, notes = declared[1] if declared is not None else _delimiter(text, usual), []
-    if delimiter != usual:
-        notes.append(f"{name}: cells are separated by {_SEPARATORS[delimiter]}")
-    decimal = _decimal(_records(text, delimiter)) if delimiter != "," else "."
-    if decimal == ",":
-        notes.append(f"{name}: numbers have decimal commas")
-    return _Dialect(delimiter, decimal, int(declared is not None), tuple(notes))
+    signs = declared[1] if declared is not None else _SEPARATORS
+    records = {sign: _first_records(text, sign) for sign in signs}
+    delimiter = max(records, key=lambda sign: (_evenness(records[sign]), sign == usual))
+    cells = [cell for record in records[delimiter][1:] for cell in record]
+    commas, points = (sum(1 for c in cells if form(c)) for form in (_WITH_COMMA, _WITH_POINT))
+    decimal = "," if delimiter != "," and commas > points else "."
+    notes = [f"{name}: cells are separated by {_SEPARATORS[delimiter]}"] * (delimiter != usual)
+    notes += [f"{name}: numbers have decimal commas"] * (decimal == ",")
+    return _Dialect(delimiter, decimal, int(declared is not None), notes)
 
 
-def _records(text: str, delimiter: str) -> list[list[str]]:
-    """Return the first records; the last, which may be cut, is not among them."""
-    found: list[list[str]] = []
-    try:
+def _first_records(text: str, delimiter: str) -> list[list[str]]:
+    """Return the first records that are not empty; the last, which may be cut, is not there."""
+    records: list[list[str]] = []
+    with suppress(csv.Error):  # said again, with the line, when the file is read
         for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
             if record:
-                found.append(record)
-            if len(found) > _RECORDS:
+                records.append(record)
+            if len(records) > _RECORDS:
                 break
-    except csv.Error:  # said again, with the line, when the file is read
-        pass
-    return found[:-1] if len(text) >= _SAMPLE and len(found) > 1 else found
+    return records[:-1] if len(text) >= _SAMPLE and len(records) > 1 else records
 
 
-def _delimiter(text: str, usual: str) -> str:
-    """Return the separator with which most records are as wide as the header.
-
-    The usual one stands unless another one is better.
-    """
-    best, merit = usual, (-1.0, False)
-    for sign in _SEPARATORS:
-        records = _records(text, sign)
-        width = len(records[0]) if records else 0
-        if width >= 2:
-            same = sum(len(record) == width for record in records) / len(records)
-            if (same, sign == usual) > merit:
-                best, merit = sign, (same, sign == usual)
-    return best
-
-
-def _decimal(records: list[list[str]]) -> str:
-    """Return "," where more cells are numbers with a comma than with a point."""
-    cells = [cell for record in records[1:] for cell in record if not is_missing(cell)]
-    commas = sum(1 for cell in cells if _WITH_COMMA(cell))
-    return "," if commas > sum(1 for cell in cells if _WITH_POINT(cell)) else "."
+def _evenness(records: list[list[str]]) -> float:
+    """Return the share of records that are as wide as the header, -1 for one column."""
+    width = len(records[0]) if records else 0
+    return sum(len(r) == width for r in records) / len(records) if width > 1 else -1.0
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -211,11 +192,7 @@ def _decimal(records: list[list[str]]) -> str:
 class Delimited(Table):
     """Cells with separators between them, the first record being the names of the columns.
 
-    Parameters
-    ----------
-    path : Path
-    text : str, optional
-        What stands in the file, where there is none.
+    `text` is what stands in the file, where there is none.
     """
 
     names: list[str] = []  # noqa: RUF012
@@ -252,10 +229,8 @@ class Delimited(Table):
     def _bytes(self) -> AbstractContextManager[IO[bytes]]:
         return open_bytes(self.path) if self._text is None else io.BytesIO(self._text.encode())
 
-    @contextmanager
-    def _open(self) -> Iterator[TextIO]:
-        with self._bytes() as file, io.TextIOWrapper(file, self._encoding, newline="") as text:
-            yield text
+    def _open(self) -> AbstractContextManager[TextIO]:
+        return as_text(self._bytes(), self._encoding)
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns as texts."""
