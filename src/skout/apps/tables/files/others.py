@@ -69,17 +69,27 @@ class Columnar(Table):
     """A parquet file, or a feather file, which is one of Arrow."""
 
     def __init__(self, path: Path) -> None:
-        pa, kind = load_pyarrow(), "parquet" if ending(path) == ".parquet" else "feather"
+        pa, self._is_parquet = load_pyarrow(), ending(path) == ".parquet"
         try:
-            self._dataset = pa.dataset.dataset(path, format=kind)
+            if self._is_parquet:
+                schema = pa.parquet.read_schema(path)
+            else:
+                schema = pa.feather.read_table(path, memory_map=True).schema
         except (pa.ArrowException, OSError) as error:
+            kind = "parquet" if self._is_parquet else "feather"
             raise ValueError(f"{path} is no {kind} file: {error}") from error
-        super().__init__(path, list(self._dataset.schema.names))
-        self.types = {field.name: _kind(field.type) for field in self._dataset.schema}
+        super().__init__(path, list(schema.names))
+        self.types = {field.name: _kind(field.type) for field in schema}
 
     def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns, as they are in the file."""
-        return self._dataset.to_batches(columns=columns, batch_size=rows)
+        pa = load_pyarrow()
+        if self._is_parquet:
+            with pa.parquet.ParquetFile(self.path) as file:
+                yield from (one.select(columns) for one in file.iter_batches(rows, columns=columns))
+        else:
+            table = pa.feather.read_table(self.path, columns=columns, memory_map=True)
+            yield from table.select(columns).to_batches(rows)
 
 
 def read_npz(path: Path) -> Table:

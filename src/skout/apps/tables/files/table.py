@@ -39,7 +39,7 @@ def load_pyarrow() -> ModuleType:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
-        import pyarrow.dataset
+        import pyarrow.feather
         import pyarrow.parquet
     return pyarrow
 
