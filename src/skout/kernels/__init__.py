@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .._numerics.arrays import namespace
 from .._numerics.objects import Ragged, Rows, as_objects
+from .bags import Bags as Bags  # in files, as are Images and Spectra
 from .base import KERNELS, Kernel, PairwiseFunction, Product, Scaled, Sum, as_kernel
 from .bits import F1, Cosine, GaussianTanimoto, Tanimoto
 from .columns import OnColumns, align_columns
+from .combine import Images as Images
 from .combine import Mapped, Normalized, align
 from .curves import Curves
 from .distances import Gaussian, VectorKernel
@@ -18,6 +20,7 @@ from .metric import Learnt, Mahalanobis
 from .packed import PackedBits
 from .rankings import Kendall, Lehmer, RankHamming
 from .spectra import PeakCosine, ProbabilityProduct
+from .spectrum_rows import Spectra as Spectra
 from .strings import NGram
 from .vectors import Laplacian, Linear, Matern, Polynomial
 

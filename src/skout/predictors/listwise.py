@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from .boosting import BoostedTrees
 from .lists import QueryColumns
 
 __all__ = [
@@ -225,7 +224,7 @@ def _rounds(lists: FeatureLists, coef: np.ndarray, seed: int) -> Iterator[tuple[
         )
         w = lists.weights[lists.query_of]
         P = np.exp(log_softmax(scores, lists.indptr))
-        grown = BoostedTrees(trees).fit(lists.features, w * (right - P))
+        grown = trees.fit(lists.features, w * (right - P))
         more = grown.predict(lists.features)
         step = _SHARE * _best_step(scores, more, lists)
         if step <= 0.0:

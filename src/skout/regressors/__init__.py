@@ -2,6 +2,7 @@
 
 from .classifier import KernelClassifier
 from .induced import InducedMachine
+from .intervals import Calibration as Calibration  # in files
 from .machine import KernelMachine
 from .private import PrivateRidge
 from .quantile import JointQuantileRegressor

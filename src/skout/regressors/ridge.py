@@ -473,6 +473,9 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         state = super().__getstate__()
         return {name: v for name, v in state.items() if name not in ("_projection", "_doubt")}
 
+    def __skout_state__(self) -> dict[str, Any]:
+        return {**vars(self), "checkpoint": None}  # a file names no other file
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -2,6 +2,9 @@
 
 from .convex import Solution, solve_convex
 from .dual import dual_ridge
+from .holed import HoledMoments as HoledMoments  # in files, as are the next two
+from .moments import Moments as Moments
+from .moments import PartlyWhitened as PartlyWhitened
 from .moments import (
     feature_ridge,
     ridge,

@@ -20,7 +20,6 @@ from ...kernels import as_kernel
 from ...regressors import KernelRidge
 from ...sketches import SubSample
 from ...solvers.holed import outputs_by_rows
-from ..boosting import BoostedTrees
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge
 from .logistic import LogisticOutputs
@@ -340,9 +339,7 @@ def boosting_of(settings: Settings, seed: int) -> Any:
 
 
 def _boosting(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
-    trees = boosting_of(settings, seed)
-    one = trees if settings["subsample"] is not None else BoostedTrees(trees)
-    return PrincipalOutputs(one, settings["n_components"])
+    return PrincipalOutputs(boosting_of(settings, seed), settings["n_components"])
 
 
 def _logistic(settings: Settings, seed: int, n_jobs: int | None, device: Any) -> Any:
