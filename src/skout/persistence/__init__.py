@@ -25,7 +25,8 @@ from . import older
 from .classes import function_name, name_of
 from .description import parts_of
 from .files import FileError, parse_json, read_file, write_file
-from .values import Reader, Writer
+from .reading import Reader
+from .writing import Writer
 
 __all__ = ["FileError", "describe", "load", "save"]
 

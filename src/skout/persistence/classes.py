@@ -214,7 +214,8 @@ def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
 
 def _is_made(kind: type) -> bool:
     """Whether objects are made by a function of their state, which need not be attributes."""
-    return hasattr(kind, "__skout_restore__") or issubclass(kind, tuple) or scikit.is_built(kind)
+    is_made = hasattr(kind, "__skout_restore__") or scikit.makers(kind) is not None
+    return is_made or issubclass(kind, tuple)
 
 
 def _state(kind: type, item: Any, path: str) -> dict[str, Any]:
@@ -222,6 +223,9 @@ def _state(kind: type, item: Any, path: str) -> dict[str, Any]:
         return item.__skout_state__()
     if isinstance(item, tuple):
         return item._asdict()  # type: ignore[attr-defined]
+    makers = scikit.makers(kind)
+    if makers is not None:
+        return makers[0](item)
     return scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
 
 
@@ -251,8 +255,9 @@ def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
         return [kind.__skout_restore__(state) for state in states]
     if issubclass(kind, tuple):
         return [kind(**state) for state in states]
-    if scikit.is_built(kind):
-        return scikit.built(kind, states)
+    makers = scikit.makers(kind)
+    if makers is not None:
+        return makers[1](states)
     defaults = new_parameters(kind)
     items = [with_attributes(kind, {**defaults, **state}) for state in states]
     return scikit.finished(kind, items) if scikit.is_derived(kind) else items

@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -21,8 +21,8 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
 from .._numerics.arrays import row_slices
 from .._numerics.saving import arrays_of, name_of, require, with_attributes
-from .files import FileError, parse_json
-from .values import Writer
+from .files import parse_json
+from .writing import Writer
 
 __all__ = ["Bins", "BoostedTrees", "converted"]
 
@@ -125,9 +125,66 @@ class _Converter:
         return {"kind": "object", "class": name, "state": state}
 
     def _sklearn(self, node: Node) -> Node:
-        place = self.old[node["archive"]["ref"]]["array"]
-        archive = _Archive(self.writer.arrays[place].tobytes(), self.writer)
-        return self.writer.nodes[archive.value(archive.schema)["ref"]]
+        archive = self.writer.arrays[self.old[node["archive"]["ref"]]["array"]].tobytes()
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            sizes = [one.file_size for one in opened.infolist()]
+            require(sum(sizes) <= len(archive), "a compressed archive, which could be of any size")
+            members = {name: opened.read(name) for name in opened.namelist()}
+        self._in_archive(parse_json(members.pop("schema.json")), _arrays_in(members))
+        return self.writer.nodes.pop()  # the last one is the whole
+
+    def _in_archive(self, part: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+        """Return the value of version 2 that a part of an archive of skops is."""
+        content, loader, name = part.get("content"), part["__loader__"], part["__class__"]
+
+        def values() -> list[Any]:
+            return [self._in_archive(one, arrays) for one in content or ()]
+
+        if loader == "JsonNode":
+            return self.writer.value(json.loads(content), "")
+        if loader == "NdArrayNode" and part["type"] == "numpy":
+            array = arrays[part["file"]]
+            return self.writer.value(array if name == "ndarray" else array[()], "")
+        if loader in ("ObjectNode", "DictNode"):
+            inner = content if loader == "ObjectNode" else part
+            kinds = [one["__class__"] for one in inner["key_types"]["content"]]
+            keys = zip(inner["content"], kinds, strict=True)
+            names = [key if kind == "str" else json.loads(key) for key, kind in keys]
+            content = list(inner["content"].values())
+            pairs = zip(names, values(), strict=True)
+            if loader == "DictNode":
+                return self._added({"kind": "dict", "items": [[*pair] for pair in pairs]})
+            state = {key: one for key, one in pairs if key != "_sklearn_version"}
+            kind = class_name(f"{part['__module__']}.{name}")
+            return self._added({"kind": "object", "class": kind, "state": state})
+        if loader == "NdArrayNode":
+            shape = [json.loads(one["content"]) for one in part["shape"]["content"]]
+            return self._added({"kind": "objects", "shape": shape, "items": values()})
+        if loader in ("ListNode", "TupleNode", "SetNode"):
+            return self._added({"kind": loader[:-4].lower(), "items": values()})
+        if loader == "SliceNode":
+            return self._added({"kind": "slice", "items": list(content.values())})
+        if loader == "TypeNode":
+            return self._added({"kind": "type", "name": f"{part['__module__']}.{name}"})
+        if loader == "FunctionNode":
+            return self._added({"kind": "function", "name": f"numpy.{name}"})
+        require(loader == "RandomStateNode", f"an archive with a {loader}, which is not trusted")
+        state = self._in_archive(content, arrays)
+        return self._added({"kind": "generator", "legacy": True, "state": state})
+
+
+def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
+    """Return the arrays of .npy files, whose lengths must be what their headers say."""
+    arrays = {}
+    for name, data in members.items():
+        file = io.BytesIO(data)
+        require(npy.read_magic(file) == (1, 0), "an archive with what are no arrays")
+        shape, is_fortran, dtype = npy.read_array_header_1_0(file)
+        rest = file.read()
+        fits = not dtype.hasobject and math.prod(shape) * dtype.itemsize == len(rest)
+        require(fits, "an array that is not as long as it says")
+        arrays[name] = np.frombuffer(rest, dtype).reshape(shape, order="CF"[is_fortran])
+    return arrays
 
 
 def class_name(name: str) -> str:
@@ -144,98 +201,6 @@ def class_name(name: str) -> str:
         if isinstance(found, type):
             return name_of(found)
     return name
-
-
-# Archives of skops --------------------------------------------------------------------------------
-
-
-class _Archive:
-    """An estimator of scikit-learn as skops has it: JSON, and arrays beside it."""
-
-    def __init__(self, data: bytes, writer: Writer) -> None:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
-            fits = is_plain and sum(one.file_size for one in members) <= len(data)
-            require(fits, "a compressed archive, which could be of any size")
-            self.members = {one.filename: archive.read(one) for one in members}
-        self.schema = parse_json(self.members["schema.json"])
-        self.writer = writer
-        self._arrays: dict[str, np.ndarray] = {}
-
-    def value(self, part: dict[str, Any]) -> Any:
-        """Return the value of version 2 that a part of the schema is."""
-        loader = part["__loader__"]
-        if loader not in _LOADERS:
-            raise FileError(f"The file has an archive with a {loader}, which is not trusted.")
-        made = _LOADERS[loader](self, part)
-        if loader == "JsonNode" or (loader == "NdArrayNode" and part["type"] == "numpy"):
-            return made
-        self.writer.nodes.append(made)
-        return {"ref": len(self.writer.nodes) - 1}
-
-    def items(self, part: dict[str, Any]) -> dict[str, Any]:
-        return {"items": [self.value(one) for one in part["content"]]}
-
-    def pairs(self, part: dict[str, Any]) -> list[list[Any]]:
-        """Return keys and values of a dictionary, whose keys are texts in JSON."""
-        kinds = [one["__class__"] for one in part["key_types"]["content"]]
-        keys = [
-            key if kind == "str" else json.loads(key)
-            for key, kind in zip(part["content"], kinds, strict=True)
-        ]
-        return [[k, self.value(v)] for k, v in zip(keys, part["content"].values(), strict=True)]
-
-    def array(self, part: dict[str, Any]) -> Any:
-        if part["type"] == "json":
-            shape = [json.loads(one["content"]) for one in part["shape"]["content"]]
-            return {"kind": "objects", "shape": shape, **self.items(part)}
-        name = part["file"]
-        if name not in self._arrays:
-            self._arrays[name] = _array_in(self.members[name])
-        array = self._arrays[name]
-        return self.writer.value(array if part["__class__"] == "ndarray" else array[()], name)
-
-    def object(self, part: dict[str, Any]) -> Node:
-        state = {k: v for k, v in self.pairs(part["content"]) if k != "_sklearn_version"}
-        name = class_name(f"{part['__module__']}.{part['__class__']}")
-        return {"kind": "object", "class": name, "state": state}
-
-
-def _array_in(data: bytes) -> np.ndarray:
-    """Return the array of a .npy file, whose length must be what its header says."""
-    file = io.BytesIO(data)
-    require(npy.read_magic(file) == (1, 0), "an array in a format that is not known")
-    shape, is_fortran, dtype = npy.read_array_header_1_0(file)
-    rest = file.read()
-    fits = not dtype.hasobject and math.prod(shape) * dtype.itemsize == len(rest)
-    require(fits, "an array that is not as long as it says")
-    return np.frombuffer(rest, dtype).reshape(shape, order="F" if is_fortran else "C")
-
-
-_LOADERS: dict[str, Callable[[_Archive, dict[str, Any]], Any]] = {
-    "JsonNode": lambda archive, part: archive.writer.value(json.loads(part["content"]), ""),
-    "NdArrayNode": _Archive.array,
-    "ObjectNode": _Archive.object,
-    "DictNode": lambda archive, part: {"kind": "dict", "items": archive.pairs(part)},
-    "ListNode": lambda archive, part: {"kind": "list", **archive.items(part)},
-    "TupleNode": lambda archive, part: {"kind": "tuple", **archive.items(part)},
-    "SetNode": lambda archive, part: {"kind": "set", **archive.items(part)},
-    "SliceNode": lambda archive, part: {"kind": "slice", "items": [*part["content"].values()]},
-    "TypeNode": lambda archive, part: {
-        "kind": "type",
-        "name": f"{part['__module__']}.{part['__class__']}",
-    },
-    "FunctionNode": lambda archive, part: {
-        "kind": "function",
-        "name": f"numpy.{part['__class__']}",
-    },
-    "RandomStateNode": lambda archive, part: {
-        "kind": "generator",
-        "legacy": True,
-        "state": archive.value(part["content"]),
-    },
-}
 
 
 # Classes of version 1 -----------------------------------------------------------------------------
