@@ -39,8 +39,8 @@ NETWORKS := predictor.dsokr predictors.autoencoder.Autoencoder predictors.end_to
 NETWORKS := $(foreach name,$(NETWORKS),--deselect src/skout/$(subst .,/,$(basename $(name))).py::skout.$(name))
 WITHOUT := SKOUT_WITHOUT=deep
 RANGE_ARGS := --doctest-ignore-import-errors $(NETWORKS) tests src
-NOT_OLDEST := --deselect tests/test_dependencies.py::test_installed_versions_have_no_known_flaw \
-  --deselect tests/test_architecture.py::test_import_takes_hardly_longer_than_that_of_scikit_learn
+NOT_OLDEST := --deselect tests/house/test_dependencies.py::test_installed_versions_have_no_known_flaw \
+  --deselect tests/house/test_architecture.py::test_import_takes_hardly_longer_than_that_of_scikit_learn
 
 test-oldest: $(VENV)-oldest/.ready ## run the tests on the oldest versions that are supported
 	$(WITHOUT) $(VENV)-oldest/bin/python -m pytest $(PYTEST_ARGS) $(RANGE_ARGS) --junitxml=out/oldest.xml \
@@ -66,8 +66,8 @@ $(VENV)-newest/.ready:
 # skout alone, as `pip install skout` gives it: tests that need an extra are skipped.
 CORE_TOOLS := hypothesis packaging pytest pytest-xdist
 # They look at files of the repository, or at figures on real data: the same with every extra.
-STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/test_$(name).py)
-CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/molecules --ignore src/skout/persistence/onnx.py --ignore src/skout/predictors/spectra $(STATIC) tests src
+STATIC := $(foreach name,architecture dependencies docs packaging real_data scripts,--ignore tests/house/test_$(name).py)
+CORE_ARGS := --doctest-ignore-import-errors $(NETWORKS) --ignore src/skout/persistence/onnx.py --ignore src/skout/apps/spectra/identify --ignore src/skout/apps/spectra/pools --ignore src/skout/kernels/fingerprints.py $(STATIC) tests src
 
 test-core: $(VENV)-core/.ready ## run the tests that need no extra, where none is installed
 	SKOUT_CORE=1 $(VENV)-core/bin/python -m pytest $(PYTEST_ARGS) $(CORE_ARGS)

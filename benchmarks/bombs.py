@@ -28,7 +28,7 @@ READ = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
 from skout.readers import read_massbank, read_mgf, read_msp, read_mzml, read_sdf, read_smiles
-from skout.readers.molecules import stream_molecules
+from skout.apps.spectra.readers.molecules import stream_molecules
 
 def peak():
     with open("/proc/self/status") as file:

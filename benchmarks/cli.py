@@ -39,7 +39,7 @@ SEED, D, LABELS, MEMORY = 0, 8, 6, 10
 # Rows that are made and written at a time.
 WRITTEN = 100_000
 PARTS = ["rows", "columns", "bibtex"]
-SKOUT = [sys.executable, "-c", "from skout.cli import main; main()"]
+SKOUT = [sys.executable, "-c", "from skout.apps.cli import main; main()"]
 BIBTEX = {"gamma": 0.00926, "alpha": 3e-5, "landmarks": 300, "output_features": 100}
 
 

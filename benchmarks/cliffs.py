@@ -39,7 +39,7 @@ from skout.kernels import Core, NeighborhoodSubgraph, NGram, Normalized, Shortes
 from skout.sketches import SubSample
 
 SEED, ROWS, CLASSES = 0, 60, 50
-SKOUT = [sys.executable, "-c", "from skout.cli import main; main()"]
+SKOUT = [sys.executable, "-c", "from skout.apps.cli import main; main()"]
 
 
 def processor_seconds(function: Callable[[], Any]) -> float:

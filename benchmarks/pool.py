@@ -36,7 +36,8 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdinchi, rdMolDescriptors
 from tqdm import tqdm
 
-from skout.molecules import MoleculePool, fingerprints, parts, standard
+from skout.apps.spectra.pools import parts, standard
+from skout.molecules import MoleculePool, fingerprints
 
 SEED, PPM, QUERIES, PROFILED = 0, 10.0, 1000, 4000
 MOSES = ("train", "test", "test_scaffolds")

@@ -43,7 +43,7 @@ from cli import BIBTEX, SKOUT, export
 from measure import print_table, write_record
 from tqdm import tqdm
 
-from skout.cli.serve.server import open_served
+from skout.apps.cli.serve.server import open_served
 from skout.datasets import load_bibtex
 
 SEED, POOL, CLIENTS, REQUESTS, TOP = 0, 100_000, 8, 500, 10

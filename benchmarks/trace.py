@@ -5,7 +5,7 @@
 Counts, on small inputs and with nothing left out, the functions, files and rooms of skout that a
 call enters; its bounces, the calls into a file that is still at work further up the stack (A calls
 B calls A); and how often somebody asks where rows lie. The calls are those of the README and the
-pages, as users write them. tests/test_trace.py holds them to limits, which only fall.
+pages, as users write them. tests/house/test_trace.py holds them to limits, which only fall.
 """
 
 from __future__ import annotations

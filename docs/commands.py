@@ -225,7 +225,7 @@ def _write(path: Path, names: list[str], rows: list[list[object]]) -> None:
 
 def commands() -> set[str]:
     """Return the names of the commands that this version has."""
-    from skout.cli import build_app
+    from skout.apps.cli import build_app
 
     app = build_app()
     single = {entry.name or entry.callback.__name__ for entry in app.registered_commands}  # type: ignore[union-attr]

@@ -58,9 +58,11 @@ def path() -> Figure:
 
 # The floors of src/skout, from the top: rooms on the way of the data, what they answer, and tools.
 HOUSE = (
-    (("cli",), "the `skout` command and its pages", ()),
-    (("persistence",), "models in files", ()),
-    (("predictors",), "what wraps a predictor: Tuned, two ways, ensembles, sets", ()),
+    (("apps.cli",), "the `skout` command and its pages", ()),
+    (("apps.tuning", "apps.spectra"), "models that choose themselves;  spectra to molecules", ()),
+    (("apps.tables",), "columns of all kinds, and files of tables", ()),
+    (("persistence",), "models in files", ("dev", "readers", "molecules")),
+    (("predictors",), "what wraps a predictor: two ways, ensembles, sets", ()),
     (
         ("predictor",),
         "START HERE: StructuredPredictor, iokr, sisokr, dsokr",
@@ -69,12 +71,12 @@ HOUSE = (
     (
         ("regressors", "decoding"),
         "x to coordinates;  coordinates to objects",
-        ("diagnostics", "testing", "molecules"),
+        ("diagnostics", "testing"),
     ),
     (
         ("basis",),
         "kernel + sketch to coordinates; the one pass over blocks",
-        ("metrics", "readers"),
+        ("metrics",),
     ),
     (
         ("kernels", "solvers"),
@@ -88,7 +90,7 @@ HOUSE = (
 
 def house() -> Figure:
     """The rooms of the library, floor by floor: each imports only from those below it."""
-    figure, axes = plt.subplots(figsize=(8.6, 5.0))
+    figure, axes = plt.subplots(figsize=(8.6, 6.0))
     axes.set(xlim=(-0.6, 12.6), ylim=(-0.1, len(HOUSE) + 0.6))
     axes.axis("off")
     for floor, (rooms, answer, tools) in enumerate(reversed(HOUSE)):

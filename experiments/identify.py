@@ -35,9 +35,9 @@ from massbank import CACHE, Problem, judge, ranks_of
 from two_way import few
 
 from skout import load
+from skout.apps.spectra.identify.design import Design, combined_kernel
 from skout.datasets import load_massbank
 from skout.molecules import MoleculePool
-from skout.predictors.spectra.design import Design, combined_kernel
 from skout.readers import read_mgf
 
 LIBRARY, UNKNOWN, MODEL = CACHE / "library.msp", CACHE / "unknown.mgf", CACHE / "identify.skout"

@@ -39,7 +39,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import TargetEncoder
 
-from skout import cli
+from skout.apps import cli
 
 SEED, FOLDS, BUDGET = 0, 5, 60
 MOVIES = 1000

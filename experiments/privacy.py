@@ -8,7 +8,7 @@ are cut. The width is 1 / (2 d) and delta 1e-6 throughout, nothing is tried, sin
 spend privacy. Ten seeds of the noise. Beside it: the same features without noise, and an attack at
 epsilon = 1 that guesses from a prediction which of two targets a row had. It is no evidence of
 privacy: whoever saw the noisy moments themselves could guess better, by what "best" says. That the
-noise is enough is tested on the worst pair of rows, in tests/test_private.py.
+noise is enough is tested on the worst pair of rows, in tests/regressors/test_private.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A number reaches the paper's if it is at least as good as the paper's mean less what the paper
 prints after ±. A row of a figure, which has no printed numbers, is a sentence of the text about it.
 Rows that the paper does not have, or whose protocol is another than the paper's, are "ours": they
-are shown and not counted. tests/test_verdicts.py gives every counted row a record that must fail.
+are shown and not counted. tests/house/test_verdicts.py gives every counted row a record that must
+fail.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def pytest_runtest_call():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Let forests of `Tuned` have ten trees at most, where a test does not care how many."""
-    from skout.predictors.tuning import maps
+    from skout.apps.tuning import maps
 
     def small(settings, *more):
         return maps._forest(settings | {"n_estimators": min(settings["n_estimators"], 10)}, *more)

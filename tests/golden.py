@@ -3,9 +3,9 @@
     python tests/golden.py --write    # before: results of this code into out/golden.npz
     python tests/golden.py            # after: compares, and names what differs and by how much
 
-About 420 fits on small data, one thread: every estimator of tests/test_matrix.py on every source
-that needs no GPU, and `KernelRidge` in the combinations of its options. The bits are those of one
-machine, so the file is not committed. The script goes when the redesign is done.
+About 420 fits on small data, one thread: every estimator of tests/rows/test_matrix.py on every
+source that needs no GPU, and `KernelRidge` in the combinations of its options. The bits are those
+of one machine, so the file is not committed. The script goes when the redesign is done.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
+sys.path.extend(str(Path(__file__).parent / folder) for folder in ("helpers", "rows"))
 
 import contextlib
 

@@ -20,7 +20,10 @@ from .regressors import (
 from .rows import memory_limits
 
 if TYPE_CHECKING:
-    from . import datasets, diagnostics, persistence, readers, selection
+    from . import datasets, diagnostics, molecules, persistence, readers, selection
+    from .apps.spectra.identify import SpectrumIdentifier
+    from .apps.tables import TableEncoder
+    from .apps.tuning import Tuned
     from .persistence import load, save
     from .predictors import (
         ConformalSelection,
@@ -32,9 +35,6 @@ if TYPE_CHECKING:
     )
     from .predictors.autoencoder import Autoencoder
     from .predictors.reranker import Reranker
-    from .predictors.spectra import SpectrumIdentifier
-    from .predictors.tuning import Tuned
-    from .readers import TableEncoder
 
 __all__ = [
     "Autoencoder",
@@ -67,6 +67,7 @@ __all__ = [
     "losses",
     "memory_limits",
     "metrics",
+    "molecules",
     "persistence",
     "quantile_task_matrix",
     "readers",
@@ -84,16 +85,17 @@ __version__ = "0.1.0"
 _IN_MODULES = {
     "Autoencoder": "predictors.autoencoder",
     "Reranker": "predictors.reranker",
-    "SpectrumIdentifier": "predictors.spectra",
-    "TableEncoder": "readers",
-    "Tuned": "predictors.tuning",
+    "SpectrumIdentifier": "apps.spectra.identify",
+    "TableEncoder": "apps.tables",
+    "Tuned": "apps.tuning",
     **dict.fromkeys(("load", "save"), "persistence"),
     **dict.fromkeys(
         ("ConformalSelection", "ConformalSets", "EndToEnd", "Ensemble", "TwoWay"), "predictors"
     ),
     "without_hubs": "predictors",
 }
-_LATER = (*_IN_MODULES, "datasets", "diagnostics", "persistence", "readers", "selection")
+_MODULES = ("datasets", "diagnostics", "molecules", "persistence", "readers", "selection")
+_LATER = (*_IN_MODULES, *_MODULES)
 
 
 def __getattr__(name: str) -> Any:

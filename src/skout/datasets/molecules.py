@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from .._numerics.extras import extra
+from .._numerics.unpacking import opened
 from ..decoding import CandidateSets
 from ..kernels.spectrum_rows import Spectra
-from ..readers.records import opened
 from .catalogue import Source
 
 __all__ = [

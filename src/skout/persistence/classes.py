@@ -44,10 +44,11 @@ __all__ = [
     "type_of",
 ]
 
-# What a class of skout must be an attribute of to be in a file: a room, an application.
+# What a class of skout must be an attribute of to be in a file: a room, an application. Modules
+# inside of them may change, and are in no file.
 _MODULES = re.compile(
     r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|predictors"
-    r"|predictors\.\w+|readers\.\w+|apps\.\w+|persistence\.older))?"
+    r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
 _BUILTINS = {
     *("bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set"),
@@ -107,7 +108,8 @@ def is_saved(kind: Any) -> bool:
         return False
     if kind.__module__.startswith("skout."):
         is_plain = _is_plain(kind) and not inspect.isabstract(kind)
-        return is_plain or hasattr(kind, "__skout_restore__")
+        is_found = _MODULES.fullmatch(name_of(kind).rpartition(".")[0]) is not None
+        return is_found and (is_plain or hasattr(kind, "__skout_restore__"))
     of_others = kind.__module__.startswith(("sklearn.", "scipy."))
     return of_others and scikit.class_of(name_of(kind)) is kind
 

@@ -27,10 +27,10 @@ from .writing import Writer
 __all__ = ["Bins", "BoostedTrees", "converted"]
 
 # Where classes of version 1 are now: the first that has one of the name.
-_MODULES = (
-    *("skout", "skout.kernels", "skout.losses", "skout.sketches", "skout.decoding"),
-    *("skout.predictors", "skout.solvers", "skout.basis", "skout.regressors", "skout._numerics"),
-    *("skout.predictors.tuning", "skout.readers.encoder", "skout.readers.encoders", __name__),
+_ROOMS = (
+    *("", ".kernels", ".losses", ".sketches", ".decoding", ".predictors", ".solvers", ".basis"),
+    *(".regressors", "._numerics", ".persistence.older", ".apps.tuning", ".apps.tables"),
+    ".apps.spectra.identify",
 )
 _NETWORKS = ("Bottleneck", "CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
@@ -196,8 +196,8 @@ def class_name(name: str) -> str:
     if package != "skout":
         return name
     last = last.removeprefix("_")
-    for path in ["skout.deep"] if last in _NETWORKS else _MODULES:
-        found = getattr(import_module(path), last, None)
+    for room in [".deep"] if last in _NETWORKS else _ROOMS:
+        found = getattr(import_module(f"skout{room}"), last, None)
         if isinstance(found, type):
             return name_of(found)
     return name

@@ -1,4 +1,4 @@
-"""What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices, tuning."""
+"""What wraps a predictor: ensembles, two ways, a last word, prediction sets, prices."""
 
 from .answers import Answers
 from .conformal import ConformalSets

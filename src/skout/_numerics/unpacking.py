@@ -1,0 +1,133 @@
+"""Files opened whatever their compression; none unpacks to more than it may."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["DAMAGED", "LIMITS", "PACKED", "LimitError", "Limits", "ending", "opened"]
+
+#: Ends of the names of compressed files.
+PACKED = (".gz", ".bz2", ".xz")
+# How they begin, and what opens them.
+_OPENERS: dict[bytes, Callable[..., Any]] = {
+    rb"\x1f\x8b": gzip.open,
+    rb"BZh[1-9]1AY&SY": bz2.open,
+    rb"\xfd7zXZ\x00": lzma.open,
+}
+_BLOCK = 2**16
+
+
+@dataclass
+class Limits:
+    """How much of a file readers take at a time, so that a small one cannot fill the memory.
+
+    `skout.readers.LIMITS` are those of all readers. Who has larger data, of a source that can be
+    trusted, sets them higher.
+
+    Parameters
+    ----------
+    line : int, default 4 MiB
+        Bytes of a line of text.
+    record : int, default 16 MiB
+        Letters of a spectrum of MGF, MSP or MassBank, or of a molecule of SDF.
+    spectrum : int, default 64 MiB
+        Bytes of a spectrum of mzML as it stands in the file.
+    array : int, default 32 MiB
+        Bytes of an array of mzML when unpacked.
+    unpacked : int, default 16 MiB
+        Bytes that any compressed file may unpack to.
+    ratio : int, default 100
+        How many times its size a larger one may unpack to.
+
+    Examples
+    --------
+    >>> from skout.readers import LIMITS
+    >>> LIMITS.array = 2**27  # 16 million peaks
+    >>> LIMITS.array = 2**25
+    """
+
+    line: int = 2**22
+    record: int = 2**24
+    spectrum: int = 2**26
+    array: int = 2**25
+    unpacked: int = 2**24
+    ratio: int = 100
+
+
+#: Those of all readers.
+LIMITS = Limits()
+
+
+class LimitError(ValueError):
+    """What a file has is larger than a reader takes: see `Limits`."""
+
+
+#: What is raised where a compressed file is damaged, or larger than it may be.
+DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, LimitError)
+
+
+@contextmanager
+def opened(path: Any, limits: Limits = LIMITS) -> Iterator[Any]:
+    """Open a file for reading bytes, unpacked if it begins as compressed files do.
+
+    A file that is open already is read as it is. Where one unpacks to far more than its size, a
+    `LimitError` is raised.
+    """
+    if hasattr(path, "read"):
+        yield path
+        return
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    with open(path, "rb") as raw:
+        start = raw.peek(10)
+        unpack = next((way for mark, way in _OPENERS.items() if re.match(mark, start)), None)
+        if unpack is None:
+            yield raw
+            return
+        with unpack(raw) as stream:
+            yield io.BufferedReader(_Bounded(stream, raw, limits), _BLOCK)
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that is unpacked, up to a multiple of the bytes of its file."""
+
+    def __init__(self, stream: io.BufferedIOBase, packed: IO[bytes], limits: Limits) -> None:
+        super().__init__()
+        self._stream, self._packed, self._size, self._limits = stream, packed, 0, limits
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._stream.read1(len(buffer))
+        buffer[: len(block)] = block
+        self._size += len(block)
+        if self._size > max(self._limits.unpacked, self._limits.ratio * self._packed.tell()):
+            raise LimitError(
+                f"it unpacks to more than {self._limits.ratio} times its size: if you trust it, "
+                "unpack it first"
+            )
+        return len(block)
+
+
+def ending(path: str | Path) -> str:
+    """Return the end of a file's name in lower case, without that of a compression.
+
+    Examples
+    --------
+    >>> from skout.dev import ending
+    >>> ending("Train.CSV.gz"), ending("train.tsv")
+    ('.csv', '.tsv')
+    """
+    plain = Path(str(path).lower())
+    return (plain.with_suffix("") if plain.suffix in PACKED else plain).suffix

@@ -1,0 +1,271 @@
+"""Commands that show something: `demo`, `datasets`, `inspect` and `card`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Context, Option, Typer
+
+from .options import AsJson, Debug, Text
+from .results import check_page, check_place, inside, size_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .demo import DemoRun
+
+__all__ = ["card", "datasets", "demo", "inspect"]
+
+_NOTE = (
+    "kernel loss: 0 is perfect; pixel error: mean squared, pixels in [0, 1]; "
+    "right digit: the chosen half is of the true class"
+)
+_DEMO_PAGE = "The page; a picture, .png, is written beside it."
+_KIND = "Only this kind, such as multilabel or ranking."
+_DRY = "Only say what would be downloaded."
+_EVALUATION = "What `skout report --json` or `evaluate` printed."
+_CARD = "The card, as model hubs show it."
+_JSON_FILE = "Write figures and settings."
+# Characters that are shown of a value in a file.
+_SHOWN = 1000
+
+datasets = Typer(add_completion=False)
+
+
+def demo(
+    out: Annotated[Path, Option(help=_DEMO_PAGE)] = Path("skout-demo.html"),
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of all draws.")] = 0,
+    quick: Annotated[bool, Option("--quick", help="Fewer digits, seconds.")] = False,
+    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help=_JSON_FILE)] = None,
+    debug: Debug = False,
+) -> None:
+    """Complete handwritten digits with five methods: a table and a page."""
+    check_page(out)
+    if json_file is not None:
+        check_place(json_file, "--json")
+
+    from .demo import run_demo, write_page, write_picture
+    from .demo.page import load_matplotlib
+
+    load_matplotlib()  # says what to install, before any work
+    run = run_demo(seed=seed, quick=quick)
+    _show_demo(run)
+    written = [write_page(run, out), write_picture(run, out.with_suffix(".png"))]
+    if json_file is not None:
+        json_file.write_text(json.dumps(run.record(), indent=2) + "\n", encoding="utf-8")
+        written.append(json_file)
+    print("wrote " + ", ".join(str(path) for path in written))
+
+
+@datasets.callback(invoke_without_command=True)
+def list_datasets(
+    context: Context,
+    kind: Annotated[Text, Option(help=_KIND)] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON, with all fields.")] = False,
+    debug: Debug = False,
+) -> None:
+    """List the data sets that skout.datasets loads; `fetch` downloads public files."""
+    if context.invoked_subcommand is not None:
+        return
+    rows = _dataset_rows(kind)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        _show_datasets(rows)
+
+
+@datasets.command()
+def fetch(
+    names: Annotated[list[str], Argument(help="Names of data sets, or `all`.")],
+    dry_run: Annotated[bool, Option("--dry-run", help=_DRY)] = False,
+    debug: Debug = False,
+) -> None:
+    """Download the public files of data sets into the cache, checked by their hashes.
+
+    Example: skout datasets fetch yeast emotions
+    """
+    from skout.datasets import SOURCES
+    from skout.datasets.originals import at_hand
+    from skout.datasets.originals import fetch as download
+    from skout.dev import resolve
+
+    by_name: dict[str, list[Any]] = {}  # data sets of several kinds may share a name
+    for source in SOURCES.values():
+        by_name.setdefault(source.name, []).append(source)
+    public = [name for name, group in by_name.items() if any(one.original for one in group)]
+    for name in public if names == ["all"] else names:
+        group = resolve(name, by_name, "data set")
+        for source in [one for one in group if one.original] or group[:1]:
+            if at_hand(source):
+                print(f"{source.name}: at hand")
+            elif dry_run and source.original:
+                size = sum(file.size or 0 for file in source.original.files)
+                where = f"{source.original.repository} on GitHub"
+                print(f"{source.name}: {size_text(size)} from {where}")
+            else:
+                paths = download(source, progress=True)
+                print(f"{source.name}: fetched {', '.join(path.name for path in paths)}")
+
+
+def _dataset_rows(kind: str | None) -> list[dict[str, object]]:
+    """Return what is known about each data set."""
+    from skout.datasets import SOURCES
+    from skout.datasets.originals import at_hand
+    from skout.dev import check_choice
+
+    if kind is not None:
+        check_choice(kind, "--kind", tuple(dict.fromkeys(group for group, _ in SOURCES)))
+    return [
+        {
+            "name": source.name,
+            "rows": source.shape[0],
+            "features": source.shape[1] or None,
+            "outputs": source.shape[2] or None,
+            "kind": source.kind,
+            "licence": source.licence,
+            "at_hand": at_hand(source),
+            "public_files": source.original is not None,
+            "train_rows": source.n_train,
+            "files": [vars(file) for file in source.files],
+            "origin": source.origin,
+            "citation": source.citation,
+            "description": source.description,
+        }
+        for source in SOURCES.values()
+        if kind in (None, source.kind)
+    ]
+
+
+def _show_datasets(rows: list[dict[str, object]]) -> None:
+    """Print the table of data sets."""
+    names = ["name", "rows", "features", "outputs", "kind", "licence", "at hand"]
+    cells = []
+    for row in rows:
+        counts = [f"{row[key]:,}" if row[key] else "" for key in ("rows", "features", "outputs")]
+        mark = "yes" if row["at_hand"] else "fetch" if row["public_files"] else "no"
+        cells.append([str(row["name"]), *counts, str(row["kind"]), str(row["licence"]), mark])
+    _print_table(names, cells, left=("name", "kind", "licence", "at hand"))
+
+
+def _show_demo(run: "DemoRun") -> None:
+    """Print the table, the best figure of each column in bold."""
+    from .demo.run import table
+
+    names, texts = table(run)
+    styled = [[f"[bold]{text}[/]" if best else text for text, best in row] for row in texts]
+    rows = [[method.name, *row] for method, row in zip(run.methods, styled, strict=True)]
+    console = _print_table(["method", *names], rows, left=("method",))
+    console.print(_NOTE, style="dim", highlight=False, soft_wrap=True)
+
+
+def _print_table(names: list[str], rows: list[list[str]], left: tuple[str, ...]) -> "Console":
+    """Print a table: columns in `left` begin at the left, the others are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in names:
+        justify: Any = "left" if name in left else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "licence")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)  # one line a row
+    console.print(table)
+    return console
+
+
+def inspect(
+    file: Annotated[Path, Argument(help="What `skout.save` wrote.")],
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a saved model holds, without loading it.
+
+    Example: skout inspect model.skout
+    """
+    from skout.persistence import describe
+
+    found = describe(file)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        _show_description(found)
+
+
+def card(
+    file: Annotated[Path, Argument(help="What `skout fit` or `skout.save` wrote.")],
+    out: Annotated[Path, Option("--out", "-o", help=_CARD)] = Path("README.md"),
+    name: Annotated[Text, Option(help="Of the model; default of the file.")] = None,
+    data: Annotated[Text, Option(help="What it was trained on, in words.")] = None,
+    license: Annotated[Text, Option(help='Of the model, such as "mit".')] = None,
+    evaluation: Annotated[Path | None, Option(help=_EVALUATION)] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a model card: what a saved model is, how good, and how to load it.
+
+    Example: skout card model.skout --data "tours of 2024" --license mit -o README.md
+    """
+    from skout.dev import replacing
+    from skout.persistence.card import model_card
+
+    check_place(out, "--out", [file, evaluation])
+    text = model_card(
+        file, name=name, data=data, license=license, evaluation=_evaluation(evaluation)
+    )
+    with replacing(out) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"wrote {out}")
+
+
+def _evaluation(path: Path | None) -> dict[str, Any] | None:
+    """Return what `skout evaluate --json` printed into a file."""
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"--evaluation: {path} is no JSON: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("metrics"), dict):
+        raise ValueError(
+            f"--evaluation: {path} has no metrics: give what `skout report --json` printed."
+        )
+    return found
+
+
+def _show_description(found: dict[str, Any]) -> None:
+    """Print what a file says about itself, and the tree of its parts."""
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def add(tree: Tree, part: dict[str, Any]) -> None:
+        # not markup: texts come from the file
+        line = Text.assemble((_printable(part["name"]), "bold"), "  ", _printable(part["what"]))
+        if part["bytes"]:
+            line.append(f"  {size_text(part['bytes'])}", "dim")
+        branch = tree.add(line)
+        for inner in part["parts"]:
+            add(branch, inner)
+
+    about = found["about"]
+    said = inside(about, "metadata", "command_line", "validation", "summary")
+    score = {"score": said} if isinstance(said, str) else {}
+    lines = {"format": found["version"], "size": size_text(found["bytes"]), **score, **about}
+    tree = Tree(Text("parts"), hide_root=True)
+    add(tree, found["parts"])
+    console = Console(soft_wrap=True)
+    for name, value in lines.items():
+        if value not in ({}, []):
+            text = value if isinstance(value, str) else json.dumps(value)
+            if len(text) > _SHOWN:  # such as the names of many columns
+                text = f"{text[:_SHOWN]} ... (--json shows all)"
+            console.print(Text.assemble((f"{_printable(name):10}", "bold"), _printable(text)))
+    console.print(tree)
+
+
+def _printable(text: str) -> str:
+    """Return text of a file without what could steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

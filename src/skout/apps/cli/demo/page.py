@@ -1,0 +1,161 @@
+"""What the demo writes: a page that needs nothing else, and one picture of all completions."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from skout.dev import extra
+
+from .run import DemoRun, table
+
+__all__ = ["first_of_each", "load_matplotlib", "write_page", "write_picture"]
+
+# Colours, in [0, 1].
+_PAPER, _INK = np.array([248, 249, 251]) / 255, np.array([38, 44, 56]) / 255
+_RIGHT, _WRONG = np.array([29, 92, 200]) / 255, np.array([222, 84, 20]) / 255
+_PER_DIGIT = 2  # test digits of each class that are shown
+_PARAMETERS = {
+    "regressor__kernel__gamma": "input gamma",
+    "regressor__alpha": "alpha",
+    "regressor__min_samples_leaf": "leaf size",
+    "regressor__max_features": "features per split",
+}
+
+
+def load_matplotlib() -> Any:
+    """Return matplotlib with the modules that are used here, or say what to install."""
+    with extra("plot", "The demo draws with matplotlib"):
+        import matplotlib.figure
+        import matplotlib.image
+        import matplotlib.patches
+    return matplotlib
+
+
+def first_of_each(digit: np.ndarray) -> np.ndarray:
+    """Return the positions of the first examples of each class, class by class."""
+    return np.concatenate([np.flatnonzero(digit == d)[:_PER_DIGIT] for d in np.unique(digit)])
+
+
+def _tiles(run: DemoRun) -> tuple[list[str], np.ndarray]:
+    """Return what is shown of each digit, by name, and the colours: (names, digits, 8, 8, 3)."""
+    shown = first_of_each(run.test.digit)
+    upper, lower = run.test.upper[shown], run.test.lower[shown]
+    rows = [_coloured(upper, 0.0 * lower, _INK), _coloured(upper, lower, _INK)]
+    for method in run.methods:
+        colours = np.where(method.right[shown, None, None, None], _RIGHT, _WRONG)
+        rows.append(_coloured(upper, method.lower[shown], colours))
+    return ["given", "truth", *(m.name for m in run.methods)], np.stack(rows)
+
+
+def _coloured(upper: np.ndarray, lower: np.ndarray, colour: np.ndarray) -> np.ndarray:
+    """Return digits as colours: (n, 8, 8, 3), the upper half in ink."""
+    halves = [half.reshape(-1, 4, 8, 1) for half in (upper, lower)]
+    inks = [_PAPER + half * (c - _PAPER) for half, c in zip(halves, (_INK, colour), strict=True)]
+    return np.concatenate(inks, axis=1)
+
+
+def write_picture(run: DemoRun, path: str | Path) -> Path:
+    """Write one PNG file of all completions: a row for each method, a column for each digit."""
+    matplotlib = load_matplotlib()
+    names, tiles = _tiles(run)
+    canvas = np.pad(tiles, [(0, 0), (0, 0), (0, 1), (0, 1), (0, 0)], constant_values=1.0)
+    n_rows, n_columns, side, *_ = canvas.shape
+    canvas = canvas.swapaxes(1, 2).reshape(n_rows * side, n_columns * side, 3)
+    figure = matplotlib.figure.Figure(figsize=(0.6 * n_columns + 1, 0.6 * n_rows + 0.6), dpi=150)
+    axes = figure.add_axes((0.09, 0.1, 0.9, 0.88))
+    axes.imshow(canvas, interpolation="nearest")
+    axes.set_yticks(side * np.arange(n_rows) + side / 2 - 1, names)
+    axes.set_xticks([])
+    axes.tick_params(length=0, labelsize=13)
+    axes.spines[:].set_visible(False)
+    words = {"right digit": _RIGHT, "wrong digit": _WRONG}
+    patches = [matplotlib.patches.Patch(color=c, label=word) for word, c in words.items()]
+    axes.legend(
+        handles=patches, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False
+    )
+    figure.savefig(path)
+    return Path(path)
+
+
+def write_page(run: DemoRun, path: str | Path) -> Path:
+    """Write the self-contained page of a finished demo."""
+    _, tiles = _tiles(run)
+    sisokr = 2 + [m.name for m in run.methods].index("SISOKR")
+    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    text = template.substitute(
+        _numbers(run),
+        object_in=_image(tiles[0, 0], "the upper half of a digit"),
+        object_out=_image(tiles[sisokr, 0], "the digit with the predicted lower half"),
+        grid_head="".join(f"<th scope=col>{m.name}</th>" for m in run.methods),
+        grid="\n".join(
+            _grid_row(run, i, tiles[:, at]) for at, i in enumerate(first_of_each(run.test.digit))
+        ),
+        table_head="".join(f"<th scope=col>{name}</th>" for name in ["method", *table(run)[0]]),
+        table="\n".join(_table_rows(run)),
+        chosen="\n".join(_chosen(m.name, m.chosen) for m in run.methods),
+        versions=", ".join(f"{k} {v}" for k, v in run.versions.items()),
+    )
+    path = Path(path)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _numbers(run: DemoRun) -> dict[str, Any]:
+    """Return the single numbers that the text of the page quotes."""
+    kept = ("n_train", "n_test", "n_held_out", "input_size", "output_size", "n_trees", "n_repeats")
+    error = max(m.metrics["kernel_loss_standard_error"] for m in run.methods)
+    return {key: f"{run.settings[key]:,}" for key in kept} | {
+        "seed": run.seed,
+        "seconds": f"{run.settings['total_seconds']:.0f}",
+        "cpu_count": run.settings["cpu_count"],
+        "output_gamma": f"{run.settings['output_gamma']:.3g}",
+        "standard_error": f"{error:.3f}",
+    }
+
+
+def _image(tile: np.ndarray, words: str) -> str:
+    """Return an inline picture."""
+    buffer = BytesIO()
+    load_matplotlib().image.imsave(buffer, tile, format="png")
+    data = b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(words)}">'
+
+
+def _grid_row(run: DemoRun, i: int, tiles: np.ndarray) -> str:
+    """Return one test digit: what is given, the truth, and what each method makes of it."""
+    digit = run.test.digit[i]
+    given = _image(tiles[0], f"upper half of a {digit}")
+    truth = _image(tiles[1], f"the true {digit}")
+    row = f"<tr><th scope=row>{digit}</th><td>{given}</td><td class=truth>{truth}</td>"
+    for method, tile in zip(run.methods, tiles[2:], strict=True):
+        mark = "right" if method.right[i] else "wrong"
+        row += f"<td class={mark}>{_image(tile, f'{method.name}, {mark} digit')}</td>"
+    return f"{row}</tr>"
+
+
+def _table_rows(run: DemoRun) -> list[str]:
+    """Return the rows of the table; the best figure of a column is strong."""
+    rows = []
+    names, texts = table(run)
+    for method, cells in zip(run.methods, texts, strict=True):
+        head = f"<th scope=row>{method.name}<small>{escape(method.what)}</small></th>"
+        body = [
+            f'<td data-name="{name}">{f"<b>{text}</b>" if best else text}</td>'
+            for name, (text, best) in zip(names, cells, strict=True)
+        ]
+        rows.append(f"<tr>{head}{''.join(body)}</tr>")
+    return rows
+
+
+def _chosen(name: str, chosen: dict[str, Any]) -> str:
+    """Say which settings a method chose."""
+    words = ", ".join(f"{_PARAMETERS[k]} {v:.3g}" for k, v in sorted(chosen.items()))
+    return f"<dt>{name}</dt><dd>{words}</dd>"

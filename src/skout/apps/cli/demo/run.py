@@ -1,0 +1,236 @@
+"""Run the demo: choose settings on training digits, fit, predict, judge."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import ParameterGrid
+from tqdm import tqdm
+
+from skout import KernelBasis, StructuredPredictor, iokr, metrics
+from skout.kernels import Gaussian
+from skout.sketches import SubSample
+
+__all__ = ["DemoRun", "Halves", "MethodRun", "Plan", "load_halves", "run_demo", "table"]
+
+
+class Halves(NamedTuple):
+    """Digits cut in two; pixels are in [0, 1] and row i of every part is the same digit."""
+
+    upper: np.ndarray  # (n, 32) the inputs
+    lower: np.ndarray  # (n, 32) the objects to predict
+    digit: np.ndarray  # (n,) which of 0..9; never shown to a method, only used to judge
+
+    def split(self, n: int) -> tuple[Halves, Halves]:
+        """Return the first n digits and the others."""
+        return Halves(*(part[:n] for part in self)), Halves(*(part[n:] for part in self))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much the demo does; everything that is not learned from data."""
+
+    n_train: int = 1347
+    n_test: int = 450
+    n_held_out: int = 337  # of the training digits, to choose settings on
+    input_size: int = 300  # landmarks of the input sketch
+    output_size: int = 100  # landmarks of the output sketch
+    n_trees: int = 100
+    gamma_factors: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)  # of the median rule
+    alphas: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3)
+    leaves: tuple[int, ...] = (1, 3)
+    tree_features: tuple[float, ...] = (0.33, 1.0)
+    n_repeats: int = 3  # timings are medians of this many
+
+
+_QUICK = Plan(400, 150, 100, 150, 50, 20, (2.0,), (1e-5, 1e-4), (1,), (0.33,))
+
+
+@dataclass(frozen=True)
+class MethodRun:
+    """What one method chose, cost and predicted."""
+
+    name: str
+    what: str
+    chosen: dict[str, Any]
+    metrics: dict[str, float]
+    lower: np.ndarray  # (n_test, 32) the predicted halves
+    right: np.ndarray  # (n_test,) bool: the half comes from the same digit as the truth
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """A finished demo: the test digits, the methods' results and how to do it again."""
+
+    seed: int
+    test: Halves
+    methods: list[MethodRun]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+
+    def record(self) -> dict[str, Any]:
+        """Return everything but the pixels, ready for JSON."""
+        fields = ("name", "what", "chosen", "metrics")
+        return {
+            "seed": self.seed,
+            "settings": self.settings,
+            "versions": self.versions,
+            "methods": [{field: getattr(m, field) for field in fields} for m in self.methods],
+        }
+
+
+def run_demo(*, seed: int = 0, quick: bool = False, progress: bool = True) -> DemoRun:
+    """Complete digits with IOKR, SIOKR, ISOKR, SISOKR and a random forest.
+
+    The seed is that of the split, of the sketches and of the trees. Where it is `quick`, there are
+    fewer digits and settings: seconds instead of half a minute.
+
+    Examples
+    --------
+    >>> from skout.apps.cli.demo import run_demo
+    >>> run = run_demo(quick=True, progress=False)
+    >>> [method.name for method in run.methods]
+    ['IOKR', 'SIOKR', 'ISOKR', 'SISOKR', 'FOREST']
+    """
+    start = perf_counter()
+    plan = _QUICK if quick else Plan()
+    train, test = load_halves(plan.n_train, plan.n_test, seed)
+    rng = np.random.default_rng(seed)
+    inputs, outputs = (Gaussian(gamma="median").resolve(part, rng) for part in train[:2])
+    methods = _methods(plan, inputs, outputs, seed)
+    done = []
+    with tqdm(total=len(methods), unit="method", disable=None if progress else True) as bar:
+        for name, what, model, grid in methods:
+            bar.set_description(f"{name:<6}")
+            chosen = _choose(model, grid, train, plan)
+            done.append(MethodRun(name, what, chosen, *_judge(model, train, test, plan, outputs)))
+            bar.update()
+    settings = asdict(plan) | {
+        "input_gamma_median_rule": float(inputs.gamma),
+        "output_gamma": float(outputs.gamma),
+        "pixel_error": "mean squared difference, pixels in [0, 1]",
+        "cpu_count": os.cpu_count(),
+        "total_seconds": perf_counter() - start,
+    }
+    versions = {name: version(name) for name in ("skout", "numpy", "scipy", "scikit-learn")}
+    return DemoRun(seed, test, done, settings, versions | {"python": platform.python_version()})
+
+
+def load_halves(n_train: int, n_test: int, seed: int) -> tuple[Halves, Halves]:
+    """Shuffle the 1,797 digits that come with scikit-learn; return a training and a test part."""
+    pixels, digit = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(digit))[: n_train + n_test]
+    upper, lower = np.hsplit(pixels[order] / 16.0, 2)
+    return Halves(np.ascontiguousarray(upper), np.ascontiguousarray(lower), digit[order]).split(
+        n_train
+    )
+
+
+def _methods(plan: Plan, inputs: Gaussian, outputs: Gaussian, seed: int) -> list[tuple]:
+    """Return name, words, model and grid of each method; they differ in sketches and map."""
+    few_x, few_y = SubSample(plan.input_size), SubSample(plan.output_size)
+    ridge_grid = {
+        "regressor__kernel__gamma": [f * float(inputs.gamma) for f in plan.gamma_factors],
+        "regressor__alpha": plan.alphas,
+    }
+    forest_grid = {
+        "regressor__min_samples_leaf": plan.leaves,
+        "regressor__max_features": plan.tree_features,
+    }
+
+    def ridge(input_sketch: Any, output_sketch: Any) -> StructuredPredictor:
+        sketches = {"input_sketch": input_sketch, "output_sketch": output_sketch}
+        return iokr(inputs, outputs, **sketches, random_state=seed)
+
+    trees = RandomForestRegressor(plan.n_trees, n_jobs=-1, random_state=seed)
+    forest = StructuredPredictor(trees, KernelBasis(outputs, few_y, random_state=seed))
+    return [
+        ("IOKR", "kernel ridge, nothing sketched", ridge(None, None), ridge_grid),
+        ("SIOKR", "kernel ridge, inputs sketched", ridge(few_x, None), ridge_grid),
+        ("ISOKR", "kernel ridge, outputs sketched", ridge(None, few_y), ridge_grid),
+        ("SISOKR", "kernel ridge, both sketched", ridge(few_x, few_y), ridge_grid),
+        ("FOREST", "random forest, outputs sketched", forest, forest_grid),
+    ]
+
+
+def _choose(
+    model: StructuredPredictor, grid: dict[str, Any], train: Halves, plan: Plan
+) -> dict[str, Any]:
+    """Give the model the settings with the best score on held-out training digits; return them."""
+    held_out, rest = train.split(plan.n_held_out)
+
+    def score(params: dict[str, Any]) -> float:
+        fitted = clone(model).set_params(**params).fit(rest.upper, rest.lower)
+        return fitted.score(held_out.upper, held_out.lower, scoring="kernel")
+
+    chosen = max(ParameterGrid(grid), key=score)
+    model.set_params(**chosen)
+    return chosen
+
+
+def _judge(
+    model: StructuredPredictor, train: Halves, test: Halves, plan: Plan, kernel: Gaussian
+) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
+    """Fit on all training digits; return figures, completions and which of them are right."""
+    _, fit_seconds = _timed(lambda: model.fit(train.upper, train.lower), plan.n_repeats)
+    lower, predict_seconds = _timed(lambda: model.predict(test.upper), plan.n_repeats)
+    right = same_digit(lower, test.digit, train)
+    loss = 2.0 - 2.0 * kernel.paired(test.lower, lower)  # a Gaussian kernel has k(y, y) = 1
+    figures = {
+        "kernel_loss": float(metrics.kernel_loss(kernel, test.lower, lower)),
+        "kernel_loss_standard_error": float(loss.std(ddof=1) / len(loss) ** 0.5),
+        "pixel_error": float(np.mean((test.lower - lower) ** 2)),
+        "right_digit": float(right.mean()),
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "megabytes": len(pickle.dumps(model)) / 1e6,
+    }
+    return figures, lower, right
+
+
+def same_digit(lower: np.ndarray, digit: np.ndarray, train: Halves) -> np.ndarray:
+    """Tell which predicted halves were cut from a training digit of the true class."""
+    known = {(half.tobytes(), d) for half, d in zip(train.lower, train.digit, strict=True)}
+    return np.array([(half.tobytes(), d) in known for half, d in zip(lower, digit, strict=True)])
+
+
+def _timed(function: Any, repeats: int) -> tuple[Any, float]:
+    """Call a function; return its result and the median of the seconds it took."""
+    seconds = []
+    for _ in range(repeats):
+        start = perf_counter()
+        result = function()
+        seconds.append(perf_counter() - start)
+    return result, median(seconds)
+
+
+# A column of the table: how it is called, the figure in it and how that is written.
+_COLUMNS = (
+    ("kernel loss", "kernel_loss", "{:.4f}"),
+    ("pixel error", "pixel_error", "{:.4f}"),
+    ("right digit", "right_digit", "{:.1%}"),
+    ("fit s", "fit_seconds", "{:.3f}"),
+    ("predict s", "predict_seconds", "{:.3f}"),
+    ("model MB", "megabytes", "{:.2f}"),
+)
+
+
+def table(run: DemoRun) -> tuple[list[str], list[list[tuple[str, bool]]]]:
+    """Return the names of the columns, and each method's texts with whether they are the best."""
+    columns = []
+    for _, key, form in _COLUMNS:
+        values = [method.metrics[key] for method in run.methods]
+        best = form.format(max(values) if key == "right_digit" else min(values))
+        columns.append([(form.format(value), form.format(value) == best) for value in values])
+    return [name for name, *_ in _COLUMNS], [list(row) for row in zip(*columns, strict=True)]

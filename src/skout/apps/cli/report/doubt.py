@@ -1,0 +1,121 @@
+"""Does the truth lie in intervals and sets as often as their nominal level says?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from skout.dev import n_rows
+
+from .subject import Subject
+
+__all__ = ["Calibration", "Level", "calibration_of"]
+
+_LEVELS = (0.5, 0.8, 0.9, 0.95)
+_PARTS = 5  # of the rows, by the probability of their class
+Interval = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nominal level, what was found, its standard error, and the size of intervals or sets."""
+
+    promised: float
+    found: float
+    error: float
+    size: float | None = None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was looked at, what its size is called, and the levels."""
+
+    what: str
+    size: str
+    levels: list[Level]
+
+
+def calibration_of(subject: Subject) -> Calibration | None:
+    """Return the calibration of what the model has: sets, intervals or probabilities."""
+    model, n = subject.saved.model, n_rows(subject.truth)
+    if subject.sets is not None:
+        return _of_sets(subject, n)
+    if subject.saved.outputs.kind == "classes":
+        return _of_classes(subject)
+    if subject.saved.outputs.kind != "numbers":
+        return None
+    if getattr(model, "calibration_", None) is not None:
+        return _of_intervals("Prediction intervals", subject, model.predict_interval)
+    if "return_std" in signature(model.predict).parameters:
+        return _of_deviations(subject)
+    return None
+
+
+def _of_sets(subject: Subject, n: int) -> Calibration:
+    levels = []
+    for level in _LEVELS:
+        found = subject.sets.evaluate(
+            subject.X, subject.truth, candidates=subject.candidates, coverage=level
+        )
+        share = found["coverage"]
+        levels.append(Level(level, share, _error(share, n), found["mean_size"]))
+    return Calibration("Prediction sets", "mean size", levels)
+
+
+def _error(share: float, n: int) -> float:
+    # sqrt(p (1 - p) / n)
+    return float(np.sqrt(share * (1.0 - share) / n))
+
+
+def _of_intervals(
+    what: str, subject: Subject, interval: Callable[[Any, float], Interval]
+) -> Calibration | None:
+    """Compare the share of true numbers in intervals with their nominal level."""
+    truth, levels = subject.truth, []
+    for level in _LEVELS:
+        try:
+            lower, upper = (np.reshape(end, truth.shape) for end in interval(subject.X, level))
+        except ValueError:  # a level that the model has not
+            continue
+        inside = (lower <= truth) & (truth <= upper)
+        width = float(np.mean(upper - lower))
+        share = inside.mean(axis=1)  # rows are independent, not numbers of one row
+        error = float(np.std(share) / np.sqrt(len(share)))
+        size = width if np.isfinite(width) else None
+        levels.append(Level(level, float(inside.mean()), error, size))
+    return Calibration(what, "mean width", levels) if levels else None
+
+
+def _of_deviations(subject: Subject) -> Calibration | None:
+    """Judge f +- z sqrt(std^2 + noise), the intervals of a Gaussian process."""
+    model = subject.saved.model
+    try:
+        F, std = (np.asarray(part) for part in model.predict(subject.X, return_std=True))
+        F, std = (np.reshape(part, subject.truth.shape) for part in (F, std))
+        deviation = np.sqrt(std**2 + model.noise_variance_)
+    except (TypeError, ValueError):  # a fit that keeps no variances says so
+        return None
+
+    def interval(_: Any, level: float) -> Interval:
+        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        return F - z * deviation, F + z * deviation
+
+    return _of_intervals("Intervals by the standard deviation", subject, interval)
+
+
+def _of_classes(subject: Subject) -> Calibration | None:
+    """Compare the probability of predicted classes with how often they are right."""
+    proba = getattr(subject.saved.model, "predict_proba", None)
+    if not callable(proba):
+        return None
+    sure = np.max(proba(subject.X), axis=1)
+    right = np.asarray(subject.found) == subject.truth
+    levels = []
+    for rows in np.array_split(np.argsort(sure, kind="stable"), _PARTS):
+        if len(rows):
+            share = float(right[rows].mean())
+            levels.append(Level(float(sure[rows].mean()), share, _error(share, len(rows))))
+    return Calibration("Probabilities of classes", "", levels)

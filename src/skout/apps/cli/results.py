@@ -1,0 +1,179 @@
+"""Write rows of results by the block: CSV, JSON lines or parquet, to a file or to the terminal."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from skout.dev import check_choice, replacing
+from skout.dev import check_place as check_writable
+
+__all__ = [
+    "FORMATS",
+    "as_csv",
+    "as_records",
+    "check_format",
+    "check_page",
+    "check_place",
+    "inside",
+    "show",
+    "size_text",
+    "tell",
+    "write_rows",
+]
+
+FORMATS = ("csv", "jsonl", "parquet")
+#: A block of rows: equally long lists by the name of their column.
+Columns = dict[str, list[Any]]
+
+
+def check_place(path: Path, option: str, read: Sequence[Path | None] = ()) -> None:
+    """Raise, before any work, if a file cannot be written there, or is one of those to read."""
+    check_writable(path, option)
+    for other in read:
+        if other is not None and path.exists() and other.exists() and path.samefile(other):
+            raise ValueError(
+                f"{option} {str(path)!r} is {str(other)!r}, which is read: it would be lost. "
+                "Give another name."
+            )
+
+
+def check_page(path: Path, read: Sequence[Path | None] = ()) -> None:
+    """Raise, before any work, if --out is no page, or cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out must end in .html. Got {str(path)!r} instead.")
+    check_place(path, "--out", read)
+
+
+def check_format(out: str, given: str | None, read: Sequence[Path | None] = ()) -> str:
+    """Return the format of a file, given or by its end, before any work; `-` is standard output.
+
+    The file must be none of those that are `read`.
+    """
+    if given is not None:
+        check_choice(given, "--format", FORMATS)
+    if out == "-":
+        if given == "parquet":
+            raise ValueError("--format parquet needs a file: -o FILE.parquet.")
+        return given or "csv"
+    path = Path(out)
+    check_place(path, "--out", read)
+    found = given or path.suffix.lower().removeprefix(".")
+    if found not in FORMATS:
+        raise ValueError(f"--out must end in .csv, .jsonl or .parquet. Got {out!r} instead.")
+    if found == "parquet":
+        from ..tables.files.columnar import load_pyarrow
+
+        load_pyarrow()  # says what to install
+    return found
+
+
+def write_rows(blocks: Iterable[Columns], out: str, form: str) -> int:
+    """Write blocks of rows in one of `FORMATS`, and return how many rows there were.
+
+    `out` is a path, or `-` for standard output. The file appears when all is written; a pipe or a
+    device is written into.
+    """
+    if out == "-":
+        return _WRITERS[form](blocks, sys.stdout)
+    with replacing(out) as part:
+        if form == "parquet":
+            with open(part, "wb") as binary:
+                return _write_parquet(blocks, binary)
+        with open(part, "w", encoding="utf-8", newline="") as file:
+            return _WRITERS[form](blocks, file)
+
+
+def as_csv(blocks: Iterable[Columns]) -> str:
+    """Return blocks of rows as the text of a CSV file."""
+    file = io.StringIO(newline="")
+    _write_csv(blocks, file)
+    return file.getvalue()
+
+
+def as_records(blocks: Iterable[Columns]) -> Iterator[dict[str, Any]]:
+    """Yield blocks of rows as one dict a row."""
+    for block in blocks:
+        for row in zip(*block.values(), strict=True):
+            yield dict(zip(block, row, strict=True))
+
+
+def _n_rows(block: Columns) -> int:
+    return len(next(iter(block.values())))
+
+
+def _write_csv(blocks: Iterable[Columns], file: TextIO) -> int:
+    n, writer = 0, csv.writer(file, lineterminator="\n")
+    for number, block in enumerate(blocks):
+        if number == 0:
+            writer.writerow(block)
+        writer.writerows(zip(*block.values(), strict=True))
+        n += _n_rows(block)
+    return n
+
+
+def _write_jsonl(blocks: Iterable[Columns], file: TextIO) -> int:
+    n = 0
+    for record in as_records(blocks):
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        n += 1
+    return n
+
+
+def _write_parquet(blocks: Iterable[Columns], file: BinaryIO) -> int:
+    from ..tables.files.columnar import load_pyarrow
+
+    arrow, parquet = load_pyarrow()
+    n, writer = 0, None
+    try:
+        for block in blocks:
+            table = arrow.table(block)
+            if writer is None:
+                writer = parquet.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+            n += _n_rows(block)
+    finally:
+        if writer is not None:
+            writer.close()
+    return n
+
+
+_WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl}
+
+
+def show(found: dict[str, Any], as_json: bool) -> None:
+    """Print names and values, one a line, or JSON."""
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for name, value in found.items():
+        if isinstance(value, list):
+            value = ", ".join(map(str, value[:5])) + (" ..." if len(value) > 5 else "")
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        print(f"{name.replace('_', ' '):18}{shown}")
+
+
+def tell(n: int, out: str) -> None:
+    """Say what was written, where that is not the terminal."""
+    if out != "-":
+        print(f"wrote {n:,} rows to {out}")
+
+
+def inside(value: Any, *names: str) -> Any:
+    """Return what lies in dicts within each other, None if there is nothing of these names."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def size_text(n_bytes: int) -> str:
+    """Return a number of bytes for people."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}"

@@ -1,0 +1,131 @@
+"""What a served model says to a request."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ...tables.files import Part, Table
+from ..results import Columns, as_records
+from ..using import Saved, predict_part, rank_part
+from .drawing import Picture, draw_molecules
+from .limits import Deadline, Limits, Refused
+from .tables import table_of_records, table_of_text
+
+__all__ = ["TableModel", "as_rankings"]
+
+# Rows between two looks at the clock.
+_AT_ONCE = 128
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A model of `skout fit`, for rows of a table."""
+
+    saved: Saved
+    candidates: Any = None  # an EmbeddedPool to choose from; None for the training outputs
+    id: str = ""  # stands for the file of the model
+    summary: str = ""  # what is known of how well it predicts
+    input_image: Picture | None = None  # how columns of numbers lie in an image
+    output_image: Picture | None = None
+
+    kind = "table"
+
+    def __post_init__(self) -> None:
+        sides = (self.input_image, self.saved.inputs), (self.output_image, self.saved.outputs)
+        for picture, side in sides:
+            if picture is not None:
+                picture.check(side.numbers)
+
+    @cached_property
+    def n_candidates(self) -> int:
+        """How many candidates there are to rank; 0 if the model does not rank."""
+        if self.saved.outputs.kind == "numbers":
+            return 0
+        return self.saved.n_candidates(self.candidates)
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page needs to know."""
+        inputs, outputs = self.saved.inputs, self.saved.outputs
+        return {
+            "model": self.id,
+            "kind": self.kind,
+            "summary": self.summary,
+            "inputs": {
+                "columns": inputs.columns,
+                "text": inputs.is_text,
+                "gaps": bool(inputs.gaps),
+                "image": self.input_image and asdict(self.input_image),
+            },
+            "outputs": {
+                "kind": outputs.kind,
+                "columns": outputs.columns,
+                "text": bool(outputs.is_text),
+                "separator": getattr(outputs, "separators", ";")[0],
+                "first": getattr(outputs, "first", 0),
+                "image": self.output_image and asdict(self.output_image),
+            },
+            "candidates": self.n_candidates,
+        }
+
+    def warm(self) -> None:
+        """Do what only the first request would wait for, such as imports."""
+        inputs = self.saved.inputs
+        cell = "C" if inputs.is_text else 0.0  # a text, and a molecule
+        row = {**dict.fromkeys(inputs.columns, cell), **dict.fromkeys(inputs.words)}
+        table = table_of_records([row])
+        for part in table.parts(inputs.numbers, inputs.texts):
+            predict_part(self.saved, table, part, self.candidates)
+
+    def predict(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
+        """Yield predictions of the rows of a request."""
+        for table, part in self._parts(asked, limits, deadline):
+            yield predict_part(self.saved, table, part, self.candidates)
+
+    def rank(self, asked: Any, limits: Limits, deadline: Deadline) -> Iterator[Columns]:
+        """Yield the best candidates for the rows of a request."""
+        limits.check_candidates(asked.top)
+        if not self.n_candidates:
+            raise Refused(422, "The model builds its answers: there is nothing to rank.")
+        for table, part in self._parts(asked, limits, deadline):
+            yield rank_part(self.saved, table, part, self.candidates, asked.top)
+
+    def _parts(
+        self, asked: Any, limits: Limits, deadline: Deadline
+    ) -> Iterator[tuple[Table, Part]]:
+        """Yield few rows at a time, after a look at all of them."""
+        if (asked.rows is None) == (asked.table is None):
+            raise Refused(422, "A request has either rows or a table.")
+        if asked.rows is not None:
+            limits.check_rows(len(asked.rows))
+        inputs, parts, n = self.saved.inputs, [], 0
+        table = table_of_text(asked.table) if asked.rows is None else table_of_records(asked.rows)
+        for part in table.parts(inputs.numbers, inputs.texts, inputs.reading):
+            deadline.check()
+            n += len(part)
+            limits.check_rows(n)
+            parts.append(part)
+        for piece in (piece for part in parts for piece in _pieces(part)):
+            deadline.check()
+            yield table, piece
+
+
+def _pieces(part: Part) -> Iterator[Part]:
+    for a in range(0, len(part), _AT_ONCE):
+        piece = part.take(range(a, min(a + _AT_ONCE, len(part))))
+        yield replace(piece, start=part.start + a)
+
+
+def as_rankings(blocks: Iterable[Columns], deadline: Deadline, draws: bool) -> list[dict[str, Any]]:
+    """Return the columns of `rank` as one dict a query, with drawn molecules if asked for."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in as_records(blocks):
+        if not math.isfinite(row["score"]):  # an index found too few
+            row["score"] = None
+        found.setdefault(row.pop("query"), []).append(row)
+    if draws:
+        drawn = draw_molecules((c["candidate"] for one in found.values() for c in one), deadline)
+        for candidate in (c for one in found.values() for c in one):
+            candidate["svg"] = drawn[candidate["candidate"]]
+    return [{"query": query, "candidates": candidates} for query, candidates in found.items()]

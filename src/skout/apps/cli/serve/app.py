@@ -1,0 +1,253 @@
+"""The addresses of a server: the page, the API, and what those who watch it ask for."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from skout import __version__
+
+from ..results import as_csv, as_records
+from ..spectra.output import hit_columns
+from .answers import as_rankings
+from .guard import LOCAL, Failed, Guard, read_body
+from .limits import Bodies, Deadline, Gate, Limits, Refused, Share
+from .metrics import Metrics
+from .models import Models
+from .schemas import (
+    Failure,
+    Identifications,
+    Predictions,
+    Rankings,
+    RankRequest,
+    RowsRequest,
+    SpectraRequest,
+    parse,
+)
+
+__all__ = ["build_app"]
+
+# What a worker returns: the body, its type, and how many rows it answers.
+Answer = tuple[bytes, str, int]
+Work = Callable[..., Answer]
+_JSON, _CSV = "application/json", "text/csv; charset=utf-8"
+_PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+_ABOUT = "A model of skout: predictions of rows, rankings of candidates, names of spectra."
+
+
+def build_app(
+    models: Models,
+    limits: Limits | None = None,
+    *,
+    hosts: tuple[str, ...] = LOCAL,
+    reload_seconds: float = 1.0,
+) -> FastAPI:
+    """Return the application that answers requests.
+
+    It may be called by the names in `hosts`, or by any if there are none.
+    """
+    limits = limits or Limits()
+    bodies, gate, metrics = Bodies(limits), Gate(limits), Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(models.watch(reload_seconds))
+        yield
+        watching.cancel()
+        gate.close()
+
+    app = FastAPI(
+        title="skout serve",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    _add_errors(app)
+    _add_page(app)
+    _add_api(app, models, limits, bodies, gate)
+    _add_state(app, models, bodies, gate, metrics)
+    routes = [path for path in (getattr(route, "path", "") for route in app.routes) if path]
+    app.add_middleware(Guard, metrics=metrics, routes=routes, hosts=hosts)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        refused = Refused(error.status_code, error.detail)
+        refused.headers.update(error.headers or {})
+        return Failed(refused)
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add the page; its files are read here, and never by a request."""
+    for path, (name, kind) in _PAGE.items():
+        content = (files(__package__) / "page" / name).read_bytes()
+        app.add_api_route(path, _constant(content, kind), include_in_schema=False)
+
+
+def _constant(content: bytes, kind: str) -> Callable[[], Any]:
+    async def endpoint() -> Response:
+        return Response(content, headers={"Cache-Control": "no-cache"}, media_type=kind)
+
+    return endpoint
+
+
+def _add_api(app: FastAPI, models: Models, limits: Limits, bodies: Bodies, gate: Gate) -> None:
+    @app.get("/api/model")
+    async def model() -> dict[str, Any]:
+        """Say what the model takes and predicts, and what requests may ask for."""
+        allowed = {name: getattr(limits, name) for name in ("megabytes", "rows", "candidates")}
+        return {**models.current.about(), "limits": allowed, "version": __version__}
+
+    for path, schema, answer, work in (
+        ("/api/predict", RowsRequest, Predictions, _predict),
+        ("/api/rank", RankRequest, Rankings, _rank),
+        ("/api/identify", SpectraRequest, Identifications, _identify),
+    ):
+        endpoint = _endpoint(models, limits, bodies, gate, work)
+        app.add_api_route(path, endpoint, **_described(schema, answer))
+
+
+def _described(schema: Any, answer: Any) -> dict[str, Any]:
+    """Return what OpenAPI says of an address; bodies are parsed in a worker's thread."""
+    body = {"required": True, "content": {_JSON: {"schema": schema.model_json_schema()}}}
+    failures = {code: {"model": Failure} for code in (400, 408, 413, 415, 422, 503)}
+    good = {"model": answer, "content": {"text/csv": {}}}
+    return {
+        "methods": ["POST"],
+        "openapi_extra": {"requestBody": body},
+        "responses": {200: good, **failures},
+        "response_class": Response,
+    }
+
+
+def _endpoint(
+    models: Models, limits: Limits, bodies: Bodies, gate: Gate, work: Work
+) -> Callable[..., Any]:
+    """Return what answers requests by some work, or says why there is no answer."""
+
+    async def endpoint(request: Request) -> Response:
+        deadline, note = Deadline(limits.seconds), request.scope["skout"]
+        wants_csv = "text/csv" in request.headers.get("accept", "")
+        try:
+            with Share(bodies) as share:
+                body = await read_body(request, limits, deadline, share)
+                model = models.current
+                note["model"] = model.id
+                job = partial(_attempt, work, model, body, limits, wants_csv)
+                answer = await gate.run(job, deadline, len(body))
+        except Refused as refused:
+            return Failed(refused)
+        except ClientDisconnect:
+            return Failed(Refused(400, "The body ended too early."))
+        except Exception as error:
+            note["exception"] = error
+            reason = "Something went wrong here; the log of the server says what."
+            return Failed(Refused(500, reason))
+        if isinstance(answer, Refused):
+            return Failed(answer)
+        content, kind, note["rows"] = answer
+        headers = {"Cache-Control": "no-store", "X-Skout-Model": model.id}
+        return Response(content, headers=headers, media_type=kind)
+
+    endpoint.__name__, endpoint.__doc__ = work.__name__.strip("_"), work.__doc__
+    return endpoint
+
+
+def _attempt(work: Work, *asked: Any) -> Answer | Refused:
+    """Return an answer, or why there is none: without a traceback, which would hold the rows."""
+    try:
+        return work(*asked)
+    except Refused as refused:
+        return Refused(refused.status, refused.reason, **refused.headers)
+    except ValueError as error:  # what is wrong with the rows
+        return Refused(422, " ".join(str(error).split()))
+
+
+def _predict(
+    model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
+) -> Answer:
+    """Predict the output of each row, as `skout predict` does."""
+    blocks = _able(model, "predict")(parse(RowsRequest, body, limits), limits, deadline)
+    if wants_csv:
+        return _csv(blocks)
+    rows = list(as_records(blocks))
+    return _json(model, {"output": model.saved.outputs.kind, "rows": rows}), _JSON, len(rows)
+
+
+def _rank(model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline) -> Answer:
+    """Rank candidates for each row, as `skout rank` does."""
+    asked = parse(RankRequest, body, limits)
+    blocks = _able(model, "rank")(asked, limits, deadline)
+    if wants_csv:
+        return _csv(blocks)
+    kind = model.saved.outputs.kind
+    rows = as_rankings(blocks, deadline, asked.draw and kind == "smiles")
+    return _json(model, {"output": kind, "rows": rows}), _JSON, len(rows)
+
+
+def _identify(
+    model: Any, body: bytes, limits: Limits, wants_csv: bool, deadline: Deadline
+) -> Answer:
+    """Name the molecules of spectra, as `skout identify` does."""
+    asked = parse(SpectraRequest, body, limits)
+    if wants_csv:
+        return _csv(hit_columns(_able(model, "identify")(asked, limits, deadline)))
+    found = _able(model, "identify_drawn")(asked, limits, deadline)
+    return _json(model, {"spectra": found}), _JSON, len(found)
+
+
+def _able(model: Any, method: str) -> Any:
+    """Return what answers a request, if the model does such things."""
+    found = getattr(model, method, None)
+    if found is None:
+        raise Refused(404, f"The model takes {model.kind}: see /api/model.")
+    return found
+
+
+def _csv(blocks: Any) -> Answer:
+    text = as_csv(blocks)
+    return text.encode(), _CSV, max(0, text.count("\n") - 1)
+
+
+def _json(model: Any, found: dict[str, Any]) -> bytes:
+    return json.dumps({"model": model.id, **found}, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _add_state(app: FastAPI, models: Models, bodies: Bodies, gate: Gate, metrics: Metrics) -> None:
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        """Say which model answers, and what is wrong with a newer file."""
+        return {
+            "status": "ok",
+            "model": models.current.id,
+            "loaded": round(models.loaded, 3),
+            "reload_error": models.error,
+        }
+
+    @app.get("/metrics", response_class=Response)
+    async def counts() -> Response:
+        """Return counts in the text format of Prometheus."""
+        now = {
+            "skout_running": gate.running,
+            "skout_waiting": gate.waiting,
+            "skout_body_bytes": bodies.held,
+            "skout_model_loaded_timestamp_seconds": round(models.loaded, 3),
+            **{f'skout_loads_total{{result="{k}"}}': n for k, n in models.loads.items()},
+        }
+        return Response(metrics.text(now), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,64 @@
+"""Pictures: how columns lie in an image, and molecules as SVG."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..spectra.drawings import molecule_svg
+from .limits import Deadline
+
+__all__ = ["Picture", "draw_molecules", "picture_of"]
+
+_SPEC = re.compile(r"(\d{1,4})x(\d{1,4})(?::([^,:]+),([^,:]+))?").fullmatch
+# The most characters of a SMILES that is drawn.
+_LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Columns that are the pixels of an image, row by row."""
+
+    height: int
+    width: int
+    low: float = 0.0  # black
+    high: float = 1.0  # white
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Raise if there are not as many columns as pixels."""
+        if len(columns) != self.height * self.width:
+            raise ValueError(
+                f"An image of {self.height}x{self.width} has {self.height * self.width} pixels, "
+                f"and the model {len(columns)} columns of numbers."
+            )
+
+
+def picture_of(text: str, option: str) -> Picture:
+    """Return the picture of words such as 16x16 or 16x16:-1,1.
+
+    Examples
+    --------
+    >>> from skout.apps.cli.serve.drawing import picture_of
+    >>> picture_of("8x4:0,16", "--input-image")
+    Picture(height=8, width=4, low=0.0, high=16.0)
+    """
+    found = _SPEC(text)
+    try:
+        if found is None:
+            raise ValueError
+        height, width, low, high = found.groups()
+        return Picture(int(height), int(width), float(low or 0.0), float(high or 1.0))
+    except ValueError:
+        raise ValueError(
+            f"{option} must be height x width, as 16x16, with the values of black and white if "
+            f"these are not 0 and 1, as 16x16:-1,1. Got {text!r} instead."
+        ) from None
+
+
+def draw_molecules(smiles: Iterable[str], deadline: Deadline) -> dict[str, str | None]:
+    """Return an SVG for each SMILES; None for one that is invalid or too long."""
+    found: dict[str, str | None] = {}
+    for text in smiles:
+        if text not in found:
+            deadline.check()
+            found[text] = (len(text) <= _LONGEST and molecule_svg(text)) or None
+    return found

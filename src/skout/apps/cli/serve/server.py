@@ -1,0 +1,200 @@
+"""Open the files of a model, and run the server until a signal ends it."""
+
+import asyncio
+import ctypes
+import ipaddress
+import logging
+import math
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from skout.dev import single_thread
+from skout.persistence import describe
+
+from ...spectra.pools import MoleculePool
+from ..spectra.files import open_identifier
+from ..using import open_model
+from .answers import TableModel
+from .app import build_app
+from .drawing import Picture
+from .guard import LOCAL, JsonLines
+from .limits import Limits
+from .models import Models, digest
+from .spectra import SpectraModel
+
+__all__ = ["Impatient", "open_served", "prepare", "serve"]
+
+log = logging.getLogger("skout.serve")
+# Seconds in which the head of a request must have come, and after which a connection without a
+# request is closed.
+_HEAD, _KEEP_ALIVE = 10.0, 15
+# The parameter M_MMAP_THRESHOLD of mallopt, and bytes from which memory is given back when freed.
+_MMAP_THRESHOLD, _GIVEN_BACK = -3, 2**20
+
+
+def open_served(
+    model: Path,
+    pool: Path | None = None,
+    *,
+    skip_invalid: bool = False,
+    input_image: Picture | None = None,
+    output_image: Picture | None = None,
+) -> TableModel | SpectraModel:
+    """Return the model of a file, with candidates of another if one is given."""
+    if not model.is_file():
+        raise FileNotFoundError(f"There is no model {str(model)!r}.")
+    about = describe(model)["about"]
+    found: TableModel | SpectraModel
+    if about["class"].endswith("SpectrumIdentifier"):
+        if pool is None:
+            raise ValueError("--pool is missing: what `skout pool build` made, to choose from.")
+        found = SpectraModel(open_identifier(model), MoleculePool.open(pool), digest(model))
+    else:
+        saved, notes = open_model(model), about["metadata"]["command_line"]
+        candidates = saved.candidates(pool, skip_invalid)
+        summary = notes.get("validation", {}).get("summary", "")
+        found = TableModel(saved, candidates, digest(model), summary, input_image, output_image)
+    with suppress(Exception):  # of a row that is made up, and nobody asks for
+        found.warm()
+    return found
+
+
+def prepare(
+    models: Models,
+    limits: Limits,
+    host: str,
+    port: int,
+    *,
+    allowed: Sequence[str] = (),
+    reload_seconds: float = 1.0,
+) -> tuple[uvicorn.Server, socket.socket]:
+    """Return a server that is not yet started, and the socket where it will answer.
+
+    Browsers may call it by the `allowed` names; if there are none, and it answers other computers,
+    by any.
+    """
+    place = _bind(host, port)
+    hosts = (*allowed, *LOCAL, host) if allowed or _is_local(host) else ()
+    app = build_app(models, limits, hosts=hosts, reload_seconds=reload_seconds)
+    return uvicorn.Server(_config(app, limits)), place
+
+
+def serve(models: Models, limits: Limits, host: str, port: int, **options: Any) -> None:
+    """Answer requests until the process is told to end; those that run then are answered."""
+    _write_log()
+    # glibc would keep what bodies took for later ones; others have no such option
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
+    server, place = prepare(models, limits, host, port, **options)
+    name = f"[{host}]" if ":" in host else host
+    address = f"http://{name}:{place.getsockname()[1]}"
+    log.info("serving", extra={"address": address, "model": models.current.id})
+    with single_thread():  # requests are what runs in parallel
+        server.run(sockets=[place])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; asyncio sends at once only where its protocol is set."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    place = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((host, port))
+    except OSError as error:
+        place.close()
+        raise OSError(f"Cannot listen at {host}, port {port}: {error.strerror}.") from error
+    place.listen(512)
+    return place
+
+
+def _config(app: Any, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Impatient,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=int(limits.seconds) + 5,
+    )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _write_log() -> None:
+    """Write what happens to standard error, as lines of JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.captureWarnings(True)
+    for name, level in (("skout.serve", "INFO"), ("uvicorn", "WARNING"), ("py.warnings", "INFO")):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+
+
+class Impatient(H11Protocol):
+    """Closes connections whose requests do not begin, or do not get to the end of their head.
+
+    Where all are taken, a new one takes the place of the oldest without a request.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _since = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._wait()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection without a request, where there would be too many."""
+        is_open = [
+            one
+            for one in self.connections
+            if isinstance(one, Impatient) and not one.transport.is_closing()
+        ]
+        idle = [one for one in is_open if one is not self and not one._is_busy()]
+        if idle and len(is_open) >= (self.limit_concurrency or math.inf):
+            min(idle, key=lambda one: one._since)._close()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_busy() or self.timeout_keep_alive_task is not None:
+            self._stop()
+        elif self._timer is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(_HEAD, self._close)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._stop()
+        if not self._is_busy() and not self.transport.is_closing():
+            self.transport.close()

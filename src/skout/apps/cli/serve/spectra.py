@@ -1,0 +1,148 @@
+"""What a served model of spectra says to a request."""
+
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...spectra.identify import Identification
+from ...spectra.identify.inputs import with_adduct
+from ...spectra.readers import SpectraTable, read_massbank, read_mgf, read_msp
+from .drawing import draw_molecules
+from .limits import Deadline, Limits, Refused
+
+__all__ = ["SpectraModel"]
+
+# What tells the formats of spectra from each other, in capitals.
+_READERS: list[tuple[str, Callable[..., SpectraTable]]] = [
+    ("BEGIN IONS", read_mgf),
+    ("PK$PEAK", read_massbank),
+    ("NUM PEAKS", read_msp),
+    ("NUMPEAKS", read_msp),
+]
+# Peaks of a spectrum, and spectra whose molecules are drawn and whose peaks are explained.
+_MOST_PEAKS, _MOST_SHOWN = 10_000, 25
+# Candidates to begin with, and errors of a mass in ppm within which there may be so many.
+_MANY, _WIDTHS = 1000, (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
+
+
+@dataclass(frozen=True)
+class SpectraModel:
+    """A model of `skout fit-spectra`, with a pool of molecules."""
+
+    identifier: Any
+    pool: Any
+    id: str = ""  # stands for the file of the model
+
+    kind = "spectra"
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page needs to know."""
+        return {
+            "model": self.id,
+            "kind": self.kind,
+            "summary": self._summary(),
+            "candidates": len(self.pool),
+            "coverage": self.identifier.coverage,
+        }
+
+    def warm(self) -> None:
+        """Do what only the first requests would wait for: compiled loops, pages of the disk.
+
+        Loops are compiled when much was compared, so that there should be many candidates.
+        """
+        mass = float(self.pool.masses([len(self.pool) // 2])[0])
+        widths = (ppm for ppm in _WIDTHS if len(self.pool.by_mass(mass, ppm)) >= _MANY)
+        body = f"BEGIN IONS\nPEPMASS={mass + 1.00728}\nADDUCT=[M+H]+\n50 1\n60 1\nEND IONS\n"
+        table, ppm = _read(body, 1), next(widths, _WIDTHS[-1])
+        for _ in range(2):
+            self.identifier.identify(table, self.pool, ppm=ppm, top=1)
+
+    def _summary(self) -> str:
+        known = self.identifier.validation_
+        shares = [f"{name} {100 * known[key]:.0f} %" for name, key in _SHARES]
+        return (
+            f"{len(self.pool):,} molecules; of {known['n_molecules']:,} that were held out: "
+            f"{', '.join(shares)}, MRR@25 {known['mrr_25']:.2f}"
+        )
+
+    def identify(self, asked: Any, limits: Limits, deadline: Deadline) -> list[Identification]:
+        """Return the best candidates of each spectrum of a request."""
+        return self._identify(self._table(asked, limits), asked, limits, deadline)
+
+    def identify_drawn(
+        self, asked: Any, limits: Limits, deadline: Deadline
+    ) -> list[dict[str, Any]]:
+        """Return the same as JSON has it, with what is to be drawn if asked for."""
+        table = self._table(asked, limits)
+        found = [one.as_dict() for one in self._identify(table, asked, limits, deadline)]
+        for i, one in enumerate(found):
+            shown = i < _MOST_SHOWN
+            if asked.draw and shown:
+                drawn = draw_molecules((hit["smiles"] for hit in one["hits"]), deadline)
+                for hit in one["hits"]:
+                    hit["svg"] = drawn[hit["smiles"]]
+            best = one["hits"][: asked.explain] if shown else []
+            one["explanations"] = [self._explained(table, i, hit, asked, deadline) for hit in best]
+        return [_finite(one) for one in found]
+
+    def _table(self, asked: Any, limits: Limits) -> SpectraTable:
+        """Return the spectra of a request."""
+        table = _read(asked.spectra, limits.rows + 1)
+        limits.check_rows(len(table), "spectra")
+        sizes = table.spectra.indptr[1:] - table.spectra.indptr[:-1]
+        if sizes.max(initial=0) > _MOST_PEAKS:
+            raise Refused(413, f"A spectrum may have {_MOST_PEAKS:,} peaks.")
+        return with_adduct(table, asked.adduct)
+
+    def _identify(
+        self, table: SpectraTable, asked: Any, limits: Limits, deadline: Deadline
+    ) -> list[Identification]:
+        limits.check_candidates(asked.top)
+        deadline.check()
+        found: list[Identification] = self.identifier.identify(
+            table,
+            self.pool,
+            ppm=asked.ppm,
+            top=asked.top,
+            progress=lambda done, total: deadline.check(),
+        )
+        return found
+
+    def _explained(
+        self, table: SpectraTable, i: int, hit: dict[str, Any], asked: Any, deadline: Deadline
+    ) -> dict[str, Any] | None:
+        """Return which peaks a candidate explains, None for one whose parts are not tried."""
+        deadline.check()
+        adduct = str(table["adduct"][i]) or None
+        one = table.spectra[i : i + 1]
+        try:
+            found = self.identifier.explain(one, hit["smiles"], ppm=asked.ppm, adduct=adduct)
+        except ValueError:
+            return None
+        return dict(found.as_dict())
+
+
+_SHARES = (("top 1", "top_1"), ("top 10", "top_10"))
+
+
+def _read(text: str, limit: int) -> SpectraTable:
+    """Return the spectra of a text, whose format shows."""
+    capitals = text.upper()
+    reader = next((reader for mark, reader in _READERS if mark in capitals), None)
+    if reader is None:
+        raise ValueError("The text is no MGF, MSP or MassBank record with peaks.")
+    try:
+        return reader(io.BytesIO(text.encode()), limit=limit)
+    except ValueError as error:
+        raise ValueError(str(error).replace(' Leave such out with on_error="skip".', "")) from error
+
+
+def _finite(value: Any) -> Any:
+    """Return what JSON can hold: None for numbers that are not known."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

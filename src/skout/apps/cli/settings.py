@@ -1,0 +1,292 @@
+"""From words to a model: flags and TOML files to settings, settings to kernels and sketches."""
+
+import inspect
+import math
+import re
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from skout import KernelClassifier, KernelRidge, iokr
+from skout._numerics.validation import check_alphas
+from skout.decoding import DECODERS
+from skout.dev import check_choice, check_number, resolve
+from skout.kernels import (
+    KERNELS,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Mapped,
+    Matern,
+    Normalized,
+    Polynomial,
+)
+from skout.molecules import fingerprints
+from skout.sketches import SKETCHES
+
+from .columns import NOT_CHOSEN, OUTPUTS
+
+__all__ = ["MODULES", "Settings", "build_model", "merge"]
+
+#: Functions that models of the command line use, for `skout.load`.
+MODULES = {"fingerprints": fingerprints}
+
+# Kernels that take strings, and those that take SMILES as they are; others see fingerprints.
+_ON_STRINGS = ("ngram",)
+_ON_GRAPHS = (
+    *("vertex_histogram", "shortest_path", "weisfeiler_lehman", "core"),
+    "neighborhood_subgraph",
+)
+# Kernels that change with the scale of single columns, and take any numbers.
+_OF_SCALES = (Gaussian, Laplacian, Linear, Matern, Polynomial)
+# Of inputs, where no kernel is given.
+_ON_NUMBERS, _ON_TEXT = "gaussian", "ngram:3,short=keep"
+_OUTPUT_KERNELS = {
+    "label_sets": "f1",
+    "rankings": "kendall",
+    "strings": _ON_TEXT,
+    "smiles": "tanimoto",
+}
+# Types that settings of a TOML file must have where it is not text; None: checked elsewhere.
+_KINDS: dict[str, type | None] = {
+    "alpha": None,
+    "budget": None,
+    "intercept": bool,
+    "memory": None,
+    "seed": int,
+    "standardize": bool,
+    "strict": bool,
+    "day_first": bool,
+    "tune": bool,
+}
+# Settings of a model of one's own: where one is given, nothing is chosen.
+_OF_A_MODEL = (
+    *("input_kernel", "output_kernel", "input_sketch", "output_sketch"),
+    *("alpha", "intercept", "decoder", "standardize"),
+)
+
+
+@dataclass
+class Settings:
+    """What `skout fit` can be told, by a flag or in a TOML file, and what it does else.
+
+    Specifications of kernels and sketches are a name and parameters: "gaussian:0.5",
+    "p_sparsified:200,distribution=gaussian", "none".
+    """
+
+    target: str | None = None
+    output: str | None = None
+    inputs: str | None = None
+    drop: str | None = None
+    input_kernel: str | None = None
+    output_kernel: str | None = None
+    input_sketch: str = "subsample"
+    output_sketch: str = "p_sparsified"
+    alpha: Any = 1e-3
+    intercept: bool | None = None
+    decoder: str = "candidates"
+    standardize: bool | None = None
+    missing: str | None = None
+    strict: bool = False
+    day_first: bool | None = None
+    separators: str = ";|"
+    seed: int = 0
+    memory: float = 256.0
+    tune: bool = True
+    budget: Any = 60
+
+    def check(self) -> None:
+        """Raise, before any file is read, for what can be told from the settings alone."""
+        for one in fields(self):
+            value, kind = getattr(self, one.name), _KINDS.get(one.name, str)
+            if value is not None and kind is not None and type(value) is not kind:
+                raise ValueError(
+                    f"{_flag(one.name)} must be of type {kind.__name__}. Got {value!r} instead."
+                )
+        if not self.separators:
+            raise ValueError("--separators must have at least one character.")
+        check_alphas(self.alpha)
+        check_number(self.seed, "--seed", integer=True)
+        check_number(self.memory, "--memory")
+        check_budget(self.budget)
+        if self.output is not None:
+            resolve(self.output, OUTPUTS, "kind in --output:")
+        check_choice(self.decoder, "--decoder", tuple(DECODERS))
+        if self.missing is not None:
+            check_choice(self.missing, "--missing", ("error", "mean"))
+        for side in ("input", "output"):
+            parse_sketch(getattr(self, f"{side}_sketch"), f"--{side}-sketch")
+            kernel = getattr(self, f"{side}_kernel")
+            if kernel is not None:
+                parse(kernel, KERNELS, "kernel", f"--{side}-kernel")
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether the input kernel is one of strings or graphs."""
+        return _name(self.input_kernel or "") in (*_ON_STRINGS, *_ON_GRAPHS)
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether to scale columns of numbers.
+
+        If not said: for kernels that depend on scales, but not for one whose width is given as a
+        number, which is meant for the inputs as they are.
+        """
+        if self.standardize is not None:
+            return self.standardize
+        kernel = parse(self.input_kernel or _ON_NUMBERS, KERNELS, "kernel", "--input-kernel")
+        has_width = isinstance(getattr(kernel, "gamma", None), int | float)
+        return isinstance(kernel, _OF_SCALES) and not has_width
+
+
+def merge(flags: dict[str, Any], config: Path | None) -> Settings:
+    """Return the settings: flags win over the TOML file, and it over the defaults.
+
+    A flag that was not given is None; names in the file are those of the flags, with - or _.
+    """
+    found: dict[str, Any] = {}
+    if config is not None:
+        try:
+            found = tomllib.loads(config.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{config} is no TOML file: {error}.") from error
+        found = {name.replace("-", "_"): value for name, value in found.items()}
+        names = {one.name: one for one in fields(Settings)}
+        for name in found:
+            resolve(name, names, f"setting in {config}:")
+    given = {**found, **{name: value for name, value in flags.items() if value is not None}}
+    for name in ("target", "inputs", "drop"):
+        if isinstance(given.get(name), list):
+            given[name] = ",".join(map(str, given[name]))
+    own = [_flag(name) for name in _OF_A_MODEL if name in given]
+    wanted = [_flag(name) for name in ("tune", "budget") if given.get(name)]
+    if own and wanted:
+        raise ValueError(
+            f"{wanted[0]} lets skout choose the model, and {own[0]} says what it is: leave one out."
+        )
+    settings = Settings(**{"tune": not own, **given})
+    settings.check()
+    return settings
+
+
+def check_budget(text: Any) -> Any:
+    """Return a budget as `skout.Tuned` takes it: seconds, or "40 fits".
+
+    Examples
+    --------
+    >>> from skout.apps.cli.settings import check_budget
+    >>> check_budget("30"), check_budget("3 fits")
+    (30.0, '3 fits')
+    """
+    budget = _value(text) if isinstance(text, str) else text
+    if isinstance(budget, str) and re.fullmatch(r"0*[1-9]\d* fits?", budget):
+        return budget
+    if isinstance(budget, int | float) and not isinstance(budget, bool) and 0 < budget < math.inf:
+        return float(budget)
+    raise ValueError(f'--budget must be seconds, or a number such as "40 fits". Got {text!r}.')
+
+
+def build_model(settings: Settings, kind: str, is_text: bool) -> Any:
+    """Return an estimator that is to be fitted, for a kind of output; inputs may be text."""
+    spec = settings.input_kernel or (_ON_TEXT if is_text else _ON_NUMBERS)
+    inputs = _kernel(spec, "--input-kernel", is_text)
+    sketch = parse_sketch(settings.input_sketch, "--input-sketch")
+    alphas = check_alphas(settings.alpha)
+    shared: dict[str, Any] = {
+        "alpha": alphas if len(alphas) > 1 else alphas[0],
+        "random_state": settings.seed,
+    }
+    if kind in NOT_CHOSEN:
+        model = KernelRidge if kind == "numbers" else KernelClassifier
+        return model(inputs, sketch, fit_intercept=settings.intercept is not False, **shared)
+    return iokr(
+        inputs,
+        _kernel(
+            settings.output_kernel or _OUTPUT_KERNELS[kind],
+            "--output-kernel",
+            kind in ("strings", "smiles"),
+        ),
+        input_sketch=sketch,
+        output_sketch=parse_sketch(settings.output_sketch, "--output-sketch"),
+        decoder=settings.decoder,
+        fit_intercept=bool(settings.intercept),
+        **shared,
+    )
+
+
+def _kernel(text: str, option: str, on_text: bool) -> Any:
+    """Return a kernel; those of texts are normalised, and made to take SMILES if need be."""
+    kernel = parse(text, KERNELS, "kernel", option)
+    if not on_text:
+        return kernel
+    name = _name(text)
+    if name in (*_ON_STRINGS, *_ON_GRAPHS):
+        return kernel if kernel.normalized else Normalized(kernel)
+    return Mapped(fingerprints, kernel)
+
+
+def parse_sketch(text: str, option: str) -> Any:
+    """Return the sketch that a specification means, None for "none".
+
+    Examples
+    --------
+    >>> from skout.apps.cli.settings import parse_sketch
+    >>> parse_sketch("subsample:500", "--input-sketch")
+    SubSample(size=500)
+    """
+    return None if text == "none" else parse(text, SKETCHES, "sketch", option)
+
+
+def parse(text: str, registry: dict[str, Any], kind: str, option: str) -> Any:
+    """Return the object that a specification means: "name" or "name:value,name=value".
+
+    Examples
+    --------
+    >>> from skout.kernels import KERNELS
+    >>> from skout.apps.cli.settings import parse
+    >>> parse("polynomial:2,coef0=1.5", KERNELS, "kernel", "--input-kernel")
+    Polynomial(coef0=1.5, degree=2)
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{option} must be the name of a {kind}. Got {text!r} instead.")
+    name, _, rest = text.partition(":")
+    make = resolve(name.strip(), registry, f"{kind} in {option}:")
+    values, named = [], {}
+    for word in rest.split(",") if rest else []:
+        key, equals, value = word.partition("=")
+        if equals:
+            named[key.strip()] = _value(value)
+        else:
+            values.append(_value(word))
+    try:
+        inspect.signature(make).bind(*values, **named)
+    except TypeError as error:
+        takes = ", ".join(inspect.signature(make).parameters)
+        raise ValueError(
+            f"{option}: {text!r} does not fit {name}, which takes: {takes} ({error})."
+        ) from None
+    return make(*values, **named)
+
+
+def _name(text: str) -> str:
+    return KERNELS.spelled(text.partition(":")[0].strip())
+
+
+def _value(word: str) -> Any:
+    """Return a number, or the word itself."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(word.strip().lower(), word.strip())
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def as_record(settings: Settings) -> dict[str, Any]:
+    """Return the settings as JSON has them."""
+    return {**asdict(settings), "alpha": check_alphas(settings.alpha)}

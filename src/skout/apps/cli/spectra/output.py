@@ -1,0 +1,100 @@
+"""Write identifications: a row a hit, a row a spectrum, JSON, or a page."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from skout.dev import replacing
+
+from ...spectra.identify import Identification
+from ..progress import note
+from ..results import FORMATS, check_format, check_place, write_rows
+from .page import write_page
+from .work import Found
+
+__all__ = ["check_form", "hit_columns", "write"]
+
+_WHOLE = ("json", "html")
+# Spectra whose rows are written at a time.
+_BLOCK = 1000
+
+
+def check_form(out: str, lists: bool, read: Sequence[Path]) -> str:
+    """Return the format of a file by its ending, before any work.
+
+    With `lists` a row is a spectrum. The file must be none of those that are `read`.
+    """
+    ending = Path(out).suffix.lower().removeprefix(".") if out != "-" else "csv"
+    if ending in _WHOLE:
+        if lists:
+            raise ValueError(f"--lists makes a table. Got --out {out!r}: end it in .csv, say.")
+        check_place(Path(out), "--out", read)
+        return ending
+    if ending not in FORMATS:
+        raise ValueError(
+            f"--out must end in .csv, .jsonl, .parquet, .json or .html. Got {out!r} instead."
+        )
+    check_format(out, None, read)
+    return f"{ending} lists" if lists else ending
+
+
+def write(found: Found, out: str, form: str) -> None:
+    """Write what was found in a form of `check_form`, and say so where that is not the terminal."""
+    if form == "html":
+        write_page(found, Path(out))
+    elif form == "json":
+        _write_json(found, out)
+    else:
+        kind, _, lists = form.partition(" ")
+        rows = _lists(found.results) if lists else hit_columns(found.results)
+        write_rows(rows, out, kind)
+    if out != "-":
+        note(f"wrote {len(found.results):,} spectra to {out} in {found.about['seconds']:g} s")
+
+
+def _write_json(found: Found, out: str) -> None:
+    whole = {**found.about, "results": [one.as_dict() for one in found.results]}
+    with replacing(out) as part, open(part, "w", encoding="utf-8") as file:
+        json.dump(whole, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def _blocks(results: Sequence[Identification]) -> Iterator[Sequence[Identification]]:
+    for start in range(0, max(1, len(results)), _BLOCK):
+        yield results[start : start + _BLOCK]
+
+
+def hit_columns(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
+    """Yield columns with a row a hit; a spectrum without hits has one row, with its note."""
+    for some in _blocks(results):
+        rows = [row for one in some for row in _rows(one)]
+        yield {name: [row[name] for row in rows] for name in _COLUMNS}
+
+
+_HIT = ("rank", "smiles", "name", "formula", "mass", "score", "confidence", "in_set")
+_COLUMNS = ("query", "record", *_HIT, "precursor_mz", "adduct", "candidates", "note")
+
+
+def _rows(one: Identification) -> Iterator[dict[str, Any]]:
+    known = {
+        "query": one.query,
+        "record": one.record,
+        "precursor_mz": None if math.isnan(one.precursor_mz) else one.precursor_mz,
+        "adduct": one.adduct,
+        "candidates": one.n_candidates,
+        "note": one.note,
+    }
+    for hit in one.hits:
+        yield known | {name: getattr(hit, name) for name in _HIT}
+    if not one.hits:
+        yield known | dict.fromkeys(_HIT)
+
+
+def _lists(results: Sequence[Identification]) -> Iterator[dict[str, list[Any]]]:
+    for some in _blocks(results):
+        yield {
+            "query": [one.query for one in some],
+            "smiles": [" ".join(hit.smiles for hit in one.hits) for one in some],
+        }

@@ -1,0 +1,111 @@
+"""What `fit-spectra` and `identify` do."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm.auto import tqdm
+
+from skout import SpectrumIdentifier, save
+
+from ...spectra.identify import Identification
+from ...spectra.identify.inputs import with_adduct
+from ...spectra.pools import MoleculePool
+from ...spectra.readers import SpectraTable
+from ..progress import is_terminal, note
+from .files import for_the_shell, open_identifier, read_spectra_files
+
+__all__ = ["Found", "fit_library", "for_people", "identify_files"]
+
+# Reasons that are told.
+_SHOWN = 3
+
+
+def fit_library(
+    library: Sequence[Path],
+    out: Path,
+    *,
+    pool: Path | None = None,
+    ppm: float = 10.0,
+    adduct: str | None = None,
+    folds: int = 5,
+    coverage: float = 0.9,
+    skip_invalid: bool = False,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Fit a model on files of spectra and save it; return what was done."""
+    start = time.perf_counter()
+    molecules = None if pool is None else MoleculePool.open(pool)
+    table = with_adduct(read_spectra_files(library, skip_invalid), adduct)
+    model = SpectrumIdentifier(
+        cv=folds, coverage=coverage, random_state=seed, verbose=is_terminal()
+    )
+    try:
+        on_error = "skip" if skip_invalid else "raise"
+        model.fit(table, pool=molecules, ppm=ppm, on_error=on_error)
+    except ValueError as error:
+        raise for_the_shell(error) from error
+    record = {
+        "model": str(out),
+        **model.validation_,
+        "left_out": len(table.problems),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    save(model, out, metadata={"fit_spectra": record})
+    return record
+
+
+def for_people(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the lines to print of what `fit_library` returned: shares with standard errors."""
+    where = "the pool" if found["candidates_from"] == "pool" else "molecules of similar mass"
+    lines = {
+        "model": found["model"],
+        "spectra": f"{found['n_spectra']:,} of {found['n_library']:,} molecules",
+        "held out": f"{found['n_molecules']:,} molecules, one spectrum each",
+        "candidates": f"{where}, median {found['median_candidates']:,.0f}",
+        "top 1": f"{100 * found['top_1']:.1f} % +- {100 * found['top_1_se']:.1f}",
+        "top 10": f"{100 * found['top_10']:.1f} % +- {100 * found['top_10_se']:.1f}",
+        "MRR@25": f"{found['mrr_25']:.3f} +- {found['mrr_25_se']:.3f}",
+        "in reach by mass": f"{100 * found['in_reach']:.1f} % of the spectra",
+        "confidence": f"off by {100 * found['calibration_error']:.1f} points on average",
+        "seconds": found["seconds"],
+    }
+    return lines | ({"left out": found["left_out"]} if found["left_out"] else {})
+
+
+class Found(NamedTuple):
+    """Spectra and what was found for each."""
+
+    model: Any
+    table: SpectraTable
+    results: list[Identification]
+    about: dict[str, Any]
+
+
+def identify_files(
+    spectra: Sequence[Path], model: Path, pool: Path, skip_invalid: bool, **asked: Any
+) -> Found:
+    """Identify the spectra of files; `asked` are arguments of `SpectrumIdentifier.identify`."""
+    start = time.perf_counter()
+    fitted, molecules = open_identifier(model), MoleculePool.open(pool)
+    table = read_spectra_files(spectra, skip_invalid)
+    with tqdm(total=len(table), desc="identifying", unit=" spectra", disable=None) as bar:
+        results = fitted.identify(
+            table, molecules, progress=lambda done, total: bar.update(done - bar.n), **asked
+        )
+    none = Counter(one.note for one in results if not one.hits)
+    if none:
+        why = " ".join(f"{count}: {text}" for text, count in none.most_common(_SHOWN))
+        note(f"{none.total()} of {len(results)} spectra have no candidates. {why}")
+    about = {
+        "spectra": [path.name for path in spectra],
+        "model": model.name,
+        "pool": pool.name,
+        "molecules": len(molecules),
+        "ppm": asked["ppm"],
+        "coverage": fitted.coverage,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    return Found(fitted, with_adduct(table, asked["adduct"]), results, about)

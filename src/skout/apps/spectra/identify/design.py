@@ -1,0 +1,87 @@
+"""The model of a library of spectra: which kernels, landmarks and penalties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skout import KernelBasis, KernelRidge, StructuredPredictor, TwoWay, iokr
+from skout.kernels import GaussianTanimoto, Normalized, PeakCosine, ProbabilityProduct, align
+from skout.sketches import SubSample
+
+__all__ = ["Design", "combined_kernel", "few_a_group", "spectrum_kernels"]
+
+# Widths of the Gaussians of Tanimoto, and penalties, that were best for molecules of MassBank that
+# had no part in training (experiments/two_way.py, choose and choose_forward).
+_GAMMA, _ALPHA = 0.25, 1e-4
+_FORWARD_GAMMA, _FORWARD_ALPHA = 0.1, 3e-5
+
+
+def spectrum_kernels() -> list[Any]:
+    """Return what is combined: fragments and losses at two accuracies, and two cosines."""
+    widths = (0.005, 0.02)
+    return [
+        *(Normalized(ProbabilityProduct(width)) for width in widths),
+        *(Normalized(ProbabilityProduct(width, neutral_loss=True)) for width in widths),
+        *(PeakCosine(intensity_power=power) for power in (0.5, 0.25)),
+    ]
+
+
+def few_a_group(groups: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return at most so many rows of each group, drawn at random, in increasing order."""
+    order = rng.permutation(len(groups))
+    number = np.unique(groups[order], return_inverse=True)[1]
+    by_group = np.argsort(number, kind="stable")
+    number = number[by_group]
+    place = np.arange(len(number)) - np.searchsorted(number, number)
+    return np.sort(order[by_group[place < most]])
+
+
+@dataclass(frozen=True)
+class Design:
+    """Both ways for a library, of any of its rows."""
+
+    kernel: Any  # on spectra
+    n_inputs: int | None  # landmarks among spectra, None is all of them
+    n_outputs: int | None  # and among molecules
+    seed: int  # of the landmarks
+    n_jobs: int | None = None
+
+    def two_ways(self, molecule: np.ndarray, weight: float, normalisation: str) -> TwoWay:
+        """Return the model for rows of these molecules, each as likely to be a landmark."""
+        inputs = _by_molecule(molecule, self.n_inputs)
+        backward = iokr(
+            self.kernel,
+            GaussianTanimoto(_GAMMA),
+            input_sketch=inputs,
+            output_sketch=_by_molecule(molecule, self.n_outputs),
+            alpha=_ALPHA,
+            random_state=self.seed,
+            n_jobs=self.n_jobs,
+        )
+        forward = StructuredPredictor(
+            KernelRidge(GaussianTanimoto(_FORWARD_GAMMA), alpha=_FORWARD_ALPHA, n_jobs=self.n_jobs),
+            KernelBasis(self.kernel, inputs, random_state=self.seed + 1, n_jobs=self.n_jobs),
+        )
+        return TwoWay(backward, forward, weight, normalisation=normalisation)
+
+
+def _by_molecule(molecule: np.ndarray, size: int | None) -> SubSample | None:
+    """Return a draw of rows, of a molecule of many spectra no more than of another."""
+    if size is None or size >= len(molecule):
+        return None
+    counts = np.bincount(molecule)
+    return SubSample(size, 1.0 / counts[molecule], replace=False)
+
+
+def combined_kernel(X: Any, Y: Any, molecule: np.ndarray, rng: np.random.Generator) -> Any:
+    """Return the kernel on spectra whose weights follow the likeness of molecules (ALIGNF).
+
+    One spectrum of each molecule is compared.
+    """
+    one = few_a_group(molecule, 1, rng)
+    return align(
+        spectrum_kernels(), X[one], Y[one], output_kernel=GaussianTanimoto(_GAMMA), random_state=rng
+    )

@@ -1,0 +1,172 @@
+"""Spectra and molecules as users give them: masses, precursors, groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skout.dev import Spectra, check_choice
+
+from ..pools.standard import entries
+from ..readers import SpectraTable, neutral_mass, parse_adduct, precursor_mz, spectra_table
+
+__all__ = [
+    "Library",
+    "formula_of",
+    "names_of",
+    "neutral_masses",
+    "read_library",
+    "with_adduct",
+    "with_precursors",
+]
+
+_SHOWN = 5
+
+
+def names_of(table: SpectraTable) -> list[str]:
+    """Return what to call each spectrum: its identifier, its name, or its number."""
+    parts = zip(table["identifier"], table["name"], table.record, strict=True)
+    return [str(identifier or name or number) for identifier, name, number in parts]
+
+
+def with_adduct(table: SpectraTable, adduct: str | None) -> SpectraTable:
+    """Return spectra whose adduct is this one where they do not say theirs."""
+    if not adduct:
+        return table
+    parse_adduct(adduct)  # what a user gives is refused, what a file has is told
+    filled = np.array([own or adduct for own in table["adduct"]], dtype=object)
+    return replace(table, fields={**table.fields, "adduct": filled})
+
+
+def neutral_masses(table: SpectraTable) -> tuple[np.ndarray, list[str]]:
+    """Return the mass of each molecule by precursor and adduct, and why there is none, or "".
+
+    An adduct that cannot be read is no error here: it is told.
+    """
+    masses, notes = np.full(len(table), np.nan), []
+    for i in range(len(table)):
+        mz, adduct = table["precursor_mz"][i], table["adduct"][i]
+        if not adduct:
+            notes.append("its adduct is not known: give one, such as [M+H]+.")
+        elif np.isnan(mz):
+            notes.append("the m/z of its precursor is not known.")
+        else:
+            masses[i], note = _mass(mz, adduct)
+            notes.append(note)
+    return masses, notes
+
+
+def _mass(mz: float, adduct: str) -> tuple[float, str]:
+    """Return the mass of a molecule, or NaN and why."""
+    try:
+        mass = float(neutral_mass(mz, adduct)[0])
+    except ValueError as error:
+        return np.nan, str(error)
+    if mass <= 0.0:
+        return np.nan, f"its precursor, {mz:g}, is lighter than the adduct {adduct}."
+    if not np.isfinite(mass):
+        return np.nan, f"its precursor, {mz:g}, is no m/z of a molecule with the adduct {adduct}."
+    return mass, ""
+
+
+def with_precursors(table: SpectraTable, masses: np.ndarray) -> SpectraTable:
+    """Return spectra whose precursor follows from mass and adduct where it is not given."""
+    precursors = np.array(table["precursor_mz"], dtype=np.float64)
+    for i in np.flatnonzero(np.isnan(precursors) & np.isfinite(masses)):
+        try:
+            precursors[i] = precursor_mz(masses[i], table["adduct"][i])[0]
+        except ValueError:  # an adduct that cannot be read
+            continue
+    rows = table.spectra
+    spectra = rows.like(rows.indptr, rows.mz, rows.intensity, precursors[rows.row_numbers])
+    return replace(table, spectra=spectra, fields={**table.fields, "precursor_mz": precursors})
+
+
+# Libraries ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Library:
+    """Spectra of known molecules, n of them."""
+
+    spectra: Spectra  # each with its precursor
+    masses: np.ndarray  # (n,) of the molecules, by precursor and adduct, else by the formula
+    molecule: np.ndarray  # (n,) the number of the molecule
+    smiles: list[str]  # of each molecule, in the form that pools have
+    exact: np.ndarray  # the mass of each molecule
+    groups: np.ndarray  # (n,) rows of one number stay together in validation
+    polarities: tuple[str, ...]  # those that there are
+
+
+def read_library(
+    spectra: Any, smiles: Any = None, groups: Any = None, *, on_error: str = "raise"
+) -> Library:
+    """Return the spectra of a library whose molecule and precursor are known.
+
+    See `SpectrumIdentifier.fit`.
+    """
+    check_choice(on_error, "on_error", ("raise", "skip"))
+    table = spectra_table(spectra)
+    texts = [str(one) for one in (table["smiles"] if smiles is None else smiles)]
+    for name, values in (("smiles", texts), ("groups", groups)):
+        if values is not None and len(values) != len(table):
+            raise ValueError(
+                f"{name} must have one for each of {len(table)} spectra. Got {len(values)}."
+            )
+    if len(table) == 0:
+        raise ValueError("spectra is empty: give the spectra of at least some molecules.")
+    distinct = list(dict.fromkeys(texts))
+    known: dict[str, Any] = dict(zip(distinct, entries(distinct), strict=True))
+    exact = np.array([np.nan if known[text] is None else known[text].mass for text in texts])
+    masses = neutral_masses(table)[0]
+    table = with_precursors(table, exact)
+    kept = _whole(table, texts, exact, on_error)
+    found = [known[texts[i]] for i in kept]
+    keys = np.array([one.key for one in found])
+    _, first, molecule = np.unique(keys, return_index=True, return_inverse=True)
+    labels = keys if groups is None else np.asarray(groups)[kept]
+    masses = np.where(np.isfinite(masses), masses, exact)[kept]
+    return Library(
+        table.spectra[kept],
+        masses,
+        molecule,
+        [found[i].smiles for i in first],
+        exact[kept[first]],
+        np.unique(labels, return_inverse=True)[1],
+        tuple(sorted({str(one) for one in table["polarity"][kept] if one})),
+    )
+
+
+def formula_of(molecule: Any) -> str:
+    """Return the formula of an RDKit molecule."""
+    from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+
+    return str(CalcMolFormula(molecule))
+
+
+def _whole(
+    table: SpectraTable, texts: Sequence[str], exact: np.ndarray, on_error: str
+) -> np.ndarray:
+    """Return the rows that have all that a fit needs; tell of the others."""
+    faults = {}
+    for i, text in enumerate(texts):
+        if np.isnan(exact[i]):
+            faults[i] = f"its SMILES is not valid, {text!r}" if text else "it has no SMILES"
+        elif np.isnan(table["precursor_mz"][i]):
+            faults[i] = "it has neither a precursor m/z nor an adduct that gives one"
+    if faults:
+        shown = "; ".join(
+            f"record {table.record[i]}: {why}" for i, why in list(faults.items())[:_SHOWN]
+        )
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        what = f"{len(faults)} of {len(table)} spectra cannot be learnt from: {shown}{more}."
+        if on_error == "raise":
+            raise ValueError(f'{what} Mend them, or leave them out with on_error="skip".')
+        if len(faults) == len(table):
+            raise ValueError(f"{what} None is left.")
+        warnings.warn(f"{what} They are left out.", UserWarning, stacklevel=4)
+    return np.array([i for i in range(len(texts)) if i not in faults], dtype=np.intp)

@@ -1,0 +1,124 @@
+"""Score and rank the candidates of many spectra; each is embedded once, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skout.decoding import CandidateSets
+from skout.decoding.sets import PerQuery
+from skout.dev import row_slices
+
+from .calibration import Confidence, Cuts
+from .results import Hit
+
+__all__ = ["Pairs", "described", "pair_scores", "ranked"]
+
+# Candidates that are embedded at a time.
+_BLOCK = 4096
+# Scores that agree so far are equal: rounding does not order candidates.
+_DECIMALS = 9
+
+
+@dataclass(frozen=True)
+class Pairs(PerQuery):
+    """Candidates of spectra, which are rows of a pool."""
+
+    indptr: np.ndarray  # (n + 1,)
+    indices: np.ndarray
+
+    @classmethod
+    def of(cls, found: list[np.ndarray]) -> Pairs:
+        """Return the candidates of each spectrum, one array for each."""
+        indptr = np.cumsum([0, *map(len, found)])
+        return cls(indptr, np.concatenate([np.empty(0, dtype=np.int64), *found]).astype(np.int64))
+
+    def own(self, i: int) -> slice:
+        """Return where the candidates of spectrum i are."""
+        return slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+
+
+# (numbers of spectra, one set of candidates for each) -> scores of shape (ways, all candidates)
+Scorer = Callable[[np.ndarray, CandidateSets], np.ndarray]
+
+
+def pair_scores(
+    pairs: Pairs, fingerprints: Callable[[np.ndarray], Any], score: Scorer
+) -> np.ndarray:
+    """Return the scores of all pairs, shape (ways, pairs)."""
+    distinct, number = np.unique(pairs.indices, return_inverse=True)
+    query, order = pairs.query_of, np.argsort(number, kind="stable")
+    parts = []
+    for some in row_slices(len(distinct), _BLOCK):
+        first, last = np.searchsorted(number, (some.start, some.stop), sorter=order)
+        entries = order[first:last]
+        entries = entries[np.argsort(query[entries], kind="stable")]
+        rows, counts = np.unique(query[entries], return_counts=True)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        own = CandidateSets(fingerprints(distinct[some]), indptr, number[entries] - some.start)
+        parts.append((entries, score(rows, own)))
+    out = np.empty((len(parts[0][1]) if parts else 0, len(number)))
+    for entries, found in parts:
+        out[:, entries] = found
+    return out
+
+
+class Best(NamedTuple):
+    """The best candidates of a spectrum: rows of the pool, best first."""
+
+    rows: np.ndarray
+    score: np.ndarray
+    confidence: np.ndarray
+    in_set: np.ndarray
+    n_candidates: int
+    n_in_set: int
+
+
+def ranked(
+    index: np.ndarray, scores: np.ndarray, top: int, cuts: Cuts, confidence: Confidence
+) -> Best:
+    """Return the best candidates of a spectrum; of equal ones the first in the pool."""
+    scores = np.round(scores, _DECIMALS)
+    order = np.lexsort((index, -scores))[:top]
+    if len(scores) == 0:
+        return Best(index, scores, scores, scores.astype(bool), 0, 0)
+    sure = confidence.of(scores)
+    inside = cuts.of(sure)
+    best = (index[order], scores[order], sure[order], inside[order])
+    return Best(*best, len(scores), int(inside.sum()))
+
+
+def described(found: list[Best], pool: Any) -> list[dict[str, Any]]:
+    """Return what an `Identification` says of candidates; the pool is asked once for all."""
+    index = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in found)])
+    distinct, place = np.unique(index, return_inverse=True)
+    columns = (pool.smiles, pool.names, pool.formulas, pool.masses)
+    facts = [column(distinct) for column in columns] if len(distinct) else [[]] * 4
+    places = np.split(place, np.cumsum([len(one.rows) for one in found])[:-1])
+    return [
+        {
+            "hits": tuple(_hits(one, own, facts)),
+            "n_candidates": one.n_candidates,
+            "n_in_set": one.n_in_set,
+        }
+        for one, own in zip(found, places, strict=True)
+    ]
+
+
+def _hits(one: Best, place: np.ndarray, facts: list[Any]) -> Iterator[Hit]:
+    smiles, names, formulas, masses = facts
+    for row, j in enumerate(place):
+        yield Hit(
+            rank=row + 1,
+            smiles=str(smiles[j]),
+            name=str(names[j]),
+            formula=str(formulas[j]),
+            mass=float(masses[j]),
+            score=float(one.score[row]),
+            confidence=float(one.confidence[row]),
+            in_set=bool(one.in_set[row]),
+            index=int(one.rows[row]),
+        )

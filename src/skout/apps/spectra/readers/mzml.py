@@ -1,0 +1,207 @@
+"""Read MS/MS spectra from mzML: one `spectrum` element after the other, nothing else is held."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from typing import IO, Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from skout.dev import DAMAGED, LimitError, check_number, opened
+from skout.readers import LIMITS
+
+from .records import Faults, blocks_of, read_all, unpacked
+from .tables import SpectraTable, Spectrum, checked_peaks, normalised, table_of
+
+__all__ = ["read_mzml"]
+
+# Accessions of the controlled vocabulary of mass spectrometry.
+_LEVEL, _MZ, _INTENSITY = "MS:1000511", "MS:1000514", "MS:1000515"
+_SELECTED, _CHARGE, _ENERGY = "MS:1000744", "MS:1000041", "MS:1000045"
+_POLARITY = {"MS:1000130": "positive", "MS:1000129": "negative"}
+_TYPES = {"MS:1000523": "<f8", "MS:1000521": "<f4", "MS:1000522": "<i8", "MS:1000519": "<i4"}
+_ZLIB, _PLAIN = "MS:1000574", "MS:1000576"
+# Elements of a spectrum at most.
+_MOST_ELEMENTS = 100_000
+_SEVERAL = "spectra have several selected ions: precursor and charge are those of the first."
+# Groups of terms that spectra refer to, by their names.
+Groups = dict[str, dict[str, str]]
+
+
+def read_mzml(
+    path: Any, *, level: int = 2, on_error: str = "raise", limit: int | None = None
+) -> SpectraTable:
+    """Read the spectra of one level from an mzML file; it may be compressed.
+
+    Terms may stand in a `referenceableParamGroup`. Of several selected ions the first counts, and
+    of several precursors the first: the lists are ordered. A warning says how many spectra have
+    several ions.
+
+    Parameters
+    ----------
+    path : path
+    level : int, default 2
+        2 is MS/MS.
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from skout.readers import read_mzml
+    >>> read_mzml("run.mzML.gz")  # doctest: +SKIP
+    SpectraTable(5120 spectra, identifier, precursor_mz, charge, polarity, collision_energy)
+    """
+    check_number(level, "level", low=1, integer=True)
+    what = f"spectrum of MS level {level}"
+    return read_all(path, on_error, limit, partial(_spectra, level), table_of, what)
+
+
+def _spectra(level: int, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+    """Yield the spectra of a level with their numbers."""
+    number, groups = 0, Groups()
+    with opened(path) as stream:
+        try:
+            for number, element in enumerate(_elements(stream, groups), 1):
+                try:
+                    terms = _terms_within(element, groups)
+                    faults.met[f"spectra of MS level {terms.get(_LEVEL, 'unknown')}"] += 1
+                    if terms.get(_LEVEL) != str(level):
+                        continue
+                    ions = [part for part in element.iter() if _is(part, "selectedIon")]
+                    found = _spectrum(element, terms, groups, ions)
+                except (zlib.error, binascii.Error, LimitError) as error:
+                    faults.add(number, 0, f"its arrays cannot be unpacked ({error}).")
+                except ValueError as error:
+                    faults.add(number, 0, str(error))
+                else:
+                    faults.notes.update([_SEVERAL] if len(ions) > 1 else [])
+                    yield number, found
+        except (ElementTree.ParseError, *DAMAGED) as error:
+            faults.add(number + 1, 0, f"the file cannot be read from here on ({error}).")
+
+
+def _elements(stream: IO[bytes], groups: Groups) -> Iterator[ElementTree.Element]:
+    """Yield the elements `spectrum`, and put the groups of terms before them into `groups`.
+
+    What is read is forgotten: there is one spectrum in memory.
+    """
+    above: list[ElementTree.Element] = []  # elements that are open
+    inside = parts = start = 0  # open elements of a spectrum or a group; elements; where they begin
+    for place, event, element in _events(stream):
+        if event == "start":
+            above.append(element)
+            inside += bool(inside) or _is(element, "spectrum", "referenceableParamGroup")
+            parts += 1
+        elif event == "end":
+            above.pop()
+            inside -= bool(inside)
+            if inside:
+                continue
+            if _is(element, "spectrum"):
+                yield element
+            elif _is(element, "referenceableParamGroup"):
+                groups[element.get("id", "")] = _terms(element, groups)
+            if above:
+                above[-1].clear()
+            parts, start = 0, place
+        if place - start > LIMITS.spectrum:
+            raise LimitError(f"a spectrum has more than {LIMITS.spectrum:,} bytes")
+        if parts > _MOST_ELEMENTS:
+            raise LimitError(f"a spectrum has more than {_MOST_ELEMENTS:,} elements")
+
+
+def _events(stream: IO[bytes]) -> Iterator[tuple[int, str, ElementTree.Element]]:
+    """Yield how many bytes were read, "start" or "end", and the element; "read" after a block."""
+    parser: Any = ElementTree.XMLPullParser(("start", "end"))
+    place, element = 0, ElementTree.Element("")
+    for block in blocks_of(stream):
+        place += len(block)
+        parser.feed(block)
+        for event, element in parser.read_events():
+            yield place, event, element
+        yield place, "read", element
+    if hasattr(parser, "flush"):  # newer versions may hold back what came last
+        parser.flush()
+        for event, element in parser.read_events():
+            yield place, event, element
+    parser.close()
+
+
+def _is(element: ElementTree.Element, *names: str) -> bool:
+    """Whether an element has one of these names, in any namespace."""
+    return element.tag.rpartition("}")[2] in names
+
+
+def _terms(element: ElementTree.Element, groups: Groups) -> dict[str, str]:
+    """Return the terms of an element and of the groups that it refers to; the first of a kind."""
+    found: dict[str, str] = {}
+    for part in element:
+        if _is(part, "cvParam"):
+            found.setdefault(part.get("accession", ""), part.get("value", ""))
+        elif _is(part, "referenceableParamGroupRef"):
+            name = part.get("ref", "")
+            if name not in groups:
+                raise ValueError(f"it refers to a group of terms that the file has not, {name!r}.")
+            found = groups[name] | found
+    return found
+
+
+def _terms_within(element: ElementTree.Element, groups: Groups) -> dict[str, str]:
+    """Return the terms of an element and of what is in it; the first of a kind."""
+    found: dict[str, str] = {}
+    for part in element.iter():
+        found = _terms(part, groups) | found
+    return found
+
+
+def _spectrum(
+    element: ElementTree.Element,
+    terms: dict[str, str],
+    groups: Groups,
+    ions: list[ElementTree.Element],
+) -> Spectrum:
+    """Return the peaks and the fields of one element."""
+    arrays: dict[str, np.ndarray] = {}
+    for part in element.iter():
+        if _is(part, "binaryDataArray"):
+            own = _terms(part, groups)
+            arrays |= {name: _numbers(part, own) for name in (_MZ, _INTENSITY) if name in own}
+    if len(arrays) < 2:
+        raise ValueError("it has no array of m/z, or none of intensities.")
+    mz, intensity = arrays[_MZ], arrays[_INTENSITY]
+    if len(mz) != len(intensity):
+        raise ValueError(f"it has {len(mz)} m/z values and {len(intensity)} intensities.")
+    said = [name for accession, name in _POLARITY.items() if accession in terms]
+    ion = _terms(ions[0], groups) if ions else terms
+    fields = {
+        "identifier": element.get("id", ""),
+        "precursor_mz": ion.get(_SELECTED, ""),
+        "charge": ion.get(_CHARGE, ""),
+        "polarity": said[0] if said else "",
+        "collision_energy": terms.get(_ENERGY, ""),
+    }
+    return Spectrum(*checked_peaks(np.column_stack([mz, intensity])), normalised(fields))
+
+
+def _numbers(part: ElementTree.Element, terms: dict[str, str]) -> np.ndarray:
+    """Return the numbers of an array."""
+    kind = next((dtype for accession, dtype in _TYPES.items() if accession in terms), None)
+    if kind is None or not (_ZLIB in terms or _PLAIN in terms):
+        raise ValueError(
+            "its arrays are packed in a way that is not known here (numpress, say): write the "
+            "file again with zlib, as msconvert does with --zlib."
+        )
+    text = next((inner.text or "" for inner in part if _is(inner, "binary")), "")
+    raw = base64.b64decode(text.encode().translate(None, b" \t\r\n"), validate=True)
+    raw = unpacked(raw) if raw and _ZLIB in terms else raw
+    return np.frombuffer(raw, dtype=kind).astype(np.float64)

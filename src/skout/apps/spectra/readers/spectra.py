@@ -1,0 +1,328 @@
+"""Read spectra from text files: MGF, MSP and the records of MassBank; write MGF."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skout.dev import replacing
+from skout.readers import LIMITS
+
+from .records import Faults, as_path, lines_of, plain_number, read_all
+from .tables import FIELDS, SpectraTable, Spectrum, checked_peaks, normalised, table_of
+
+__all__ = ["read_massbank", "read_mgf", "read_msp", "write_mgf"]
+
+# Fields of a record.
+_MOST_FIELDS = 10_000
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@dataclass
+class _Record:
+    """A record while it is read."""
+
+    line: int
+    fields: dict[str, str] = field(default_factory=dict)
+    peaks: array[float] = field(default_factory=lambda: array("d"))  # m/z, intensity, m/z, ...
+    wanted: int | None = None  # peaks that the record says it has
+    closed: bool = True
+    size: int = 0  # letters
+
+    def overfull(self, line: str) -> str | None:
+        """Count a line; say so where a record is larger than records may be."""
+        self.size += len(line)
+        if self.size > LIMITS.record:
+            return f"it has more than {LIMITS.record:,} letters."
+        if len(self.fields) > _MOST_FIELDS:
+            return f"it has more than {_MOST_FIELDS:,} fields."
+        return None
+
+    def add(self, name: str, value: str) -> None:
+        """Keep a field; of fields of one name the first."""
+        self.fields.setdefault(name.strip(), value.strip())
+
+    def add_peaks(self, text: str) -> None:
+        """Keep the peaks of a line: m/z and intensity; several pairs are separated by ; ."""
+        for pair in _QUOTED.sub("", text).split(";"):
+            words = pair.split()
+            if words:
+                self.peaks.extend((plain_number(words[0]), plain_number(words[1])))
+
+    def spectrum(self) -> Spectrum:
+        """Return what was read, or say what is missing."""
+        if not self.closed:
+            raise ValueError("the file ends inside it.")
+        n_peaks = len(self.peaks) // 2
+        if self.wanted is not None and self.wanted != n_peaks:
+            raise ValueError(f"it says it has {self.wanted} peaks. Got {n_peaks}.")
+        return Spectrum(*checked_peaks(self.peaks), normalised(self.fields))
+
+
+Records = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[_Record, str | None]]]
+
+
+def _mgf(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield what stands between BEGIN IONS and END IONS, and what is wrong with it."""
+    record, fault = None, None
+    for number, line in lines:
+        word = line.upper()
+        if word == "BEGIN IONS":
+            if record is not None:
+                yield record, fault or "it has no END IONS."
+            record, fault = _Record(number, closed=False), None
+        elif record is None:
+            continue
+        elif word == "END IONS":
+            record.closed = True
+            yield record, fault
+            record = None
+        elif line and line[0] not in "#;!/":  # these begin comments
+            fault = fault or _kept(record, line, "=", peaks=line[0] in "0123456789.+-")
+    if record is not None:
+        yield record, fault
+
+
+def _msp(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield the records between empty lines; after "Num Peaks: n" come the peaks, then a name.
+
+    Comments such as "SMILES=CCO", in quotes, are fields too: MoNA has molecules there.
+    """
+    record, fault = None, None
+    for number, line in lines:
+        name, colon, value = line.partition(":")
+        word = name.strip().lower()
+        if record is not None and (not line or (word == "name" and record.wanted is not None)):
+            yield record, fault
+            record, fault = None, None
+        if not line:
+            continue
+        record = record or _Record(number)
+        if colon and word in ("num peaks", "numpeaks", "num_peaks"):
+            record.wanted = _count(value)
+            if record.wanted is None:
+                fault = fault or f"its number of peaks is no number, {value.strip()!r}."
+        else:
+            fault = fault or _kept(record, line, ":", peaks=record.wanted is not None)
+        if word in ("comment", "comments"):
+            for text in _QUOTED.findall(value):
+                record.add(*text.partition("=")[::2])
+    if record is not None:
+        yield record, fault
+
+
+def _massbank(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[_Record, str | None]]:
+    """Yield the records that end with //; of AC$ fields the first word is the name."""
+    record, fault, in_peaks = None, None, False
+    for number, line in lines:
+        if line == "//":
+            if record is not None:
+                record.closed = True
+                yield record, fault
+            record, fault, in_peaks = None, None, False
+            continue
+        if not line:
+            continue
+        record = record or _Record(number, closed=False)
+        if line.startswith("PK$PEAK"):
+            in_peaks = True
+        elif in_peaks:
+            fault = fault or _kept(record, line, ":", peaks=True)
+        else:
+            fault = fault or _massbank_field(record, line)
+    if record is not None:
+        yield record, fault
+
+
+# Fields of MassBank whose value begins with the name of what it is.
+_NAMED_INSIDE = ("AC$MASS_SPECTROMETRY", "MS$FOCUSED_ION", "CH$LINK")
+
+
+def _massbank_field(record: _Record, line: str) -> str | None:
+    """Keep a field of a record; return what is wrong with it."""
+    name, _, value = line.partition(": ")
+    if name == "PK$NUM_PEAK":
+        record.wanted = _count(value)
+    elif name in _NAMED_INSIDE:
+        record.add(*value.partition(" ")[::2])
+    else:
+        record.add(name.partition("$")[2] or name, value)
+    return record.overfull(line)
+
+
+def _count(text: str) -> int | None:
+    """Return a number of peaks, None for another text."""
+    return int(text) if re.fullmatch(r"\s*[0-9]{1,9}\s*", text) else None
+
+
+def _kept(record: _Record, line: str, sign: str, *, peaks: bool) -> str | None:
+    """Keep a line of a record; return what is wrong with it."""
+    fault = record.overfull(line)
+    if fault is not None:
+        return fault
+    if peaks:
+        try:
+            record.add_peaks(line)
+        except (ValueError, IndexError):
+            return f"its line {line[:60]!r} is no peak."
+        return None
+    name, found, value = line.partition(sign)
+    if not found:
+        return f"its line {line[:60]!r} is neither a field nor a peak."
+    record.add(name, value)
+    return None
+
+
+def _spectra(records: Records, path: Any, faults: Faults) -> Iterator[tuple[int, Spectrum]]:
+    """Yield the whole records of a file with their numbers."""
+    for number, (record, fault) in enumerate(records(lines_of(path, faults)), 1):
+        try:
+            if fault is not None:
+                raise ValueError(fault)
+            found = record.spectrum()
+        except ValueError as error:
+            faults.add(number, record.line, str(error))
+        else:
+            yield number, found
+
+
+def read_mgf(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file in the Mascot generic format.
+
+    Parameters
+    ----------
+    path : path, or binary file
+        The file; at a path it may be compressed: .gz, .bz2 or .xz. UTF-8, UTF-16 or Latin-1; lines
+        end in LF, CR LF or CR.
+    on_error : "raise" or "skip", default "raise"
+        Whether a damaged record stops, or is left out with a warning.
+    limit : int, optional
+        Stop after so many spectra.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Raises
+    ------
+    ValueError
+        If a record is damaged: it says which one, the line and what is wrong. If there is no
+        spectrum: it says what the file has instead. If a line, a record or a compressed file is
+        larger than `skout.readers.LIMITS` allow.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skout.readers import read_mgf
+    >>> text = b"BEGIN IONS\\nPEPMASS=195.0877\\nADDUCT=[M+H]+\\n110.07 5\\n138.06 99\\nEND IONS\\n"
+    >>> table = read_mgf(BytesIO(text))
+    >>> table
+    SpectraTable(1 spectra, precursor_mz, adduct, polarity)
+    >>> table.neutral_mass().round(3)
+    array([194.08])
+    """
+    what = "spectrum, from BEGIN IONS to END IONS,"
+    return read_all(path, on_error, limit, partial(_spectra, _mgf), table_of, what)
+
+
+def read_msp(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file in the format of NIST libraries.
+
+    Parameters
+    ----------
+    path : path, or binary file
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skout.readers import read_msp
+    >>> text = b"Name: caffeine\\nPrecursorMZ: 195.0877\\nNum Peaks: 2\\n110.07 5\\n138.06 100\\n"
+    >>> read_msp(BytesIO(text))["name"]
+    array(['caffeine'], dtype=object)
+    """
+    return read_all(path, on_error, limit, partial(_spectra, _msp), table_of, "spectrum")
+
+
+def read_massbank(path: Any, *, on_error: str = "raise", limit: int | None = None) -> SpectraTable:
+    """Read spectra from a file of MassBank records, one or several.
+
+    Parameters
+    ----------
+    path : path, or binary file
+    on_error : "raise" or "skip", default "raise"
+    limit : int, optional
+        See `read_mgf`.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from skout.readers import read_massbank
+    >>> text = b"ACCESSION: X1\\nPK$NUM_PEAK: 1\\nPK$PEAK: m/z int.\\n  138.06 100 999\\n//\\n"
+    >>> read_massbank(BytesIO(text))["identifier"]
+    array(['X1'], dtype=object)
+    """
+    return read_all(path, on_error, limit, partial(_spectra, _massbank), table_of, "spectrum")
+
+
+def write_mgf(path: Any, table: SpectraTable) -> Path:
+    """Write spectra to an MGF file, which appears when all is written.
+
+    Parameters
+    ----------
+    path : path
+    table : SpectraTable
+
+    Returns
+    -------
+    path : Path
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from skout.readers import read_mgf, spectra_table, write_mgf
+    >>> with TemporaryDirectory() as folder:
+    ...     path = write_mgf(f"{folder}/a.mgf", spectra_table([([138.06], [100.0], 195.0877)]))
+    ...     read_mgf(path)["precursor_mz"]
+    array([195.0877])
+    """
+    path = as_path(path)
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+        for i in range(len(table)):
+            stream.write(_as_mgf(table, i))
+    return path
+
+
+_MGF_NAMES = {"precursor_mz": "PEPMASS", "identifier": "TITLE"}
+
+
+def _as_mgf(table: SpectraTable, i: int) -> str:
+    """Return the text of one spectrum."""
+    lines = ["BEGIN IONS"]
+    for name in FIELDS:
+        value = table.fields[name][i]
+        known = np.isfinite(value) if isinstance(value, float) else value != ""
+        if known:
+            text = repr(float(value)) if isinstance(value, float) else " ".join(value.split())
+            lines.append(f"{_MGF_NAMES.get(name, name.upper())}={text}")
+    rows = slice(table.spectra.indptr[i], table.spectra.indptr[i + 1])
+    peaks = zip(table.spectra.mz[rows], table.spectra.intensity[rows], strict=True)
+    lines += [f"{float(mz)!r} {float(value)!r}" for mz, value in peaks]
+    return "\n".join([*lines, "END IONS", "", ""])

@@ -1,0 +1,252 @@
+"""Spectra with what is known about each, as readers return them."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skout.dev import Spectra, check_choice
+from skout.kernels.spectrum_rows import read_spectra
+
+from .adducts import neutral_mass
+from .records import Problem, plain_number
+
+__all__ = [
+    "FIELDS",
+    "SpectraTable",
+    "Spectrum",
+    "checked_peaks",
+    "normalised",
+    "spectra_table",
+    "table_of",
+]
+
+#: What is known about a spectrum, whatever a file calls it: names in lower case without signs.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "identifier": (
+        "identifier",
+        "accession",
+        "spectrumid",
+        "featureid",
+        "scans",
+        "id",
+        "db",
+        "title",
+    ),
+    "name": ("name", "compoundname", "names", "synon"),
+    "precursor_mz": ("precursormz", "pepmass", "precursor", "parentmass"),
+    "adduct": ("adduct", "precursortype", "iontype", "ion"),
+    "charge": ("charge",),
+    "polarity": ("polarity", "ionmode", "ionizationmode"),
+    "collision_energy": ("collisionenergy", "ce"),
+    "instrument": ("instrumenttype", "instrument", "sourceinstrument"),
+    "formula": ("formula", "molecularformula"),
+    "smiles": ("smiles", "computedsmiles"),
+    "inchikey": ("inchikey", "computedinchikey"),
+}
+_NUMBERS = ("precursor_mz", "collision_energy")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+")
+_POSITIVE, _NEGATIVE = ("positive", "pos", "p", "+"), ("negative", "neg", "n", "-")
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """One record: peaks, sorted by m/z, and fields as `FIELDS` names them."""
+
+    mz: np.ndarray
+    intensity: np.ndarray
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SpectraTable:
+    """Spectra, and one value of each field for each; give `spectra` to kernels on spectra.
+
+    Parameters
+    ----------
+    spectra : Spectra
+    fields : dict of str to ndarray
+        "precursor_mz" and "collision_energy" are numbers, NaN where not known; "identifier",
+        "name", "adduct", "charge", "polarity", "instrument", "formula", "smiles" and "inchikey"
+        are texts, "" where not known.
+    record : ndarray of int
+        The number of each in its file; the first is 1.
+    problems : tuple of Problem
+        Records that were left out.
+    """
+
+    spectra: Spectra
+    fields: Mapping[str, np.ndarray]
+    record: np.ndarray
+    problems: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.fields[name]
+
+    def __repr__(self) -> str:
+        known = [name for name, values in self.fields.items() if _known(values)]
+        return f"SpectraTable({len(self)} spectra, {', '.join(known)})"
+
+    def neutral_mass(self) -> np.ndarray:
+        """Return the masses of the molecules by precursor and adduct; NaN where not known."""
+        return neutral_mass(self.fields["precursor_mz"], list(self.fields["adduct"]))
+
+    def take(self, rows: Any) -> SpectraTable:
+        """Return some of the spectra.
+
+        Parameters
+        ----------
+        rows : sequence of int, or slice
+        """
+        index = np.arange(len(self))[rows]
+        fields = {name: values[index] for name, values in self.fields.items()}
+        return SpectraTable(self.spectra[index], fields, self.record[index], self.problems)
+
+
+def _known(values: np.ndarray) -> bool:
+    return bool(np.isfinite(values).any() if values.dtype == np.float64 else (values != "").any())
+
+
+def normalised(found: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a record by our names; the first name of `FIELDS` that has a value.
+
+    A precursor m/z that is no positive number is an error.
+    """
+    known = [(key, value.strip()) for key, value in found.items() if value.strip()]
+    plain = {re.sub(r"[^a-z]", "", key.lower()): value for key, value in reversed(known)}
+    fields: dict[str, Any] = {}
+    for name, aliases in FIELDS.items():
+        values = (plain.get(alias, "") for alias in aliases)
+        fields[name] = next((v for v in values if v.lower() not in ("", "n/a", "na", "none")), "")
+    fields["precursor_mz"] = _precursor(fields["precursor_mz"])
+    number = _NUMBER.search(fields["collision_energy"])
+    fields["collision_energy"] = float(number[0]) if number else math.nan
+    fields["polarity"] = _polarity(fields)
+    return fields
+
+
+def _precursor(text: str) -> float:
+    """Return the first number, since PEPMASS may have an intensity behind it."""
+    if not text:
+        return math.nan
+    try:
+        value = plain_number(text.split()[0])
+    except ValueError:
+        raise ValueError(f"its precursor m/z is no number, {text!r}.") from None
+    if not (math.isfinite(value) and value >= 0.0):
+        raise ValueError(f"its precursor m/z must be a positive number. Got {text!r}.")
+    return value or math.nan
+
+
+def _polarity(fields: dict[str, Any]) -> str:
+    """Return "positive", "negative" or "", from what says so."""
+    said = fields["polarity"].lower()
+    if said in _POSITIVE or said in _NEGATIVE:
+        return "positive" if said in _POSITIVE else "negative"
+    ending = (fields["adduct"] or fields["charge"]).rstrip(".*•")  # [M]+* is a radical
+    return {"+": "positive", "-": "negative"}.get(ending[-1:], "")
+
+
+def checked_peaks(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return m/z and intensities of pairs, sorted by m/z; peaks that cannot be are an error."""
+    peaks = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    if len(peaks) == 0:
+        raise ValueError("it has no peaks.")
+    if not np.isfinite(peaks).all():
+        raise ValueError("a peak is not finite.")
+    if (peaks[:, 0] <= 0.0).any() or (peaks[:, 1] < 0.0).any():
+        raise ValueError("a peak has an m/z that is not positive, or a negative intensity.")
+    if not (peaks[:, 1] > 0.0).any():
+        raise ValueError("all its intensities are 0.")
+    peaks = peaks[np.argsort(peaks[:, 0], kind="stable")]
+    return peaks[:, 0], peaks[:, 1]
+
+
+def table_of(records: Iterable[tuple[int, Spectrum]]) -> SpectraTable:
+    """Return a table of numbered records, which are taken one at a time."""
+    numbers, lengths, peaks = array("q"), array("q"), (array("d"), array("d"))
+    columns: dict[str, Any] = {name: array("d") if name in _NUMBERS else [] for name in FIELDS}
+    for number, one in records:
+        numbers.append(number)
+        lengths.append(len(one.mz))
+        for whole, part in zip(peaks, (one.mz, one.intensity), strict=True):
+            whole.frombytes(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+        for name, values in columns.items():
+            values.append(one.fields[name])
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    fields = {name: _column(values, name) for name, values in columns.items()}
+    precursor = np.repeat(fields["precursor_mz"], lengths)
+    mz, intensity = (np.asarray(whole, dtype=np.float64) for whole in peaks)
+    spectra = Spectra(indptr, mz, intensity, precursor)
+    return SpectraTable(spectra, fields, np.array(numbers, dtype=np.int64))
+
+
+def spectra_table(spectra: Any, **fields: Any) -> SpectraTable:
+    """Return spectra with what is known of each, as readers of files do.
+
+    Parameters
+    ----------
+    spectra : SpectraTable, Spectra, or list
+        Of (mz, intensity, precursor_mz), dicts, or spectra of matchms; what dicts and metadata
+        say is kept.
+    **fields
+        "smiles", "adduct", "name" ... as a `SpectraTable` has them: one value for each spectrum,
+        or one for all.
+
+    Returns
+    -------
+    table : SpectraTable
+
+    Examples
+    --------
+    >>> from skout.readers import spectra_table
+    >>> caffeine = ([110.0713, 138.0662], [50.0, 999.0], 195.0877)
+    >>> table = spectra_table([caffeine], adduct="[M+H]+", name=["caffeine"])
+    >>> table
+    SpectraTable(1 spectra, name, precursor_mz, adduct)
+    >>> table.neutral_mass().round(3)
+    array([194.08])
+    """
+    table = spectra if hasattr(spectra, "record") else _read_table(spectra)
+    columns = dict(table.fields)
+    for name, given in fields.items():
+        check_choice(name, "fields", tuple(FIELDS))
+        one = isinstance(given, str | float | int)
+        values = [given] * len(table) if one else list(given)
+        if len(values) != len(table):
+            raise ValueError(f"{name} must have {len(table)} values. Got {len(values)}.")
+        texts = values if name in _NUMBERS else ["" if v is None else str(v) for v in values]
+        columns[name] = _column(texts, name)
+    return SpectraTable(table.spectra, columns, table.record, table.problems) if fields else table
+
+
+def _read_table(spectra: Any) -> SpectraTable:
+    """Return a list of spectra as a table."""
+    rows = read_spectra(spectra)
+    items = [None] * len(rows) if isinstance(spectra, Spectra) else spectra
+    found = []
+    for i, known in enumerate(map(_metadata, items)):
+        own = slice(rows.indptr[i], rows.indptr[i + 1])
+        fields = normalised(known) | {"precursor_mz": float(rows.precursor[own.start])}
+        found.append((i + 1, Spectrum(rows.mz[own], rows.intensity[own], fields)))
+    return table_of(found)
+
+
+def _metadata(item: Any) -> dict[str, str]:
+    """Return the texts and numbers that are known of a spectrum, but for its precursor."""
+    known = item if isinstance(item, Mapping) else getattr(item, "metadata", {})
+    plain = {str(k): str(v) for k, v in known.items() if isinstance(v, str | int | float)}
+    return {k: v for k, v in plain.items() if "precursor" not in k.lower() or "type" in k.lower()}
+
+
+def _column(values: Any, name: str) -> np.ndarray:
+    return np.array(values, dtype=np.float64 if name in _NUMBERS else object)

@@ -1,0 +1,171 @@
+"""Tables of any library as a dict of columns: pandas, polars, pyarrow, or a dict already.
+
+Nothing is imported: a table is told by what it has. Columns become arrays of three kinds only:
+float64 with NaN, datetime64[s] with NaT, and objects, of which each is a text or None.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from skout.rows.encode import check_column_names
+
+__all__ = ["coded_columns", "columns_of", "has_only_numbers", "is_frame", "is_gap", "names_in"]
+
+Columns = dict[str, np.ndarray]
+
+
+class SomeRows(dict[str, np.ndarray]):
+    """Columns of a table of which these are the rows from `first_row` on."""
+
+    first_row = 1
+
+
+_MISSING_TYPES = ("NAType", "NaTType")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns: of pandas, polars or pyarrow, or a dict.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.frames import is_frame
+    >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]])
+    (True, False)
+    """
+    if isinstance(X, Mapping):
+        return not hasattr(X, "shape")
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and hasattr(X, "shape"))
+
+
+def names_in(X: Any) -> list[Any]:
+    """Return the names of the columns of a table, as it has them."""
+    if isinstance(X, Mapping):
+        return list(X)
+    return list(X.column_names) if hasattr(X, "column_names") else list(X.columns)
+
+
+def columns_of(X: Any, name: str = "X") -> Columns:
+    """Return the columns of a table by their names; errors call it `name`.
+
+    They are arrays of float64, datetime64[s] or objects: texts, and None where one is missing.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.frames import columns_of
+    >>> columns_of({"size": [1, None], "tags": [["a", "b"], []]})
+    {'size': array([ 1., nan]), 'tags': array(['a;b', None], dtype=object)}
+    """
+    if not is_frame(X):
+        raise TypeError(
+            f"{name} must be a table with named columns: a data frame of pandas or polars, a table "
+            f"of pyarrow, or a dict of columns. Got {type(X).__name__}."
+        )
+    names = names_in(X)
+    check_column_names(map(str, names), name)
+    found = {str(one): plain_column(X[one], f"{name}: column {str(one)!r}") for one in names}
+    lengths = {one: len(values) for one, values in found.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{name} has columns of different lengths: {lengths}.")
+    if not found:
+        raise ValueError(f"{name} has no columns.")
+    return found
+
+
+def has_only_numbers(X: Any) -> bool:
+    """Whether all columns of a table are numbers, and none is missing."""
+    columns = columns_of(X).values()
+    return all(one.dtype == np.float64 and not np.isnan(one).any() for one in columns)
+
+
+def coded_columns(X: Any) -> set[str]:
+    """Return the columns that are categories to the library of a table."""
+    return {str(name) for name in names_in(X) if _is_coded(X[name])}
+
+
+def _is_coded(column: Any) -> bool:
+    if isinstance(column, np.ndarray | list):
+        return False
+    kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+    return str(kind).lower().startswith(("category", "categorical", "enum", "dictionary"))
+
+
+def plain_column(column: Any, name: str) -> np.ndarray:
+    """Return a column as floats, as moments, or as texts with None for what is missing."""
+    is_coded = _is_coded(column)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if not isinstance(values, np.ndarray):
+        values = _objects(list(values))
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one value a row. Got shape {values.shape}.")
+    if is_coded:  # numbers that are names
+        return _texts(values.astype(object), name)
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return values.astype(np.float64)
+    if kind == "c":
+        raise TypeError(f"{name} has complex numbers: give their parts as columns.")
+    if kind == "M":
+        return values.astype("datetime64[s]")
+    if kind == "m":
+        return _seconds(values)
+    return _of_objects(values.astype(object), name)
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _seconds(values: np.ndarray) -> np.ndarray:
+    found = values.astype("timedelta64[s]").astype(np.float64)
+    return np.where(np.isnat(values), np.nan, found)
+
+
+def _of_objects(values: np.ndarray, name: str) -> np.ndarray:
+    """Return objects as the one kind that they all are, or else as texts."""
+    filled = [value for value in values if not is_gap(value)]
+    if filled and all(isinstance(value, numbers.Real | Decimal | np.bool_) for value in filled):
+        return np.array([np.nan if is_gap(v) else float(v) for v in values])
+    if filled and all(hasattr(value, "isoformat") and hasattr(value, "year") for value in filled):
+        return np.array([None if is_gap(v) else _moment(v) for v in values], "datetime64[s]")
+    return _texts(values, name)
+
+
+def _moment(value: Any) -> np.datetime64:
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None:
+        value = value.replace(tzinfo=None) - value.utcoffset()
+    return np.datetime64(value.isoformat(), "s")
+
+
+def _texts(values: np.ndarray, name: str) -> np.ndarray:
+    for kind in {type(value) for value in values}:
+        if all(getattr(kind, way) is getattr(object, way) for way in ("__str__", "__repr__")):
+            raise TypeError(
+                f"{name} has objects of type {kind.__name__}, which have no text: give numbers, "
+                "texts, dates or lists of these."
+            )
+    return _objects([_text(value) for value in values])
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        words = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return ";".join(str(word) for word in words) or None
+    if is_gap(value):
+        return None
+    return (value if isinstance(value, str) else str(value)).strip() or None
+
+
+def is_gap(value: Any) -> bool:
+    """Whether a cell of a column stands for no value: None, NaN, or those of pandas."""
+    if value is None or type(value).__name__ in _MISSING_TYPES:
+        return True
+    return isinstance(value, float | np.floating | Decimal) and bool(value != value)

@@ -1,0 +1,316 @@
+"""Numbers as people write them: with thousands, decimal commas, currencies, percents and bounds.
+
+A cell is read by itself where that is clear: "1,5" and "1,234.5". What is not, "1,234" and "1.234",
+"76%" or "91 min", is read as the column says, of which `Numerals` looks at all cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "MISSING",
+    "PLAIN",
+    "Numerals",
+    "Read",
+    "Writing",
+    "is_missing",
+    "is_plain",
+    "numeral",
+    "plain_numbers",
+    "read_numbers",
+]
+
+#: Cells that stand for a missing value in any column, in lower case.
+MISSING = ("", "?", "na", "n/a", "#n/a", "nan", "null", "none")
+# Cells that do so among numbers or dates only; elsewhere they may be a category.
+_UNKNOWN = {
+    *("-", "--", "---", ".", "..", "...", "–", "—", "…", "*", "n.d.", "n.d", "n.a.", "n.a"),
+    *("unknown", "missing", "not available", "not applicable", "not determined", "not known"),
+    *("tbd", "tba", "blank", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+}
+#: Whether a cell is a number as programs write it.
+is_plain = re.compile(
+    r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
+).fullmatch
+
+_MONEY = "$€£¥₹₩₽₺₪₫₴฿"
+_SIGNS = (*_MONEY, "%")
+_BEFORE = (
+    r"(?:no |not )?(?:more|less|fewer|greater|larger|smaller|older|younger|higher|lower) than|over|"
+    r"under|above|below|at least|at most|up to|about|around|approximately|approx\.?|circa|ca\.?|"
+    r"c\.|nearly|almost|[<>≤≥~≈]=?"
+)
+_AFTER = r"\+|\?|(?:or|and) (?:more|less|fewer|over|above|under|below|up|older|younger)|plus"
+# Letters that these begin with.
+_INITIALS = "aclmnoufghsyACLMNOUFGHSY"
+_NO_UNITS = ("e", "to", "or", "of", "and", "x")
+_LESS = re.compile(r"less|fewer|smaller|younger|lower|under|below|at most|up to|<|≤").search
+_ABOUT = re.compile(r"about|around|approx|circa|ca|c\.|nearly|almost|~|≈").match
+_CELL = re.compile(
+    rf"(?P<before>{_BEFORE})?\s*(?P<sign>[+-])?\s?(?P<money>[{_MONEY}])?\s?(?P<minus>-)?"
+    r"(?P<digits>[.,]?\d[\d.,' ]*)(?P<exponent>e[+-]?\d+)?"
+    rf"\s?(?P<unit>[%‰{_MONEY}]|[a-zµμ°ω][a-zµμ°ω²³/]{{0,11}}\.?)??"
+    rf"\s?(?P<after>{_AFTER})?\s*(?:\([^()]*\)|\[[^\[\]]*\]|\*+)?",
+    re.IGNORECASE,
+).fullmatch
+# Digits with a decimal point, or with a decimal comma; groups of three, or of two as in India.
+_FORMS = {
+    decimal: re.compile(
+        rf"(?:\d+|[1-9]\d{{0,2}}(?:({group}|[' ])\d{{3}})(?:\1\d{{3}})*"
+        rf"|[1-9]\d?(?:{group}\d\d)+{group}\d{{3}})?(?:{point}\d*)?",
+        re.ASCII,
+    ).fullmatch
+    for decimal, point, group in ((".", r"\.", ","), (",", ",", r"\."))
+}
+_TIDY = str.maketrans({"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2212": "-", "\u2019": "'"})
+# Letters of a cell that may be a number; different words of a column that are counted.
+_LONGEST, _MOST_WORDS = 64, 1000
+# Of the filled cells, the share that must be numbers; of the numbers, the share that has a unit.
+_MOSTLY, _HALF = 0.9, 0.5
+# A number in digits that has a 0 before it, as codes have; and words such as A12 or 12-b.
+_DIGIT = re.compile(r"\d", re.ASCII).search
+_PADDED = re.compile(r"\s*0\d+\s*", re.ASCII).fullmatch
+_CODE = re.compile(r"(?=.*\d)(?=.*[a-z])[\w./-]+", re.ASCII | re.IGNORECASE).fullmatch
+_LONGEST_CODE = 12
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell stands for a missing value in any column."""
+    return cell.strip().lower() in MISSING
+
+
+def is_unknown(cell: str) -> bool:
+    """Whether a cell among numbers or dates stands for one that is not known."""
+    return cell.strip().lower() in _UNKNOWN
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How the numbers of a column are written."""
+
+    decimal: str = "."  # before the decimals, where a cell does not tell: 1,234 and 1.234
+    unit: str = ""  # what stands beside them, such as "$" or "min"
+    percent: float = 1.0  # what "1%" is: 0.01 in a column of shares
+
+
+#: As programs do.
+PLAIN = Writing()
+
+
+class Numeral(NamedTuple):
+    """A number in a cell."""
+
+    digits: str  # with separators
+    sign: str
+    exponent: str
+    unit: str
+    bound: str  # "<" of "<0.01", ">" of "more than 3" and "5+", "~" of "about 3" and "3?", or ""
+
+    @property
+    def decimal(self) -> str:
+        """What stands before the decimals, "" if that cannot be told."""
+        point, comma = (_FORMS[one](self.digits) is not None for one in ".,")
+        return "" if point == comma else "." if point else ","
+
+    def value(self, writing: Writing) -> float | None:
+        """Return the number, None if its unit is not that of the column."""
+        if self.unit not in ("", writing.unit) and (writing.unit or self.unit not in _SIGNS):
+            return None
+        decimal = self.decimal or writing.decimal
+        groups = re.sub(r"[' ]", "", self.digits).replace("," if decimal == "." else ".", "")
+        number = float(f"{self.sign}{groups.replace(',', '.')}{self.exponent}")
+        return number * writing.percent if self.unit == "%" else number
+
+
+def numeral(cell: str) -> Numeral | None:
+    """Return the number in a cell with its surroundings, None if there is none that is clear.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.numerals import numeral
+    >>> numeral("< 1,234.5 mg")
+    Numeral(digits='1,234.5', sign='', exponent='', unit='mg', bound='<')
+    >>> numeral("A12"), numeral("3 to 4")
+    (None, None)
+    """
+    if len(cell) > _LONGEST or _DIGIT(cell) is None:
+        return None
+    text = cell.strip() if cell.isascii() else cell.strip().translate(_TIDY)
+    can_begin = not text[0].isalpha() or text[0] in _INITIALS
+    match = _CELL(text) if can_begin else None
+    if match is None:
+        return None
+    digits = match["digits"].rstrip()
+    if not any(form(digits) for form in _FORMS.values()):
+        return None
+    money, unit = match["money"] or "", (match["unit"] or "").lower().rstrip(".")
+    if (money and unit) or unit in _NO_UNITS:
+        return None
+    sign = match["sign"] or match["minus"] or ""
+    return Numeral(digits, sign, match["exponent"] or "", money or unit, _bound(match))
+
+
+def _bound(match: re.Match[str]) -> str:
+    """Return whether the number in a cell is above or below the one that stands there."""
+    before, after = (match["before"] or "").lower(), match["after"] or ""
+    if not (before or after):
+        return ""
+    if after == "?" or _ABOUT(before):
+        return "~"
+    is_less = _LESS(before) or _LESS(after.lower())
+    return "<" if bool(is_less) != before.startswith(("no ", "not ")) else ">"
+
+
+@dataclass
+class Numerals:
+    """What the cells of a column say about its numbers; more can be added."""
+
+    plain: int = 0  # how many cells are numbers as programs write them
+    others: int = 0  # how many others there are that are not missing, or known to be unknown
+    units: Counter[str] = field(default_factory=Counter)  # of numbers that are not plain
+    decimals: Counter[str] = field(default_factory=Counter)  # of numbers that tell
+    codes: Counter[str] = field(default_factory=Counter)  # words with letters and digits
+    bounds: set[tuple[str, str]] = field(default_factory=set)  # digits, and on which side
+    padded: int = 0  # numbers with a 0 before them
+    widths: set[int] = field(default_factory=set)  # of whole numbers
+    largest: float = 0.0  # of the plain ones
+
+    def add(self, cells: Sequence[str], others: Sequence[str]) -> None:
+        """Look at plain numbers, and at other cells that are filled."""
+        self.plain += len(cells)
+        if cells:
+            values = np.abs(np.fromiter(map(float, cells), np.float64, count=len(cells)))
+            self.largest = max(self.largest, float(values.max()))
+        dots = [cell.strip().lstrip("+-") for cell in cells if "." in cell]
+        told = [one for one in dots if one[-4:-3] != "." or one[0] == "0" or len(one) > 7]
+        self.decimals["."] += len(told)
+        if len(dots) < len(cells) and len(self.widths) < 2:
+            self.widths |= {len(cell.strip()) for cell in cells if "." not in cell}
+        self.padded += sum(1 for cell in cells if cell.lstrip()[:1] == "0" and _PADDED(cell))
+        for cell in others:
+            found = numeral(cell)
+            if found is None or (found.unit not in self.units and len(self.units) >= _MOST_WORDS):
+                self._add_word(cell.strip())
+            else:
+                self.units[found.unit] += 1
+                self.decimals[found.decimal] += 1
+                if found.bound and len(self.bounds) < _MOST_WORDS:
+                    self.bounds.add((found.digits, found.bound))
+                if found.unit:
+                    self._add_code(cell.strip())
+
+    def _add_word(self, cell: str) -> None:
+        self.others += not is_unknown(cell)
+        self._add_code(cell)
+
+    def _add_code(self, cell: str) -> None:
+        is_counted = cell in self.codes or len(self.codes) < _MOST_WORDS
+        if is_counted and len(cell) <= _LONGEST_CODE and _CODE(cell):
+            self.codes[cell] += 1
+
+    def writing(self, decimal: str = ".") -> Writing:
+        """Return how the numbers are written; `decimal` where they do not tell."""
+        points, commas = self.decimals["."], self.decimals[","]
+        if points != commas:
+            decimal = "." if points > commas else ","
+        is_share = self.plain > 0 and self.largest <= 1.0
+        return Writing(decimal, self._unit(), 0.01 if is_share else 1.0)
+
+    def _unit(self) -> str:
+        """Return the unit: a word that half of the numbers have, or else a sign that some have."""
+        total = self.plain + sum(self.units.values())
+        for unit, count in self.units.most_common():
+            if unit in _SIGNS or (unit and count >= _HALF * total):
+                return unit
+        return ""
+
+    @property
+    def readable(self) -> int:
+        """How many cells are numbers, in the one unit of the column."""
+        return self.plain + sum(self.units[unit] for unit in {"", self._unit()})
+
+    @property
+    def filled(self) -> int:
+        """How many cells are not missing, or known to be unknown."""
+        return self.plain + sum(self.units.values()) + self.others
+
+    @property
+    def are_codes(self) -> bool:
+        """Whether these are names in digits: 007, or numbers beside words as A12 that recur."""
+        of_one_width = self.plain == self.filled and len(self.widths) == 1
+        if self.padded and (of_one_width or self.padded > (1.0 - _MOSTLY) * self.plain):
+            return True
+        unread = Counter({cell: n for cell, n in self.codes.items() if self._is_other(cell)})
+        return len(unread) > 1 and max(unread.values()) > 1
+
+    def _is_other(self, cell: str) -> bool:
+        found = numeral(cell)
+        return found is None or found.unit != self._unit()
+
+    def are_numbers(self, more: int = 0) -> bool:
+        """Whether the column is one of numbers, but for a few cells; `more` cells are none.
+
+        "Under 18" beside "18 or older" are categories: as numbers they would be the same.
+        """
+        enough = self.readable >= _MOSTLY * (self.filled + more)
+        two_sides = any((digits, "<") in self.bounds for digits, side in self.bounds if side == ">")
+        return bool(self.readable) and enough and not two_sides and not self.are_codes
+
+
+class Read(NamedTuple):
+    """Cells as numbers: NaN where one is missing, or cannot be read."""
+
+    values: np.ndarray
+    unread: list[int]  # positions of cells that are no numbers
+    bounds: list[int]  # and of those that say more or less than a number, which is taken
+
+
+def plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
+    """Return the numbers of cells that all are plain, or "nan"; None if any is not."""
+    text = "".join(cells)
+    if "_" in text or not text.isascii():  # which float takes
+        return None
+    try:
+        return np.fromiter(map(float, cells), np.float64, count=len(cells))
+    except ValueError:
+        return None
+
+
+def read_numbers(cells: Sequence[str], writing: Writing = PLAIN) -> Read:
+    """Return the numbers of the cells of a column, written as `writing` says.
+
+    Where a cell does not tell whether it has a decimal comma, the other cells may.
+
+    Examples
+    --------
+    >>> from skout.apps.tables.numerals import read_numbers
+    >>> read_numbers(["1,234.5", "$12", "n.d.", "<0.01", ""])
+    Read(values=array([1.2345e+03, 1.2000e+01,        nan, 1.0000e-02,        nan]), unread=[2],
+         bounds=[3])
+    """
+    plain = plain_numbers(cells) if writing.decimal == "." else None
+    if plain is not None:
+        return Read(plain, [], [])
+    found = [None if is_missing(cell) else numeral(cell) for cell in cells]
+    told = {one.decimal for one in found if one is not None} - {""}
+    if len(told) == 1:
+        writing = Writing(told.pop(), writing.unit, writing.percent)
+    values, unread, bounds = np.full(len(cells), np.nan), [], []
+    for i, (cell, one) in enumerate(zip(cells, found, strict=True)):
+        value = one.value(writing) if one is not None else None
+        if value is None and is_plain(cell):  # 1e5, inf
+            value = float(cell)
+        if value is not None:
+            values[i] = value
+            if one is not None and one.bound:
+                bounds.append(i)
+        elif not is_missing(cell):
+            unread.append(i)
+    return Read(values, unread, bounds)

@@ -1,0 +1,76 @@
+"""How much of a budget in seconds is left, asked between the steps of a trial too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+__all__ = ["Clock", "OutOfTime", "plain_interrupt"]
+
+
+@contextmanager
+def plain_interrupt(text: str) -> Iterator[None]:
+    """Let a KeyboardInterrupt in the block say what it has stopped."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
+
+
+class OutOfTime(Exception):
+    """A trial has used up its time."""
+
+
+class Clock:
+    """The seconds of a budget, from now on; without a number they never end.
+
+    Parameters
+    ----------
+    seconds : float, default inf
+    now : function () -> float
+        The seconds of a clock of any beginning: wall time, unless a test has its own.
+
+    Examples
+    --------
+    >>> from skout.apps.tuning.clock import Clock, OutOfTime
+    >>> times = iter([0.0, 1.0, 2.0, 7.0])
+    >>> clock = Clock(20.0, lambda: next(times))
+    >>> clock.left
+    19.0
+    >>> with clock.limit(4.0):
+    ...     try:
+    ...         clock.check()
+    ...     except OutOfTime as error:
+    ...         print(error)
+    stopped after 5.0 s
+    """
+
+    def __init__(
+        self, seconds: float = np.inf, now: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.seconds, self.now = seconds, now
+        self._start, self._limit = now(), (-np.inf, np.inf)  # start and end of the present step
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, negative where more were taken; inf where there is no end."""
+        return self.seconds - (self.now() - self._start)
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Let `check` raise within the block once it has taken so many seconds."""
+        start = self.now()
+        self._limit = start, start + seconds
+        try:
+            yield
+        finally:
+            self._limit = -np.inf, np.inf
+
+    def check(self) -> None:
+        """Raise `OutOfTime` where the limit is past."""
+        start, end = self._limit
+        if end < np.inf and (now := self.now()) > end:
+            raise OutOfTime(f"stopped after {now - start:.1f} s")

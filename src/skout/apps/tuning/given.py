@@ -1,0 +1,72 @@
+"""What `fit` was given: rows that count, and what they weigh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skout._numerics.arrays import has_rows
+from skout.dev import n_rows, take
+from skout.rows.encode import beside, check_weights, unpacked
+
+__all__ = ["Given", "check_lengths", "counted"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows, their outputs and what `fit` takes beside them."""
+
+    X: Any
+    Y: Any
+    groups: Any = None
+    weights: np.ndarray | None = None  # of mean 1; None where all rows count the same
+    #: where each row that the user gave is among these, -1 where it was left out; None: all are
+    place: np.ndarray | None = None
+
+    def at(self, rows: np.ndarray) -> Given:
+        """Return some of the rows."""
+        groups = None if self.groups is None else np.asarray(self.groups)[rows]
+        weights = None if self.weights is None else _of_mean_one(self.weights[rows])
+        place = np.arange(n_rows(self.Y)) if self.place is None else self.place
+        number = np.full(n_rows(self.Y) + 1, -1)  # the last one is that of rows left out before
+        number[rows] = np.arange(len(rows))
+        return Given(take(self.X, rows), take(self.Y, rows), groups, weights, number[place])
+
+    def with_outputs(self, kind: Any) -> Given:
+        """Return the rows that have an output of this kind, or a part of one."""
+        known = kind.known(self.Y)
+        return self if known is None or known.all() else self.at(np.flatnonzero(known))
+
+
+def counted(X: Any, Y: Any, groups: Any, sample_weight: Any) -> Given:
+    """Return the rows that count, with weights of mean 1; a row of weight 0 is left out, unread."""
+    blocks = X
+    X, Y, sample_weight = unpacked(X, Y, sample_weight)
+    if X is not blocks:  # models are compared on rows in memory
+        X, Y = X.here(), None if Y is None else Y.here()
+    if isinstance(Y, str | bytes | dict) or not hasattr(Y, "__len__"):
+        raise TypeError(f"Y must be outputs, one for each row. Got {type(Y).__name__}.")
+    if has_rows(X) and not (groups is None and sample_weight is None):
+        check_lengths(X, Y)
+    if groups is not None and np.shape(groups) != (n_rows(Y),):
+        raise ValueError(f"groups must have one label for each of the {n_rows(Y)} rows of X.")
+    if sample_weight is None:
+        return Given(X, Y, groups)
+    weights = check_weights(beside(sample_weight, "sample_weight").here(), Y)
+    assert weights is not None
+    rows = np.flatnonzero(weights > 0.0)
+    are_equal = np.ptp(weights[rows]) == 0.0
+    given = Given(X, Y, groups, None if are_equal else _of_mean_one(weights))
+    return given if len(rows) == len(weights) else given.at(rows)
+
+
+def _of_mean_one(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.mean()
+
+
+def check_lengths(rows: Any, Y: Any) -> None:
+    """Raise unless there is an output for each row."""
+    if n_rows(rows) != n_rows(Y):
+        raise ValueError(f"X and Y must be of equal length. Got {n_rows(rows)} and {n_rows(Y)}.")

@@ -1,0 +1,289 @@
+"""What the inputs are, and how their columns are scaled before a map sees them."""
+
+from __future__ import annotations
+
+import numbers
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+from sklearn.base import TransformerMixin, clone
+
+from skout.dev import PartsByName, check_choice, check_matrix, named
+
+from ..tables.encoder import TableEncoder
+from ..tables.frames import columns_of, has_only_numbers, is_frame, is_gap, names_in
+from ..tables.numerals import PLAIN
+from ..tables.reading import as_numbers
+
+__all__ = [
+    "SCALINGS",
+    "ColumnScaler",
+    "are_vectors",
+    "check_spread",
+    "checked_inputs",
+    "column_groups",
+    "first_inputs",
+    "names_of",
+    "read_inputs",
+    "width_of",
+]
+
+#: What `ColumnScaler` can do.
+SCALINGS = ("none", "dense", "standard", "quantile", "unit", "tfidf")
+_QUANTILES = 500
+# Groups of columns that have a kernel each.
+_MOST_GROUPS = 24
+# What to do about errors of reading an array.
+_REMEDIES = {
+    "contains NaN": "Fill the gaps, for instance with scikit-learn's SimpleImputer, or fit on a "
+    "data frame, which may have some.",
+    "could not convert string": "Fit on a data frame, whose columns may hold words.",
+}
+
+
+class ColumnScaler(TransformerMixin, PartsByName):
+    """Scale columns, or the rows of counts, by what the training rows say.
+
+    Parameters
+    ----------
+    method : {"none", "dense", "standard", "quantile", "unit", "tfidf"}, default "standard"
+        As they are; the same as a dense array; mean 0 and variance 1; normal scores of ranks; rows
+        of norm 1; counts weighted by how rare a word is, in rows of norm 1. Sparse rows are never
+        centred.
+
+    Examples
+    --------
+    >>> from skout.apps.tuning.inputs import ColumnScaler
+    >>> ColumnScaler("standard").fit_transform([[0.0, 1.0], [2.0, 1.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self, method: str = "standard") -> None:
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> ColumnScaler:
+        """Learn means, scales or quantiles of a matrix of shape (n, d), dense or CSR."""
+        check_choice(self.method, "method", SCALINGS)
+        rows = check_matrix(X)
+        n, self.n_features_in_ = rows.shape
+        if self.method == "standard":
+            self.mean_, self.scale_ = _spread(rows)
+        elif self.method == "quantile":
+            dense = rows.toarray() if sparse.issparse(rows) else rows
+            shares = np.linspace(0.0, 1.0, min(_QUANTILES, n))
+            self.quantiles_ = np.quantile(dense, shares, axis=0)  # (q, d)
+        elif self.method == "tfidf":
+            found = np.asarray((rows != 0).sum(axis=0)).ravel()
+            self.weights_ = np.log((1.0 + n) / (1.0 + found)) + 1.0
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the scaled rows, sparse where X is, but for quantiles."""
+        rows = check_matrix(X)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} columns, and the model was fitted on {self.n_features_in_}."
+            )
+        return getattr(self, f"_{self.method}")(rows)
+
+    def _none(self, rows: Any) -> Any:
+        return rows
+
+    def _dense(self, rows: Any) -> np.ndarray:
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return dense.astype(np.float32)  # as trees want it
+
+    def _standard(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            return sparse.csr_matrix(rows @ sparse.diags(1.0 / self.scale_))
+        return (rows - self.mean_) / self.scale_
+
+    def _quantile(self, rows: Any) -> np.ndarray:
+        """Return normal scores: each value's share of smaller ones, the middle of equal ones."""
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        shares = np.linspace(0.0, 1.0, len(self.quantiles_))
+        out = np.empty(dense.shape)
+        for j, known in enumerate(self.quantiles_.T):
+            up = np.interp(dense[:, j], known, shares)
+            down = np.interp(-dense[:, j], -known[::-1], -shares[::-1])
+            out[:, j] = 0.5 * (up - down)
+        edge = 0.5 / max(len(shares), 2)
+        return ndtri(np.clip(out, edge, 1.0 - edge))
+
+    def _unit(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+            return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0.0, norms, 1.0)) @ rows)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(norms > 0.0, norms, 1.0)
+
+    def _tfidf(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            return self._unit(sparse.csr_matrix(rows @ sparse.diags(self.weights_)))
+        return self._unit(rows * self.weights_)
+
+
+def _spread(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of columns; a constant one has deviation 1."""
+    mean = np.asarray(rows.mean(axis=0)).ravel().astype(np.float64)
+    if sparse.issparse(rows):
+        square = np.asarray(rows.multiply(rows).mean(axis=0)).ravel() - mean**2
+        spread = np.sqrt(np.maximum(square, 0.0))
+    else:
+        spread = rows.std(axis=0, dtype=np.float64)
+    tiny = 1e-7 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
+    return mean, np.where(spread > tiny, spread, 1.0)
+
+
+def are_vectors(X: Any) -> bool:
+    """Whether X are rows of numbers, or meant to be, not objects such as texts or graphs."""
+    if sparse.issparse(X) or is_frame(X):
+        return True
+    try:
+        values = np.asarray(X)
+    except (ValueError, TypeError):
+        return False
+    if values.ndim == 1:
+        return values.dtype.kind in "biufcmM"
+    if values.ndim == 0 or (values.ndim > 2 and not isinstance(X, np.ndarray)):
+        return False
+    return values.dtype != object or all(map(_is_cell, values[:1].ravel()))
+
+
+def _is_cell(value: Any) -> bool:
+    """Whether this is something that a table has in a cell."""
+    return isinstance(value, str | numbers.Number | Decimal | np.generic) or is_gap(value)
+
+
+def checked_inputs(X: Any) -> Any:
+    """Return rows of numbers as a finite matrix, dense where little is gained by sparse; objects
+    as they are."""
+    X = X.to_numpy() if hasattr(X, "to_numpy") and len(X.shape) == 1 else X
+    if not are_vectors(X):
+        return _checked_objects(X)
+    with named("X"):
+        rows = _checked_matrix(X)
+    if not sparse.issparse(rows):
+        return rows
+    n, d = rows.shape
+    is_full = rows.nnz > 0.25 * n * d
+    return rows.toarray() if is_full else sparse.csr_matrix(rows)
+
+
+def _checked_matrix(X: Any) -> Any:
+    """Return a matrix whose numbers are finite, also in single precision, as trees want them."""
+    try:
+        rows = check_matrix(X)
+    except ValueError as error:
+        remedies = [remedy for words, remedy in _REMEDIES.items() if words in str(error)]
+        if not remedies:
+            raise
+        raise ValueError(f"{str(error).rstrip('.')}. {remedies[0]}") from None
+    values = rows.data if sparse.issparse(rows) else rows
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > float(np.finfo(np.float32).max):
+        raise ValueError(
+            f"X holds numbers up to {largest:.3g}, and trees take single precision, up to 3.4e38. "
+            "Scale its columns."
+        )
+    return rows
+
+
+def width_of(rows: Any) -> int | None:
+    """Return the number of columns of a matrix, None for objects."""
+    return rows.shape[1] if len(getattr(rows, "shape", ())) == 2 else None
+
+
+def check_spread(rows: Any) -> None:
+    """Raise where all numbers of a column are so small that their squares vanish."""
+    if width_of(rows) is None:
+        return
+    ends = rows.max(axis=0), -rows.min(axis=0)
+    largest = np.max(
+        [one.toarray().ravel() if sparse.issparse(one) else one for one in ends], axis=0
+    )
+    small = np.flatnonzero((largest > 0.0) & (largest < np.finfo(np.float32).tiny))
+    if len(small):
+        raise ValueError(
+            f"X holds numbers of at most {largest[small[0]]:.3g} in column {small[0]}, which are 0 "
+            "in single precision, as trees take it. Scale its columns."
+        )
+
+
+def _checked_objects(X: Any) -> Any:
+    """Return inputs that are no vectors, or say what is wrong with them."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
+        raise TypeError(
+            "X must have rows: an array, a data frame, or a list of texts, graphs or spectra. Got "
+            f"{type(X).__name__}."
+        )
+    first = X[0] if len(X) else None
+    if isinstance(first, dict | np.void):
+        raise TypeError("X has records: give a table of them, such as pandas.DataFrame(X).")
+    if isinstance(first, list | np.ndarray) and all(map(_is_cell, first)):
+        raise ValueError("X must be rows of equal length.")
+    return X
+
+
+def first_inputs(X: Any, encoder: TableEncoder | None) -> tuple[TableEncoder | None, Any]:
+    """Return what makes numbers of a table, fitted, and X as models take it.
+
+    It is a copy of `encoder`, if one is given, and None for numbers, or what is no table.
+    """
+    if not is_frame(X) or has_only_numbers(X):
+        return None, read_inputs(X, None, names_of(X))
+    fitted = TableEncoder() if encoder is None else clone(encoder)
+    return fitted, fitted.fit_transform(X)
+
+
+def names_of(X: Any) -> np.ndarray | None:
+    """Return the names of the columns of a table, None where they have none."""
+    return np.array(list(map(str, names_in(X))), dtype=object) if is_frame(X) else None
+
+
+def read_inputs(X: Any, encoder: TableEncoder | None, names: np.ndarray | None) -> Any:
+    """Return X as models take it: what the encoder makes of it, or the columns of these names."""
+    if encoder is not None:
+        return encoder.transform(X)
+    if names is None or not is_frame(X):
+        return checked_inputs(X)
+    table = columns_of(X)
+    missing = [name for name in names if name not in table]
+    if missing:
+        new = [name for name in table if name not in set(names)]
+        raise ValueError(
+            f"X lacks columns that it had in fit: {', '.join(missing[:8])}. It has: "
+            f"{', '.join((new or list(table))[:8])}."
+        )
+    columns = []
+    for name in names:
+        values, odd = as_numbers(table[name], name, PLAIN)
+        odd.refuse(name)
+        columns.append(values)
+    gap = next((name for name, one in zip(names, columns, strict=True) if np.isnan(one).any()), "")
+    if gap:
+        raise ValueError(f"X: column {gap!r} has gaps, and had none in fit: fill them.")
+    return checked_inputs(np.column_stack(columns))
+
+
+def column_groups(encoder: TableEncoder | None) -> tuple[tuple[int, int], ...]:
+    """Return where columns of a table are in the matrix: each for itself, if they are not many."""
+    if encoder is None:
+        return ()
+    numbers = [group for group in encoder.groups_ if group.kind == "number"]
+    gaps = [group for group in encoder.groups_ if group.kind == "missing"]
+    others = [(g.start, g.stop) for g in encoder.groups_ if g.kind not in ("number", "missing")]
+    found = [(group.start, group.stop) for group in numbers]
+    if len(found) + len(others) > _MOST_GROUPS:
+        found = [(numbers[0].start, numbers[-1].stop)] if numbers else []
+    if gaps:
+        found.append((gaps[0].start, gaps[-1].stop))
+    left = _MOST_GROUPS - len(found)
+    if len(others) > left:
+        parts = np.array_split(np.arange(len(others)), left)
+        others = [(others[part[0]][0], others[part[-1]][1]) for part in parts]
+    return (*found, *others)

@@ -1,0 +1,65 @@
+"""The toolbox of authors: of parts, of applications, of other packages.
+
+What kernels, decoders, estimators and commands of your own need so as to treat rows, arguments,
+files and threads as those of skout do. The page on extending says what each name is for.
+"""
+
+from ._numerics.arrays import n_rows, row_slices, take, unique
+from ._numerics.extras import extra
+from ._numerics.files import FileError, check_place, replacing
+from ._numerics.linalg import symmetric_eigen
+from ._numerics.objects import stack
+from ._numerics.pages import OnPages
+from ._numerics.threads import map_blocks, n_threads, single_thread
+from ._numerics.unpacking import DAMAGED, PACKED, LimitError, ending, opened
+from ._numerics.validation import (
+    PartsByName,
+    Registry,
+    all_at_once,
+    check_choice,
+    check_number,
+    check_rng,
+    no_frames,
+    resolve,
+)
+from .kernels.smiles import chemistry
+from .kernels.spectrum_rows import Spectra
+from .rows import Source
+from .rows.encode import check_matrix, named
+from .rows.stream import join
+
+__all__ = [
+    "DAMAGED",
+    "PACKED",
+    "FileError",
+    "LimitError",
+    "OnPages",
+    "PartsByName",
+    "Registry",
+    "Source",
+    "Spectra",
+    "all_at_once",
+    "check_choice",
+    "check_matrix",
+    "check_number",
+    "check_place",
+    "check_rng",
+    "chemistry",
+    "ending",
+    "extra",
+    "join",
+    "map_blocks",
+    "n_rows",
+    "n_threads",
+    "named",
+    "no_frames",
+    "opened",
+    "replacing",
+    "resolve",
+    "row_slices",
+    "single_thread",
+    "stack",
+    "symmetric_eigen",
+    "take",
+    "unique",
+]

@@ -1,0 +1,290 @@
+"""`skout.Tuned` and the clock: a budget is a budget, and the best trial is what is fitted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import skout
+from skout import Tuned
+from skout.apps.tuning import choosing, search, space
+from skout.apps.tuning.clock import Clock, OutOfTime
+from skout.apps.tuning.folds import make_folds
+from skout.apps.tuning.maps import Averaged
+from skout.apps.tuning.stacking import Judge, Votes, choose
+from skout.apps.tuning.trials import Sample, predictions
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+def problem(n, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
+
+
+class Machine:
+    """A machine on which trials and last fits take `slow` times what is planned, and no time else.
+
+    Everything is real but the clock; a trial asks it ten times.
+    """
+
+    def __init__(self, patch, slow):
+        self.time, machine = 0.0, self
+
+        class Timed(search.Search):
+            def _best_cell(self, settings):
+                for _ in range(10):
+                    machine.time += 0.1 * slow * self.cost(settings)
+                    self.clock.check()
+                return super()._best_cell(settings)
+
+        def last_sizes(found, chosen):
+            sizes = choosing.last_sizes(found, chosen)
+            machine.time += slow * sum(map(found.planned_last, sizes))
+            return sizes
+
+        patch.setattr("skout.apps.tuning.estimator.Search", Timed)
+        patch.setattr("skout.apps.tuning.estimator.last_sizes", last_sizes)
+        patch.setattr(Tuned, "_now", staticmethod(lambda: self.time), raising=False)
+
+
+# The best trial is what is fitted ----------------------------------------------------------------
+
+
+def test_best_trial_is_not_thrown_away(monkeypatch):
+    """On 4b718a2: neighbours at 0.44, having seen a kernel ridge at 0.94."""
+    Machine(monkeypatch, 1.5)
+    X, y = problem(62_000, 20)
+    with pytest.warns(UserWarning, match=r"Fitted on .* of 60,000 rows, as many as a budget of 2"):
+        model = Tuned(budget=2, random_state=0).fit(X[:60_000], y[:60_000])
+    assert model.score_ > model.results_[0]["score"] - 0.02
+    assert model.score(X[60_000:], y[60_000:]) > model.score_ - 0.05
+    assert " of 60,000 rows" in model.summary()
+    assert {row["rows"] for row in model.results_} > {2000}  # more than few rows were tried
+    sizes = [one["rows"] for one in model.best_settings_]
+    assert all(2000 <= rows < 60_000 for rows in sizes if rows is not None)
+
+
+@pytest.mark.filterwarnings("ignore:Fitted on:UserWarning")
+def test_time_that_is_left_goes_into_rows(monkeypatch):
+    X, y = problem(20_000, 8)
+    rows = {}
+    for slow in (0.2, 3.0):
+        with monkeypatch.context() as patch:
+            Machine(patch, slow)
+            model = Tuned(budget=1, random_state=0).fit(X, y)
+        rows[slow] = max(one["rows"] or len(X) for one in model.best_settings_)
+    assert rows[0.2] > 2 * rows[3.0]
+
+
+def test_members_of_an_average_are_fitted_on_their_rows(tmp_path):
+    X, y = problem(300)
+    weights = np.random.default_rng(1).uniform(size=300)
+    ridge = skout.KernelRidge("gaussian", alpha=1e-3)
+    model = Averaged([ridge, ridge], rows=[None, 40], random_state=5).fit(X, y, weights)
+    some = np.sort(np.random.default_rng(5).permutation(300)[:40])
+    parts = [
+        skout.KernelRidge("gaussian", alpha=1e-3).fit(X[own], y[own], weights[own]).predict(X)
+        for own in (np.arange(300), some)
+    ]
+    assert_allclose(model.predict(X)[:, 0], np.mean(parts, axis=0), rtol=1e-10)
+    skout.save(model, tmp_path / "model.skout")
+    again = skout.load(tmp_path / "model.skout")
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert again.rows == [None, 40]
+
+
+def test_fewer_rows_hold_out_the_same_rows():
+    X, y = problem(200)
+    T = np.column_stack([y, y**2])
+    T[5:, 1] = np.where(np.arange(195) % 40 == 0, T[5:, 1], np.nan)  # ten values
+    splits = [(np.arange(150), np.arange(150, 170)), (np.arange(20, 170), np.arange(20))]
+    folds = make_folds(200, 0, cv=splits, weights=np.arange(1.0, 201.0))
+    small = Sample(X, T, folds, 0).with_rows(30)
+    assert len(small.X) < 120
+    for (train, held), (own, same) in zip(folds.splits, small.folds.splits, strict=True):
+        assert_array_equal(small.X[same], X[held])
+        assert {*map(tuple, small.X[own])} <= {*map(tuple, X[train])}
+        assert 30 <= len(own) <= 41
+        known = np.count_nonzero(~np.isnan(T[train, 1]))
+        assert np.count_nonzero(~np.isnan(small.T[own, 1])) == known  # a rare output is kept
+    assert_array_equal(small.folds.row_weights[small.folds.held], folds.row_weights[folds.held])
+
+
+def test_averages_keep_to_the_time_for_last_fits():
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((100, 1)).astype(np.float32)
+    folds = make_folds(100, 0, cv=5)
+    held = truth[folds.held]
+    F = [held + rng.standard_normal((100, 1)).astype(np.float32) for _ in range(3)]
+    judge = Judge(lambda f: -folds.part_means(((f - held) ** 2).T), held, folds)
+    parts = np.arange(folds.n_parts)
+    many = choose(Votes(F, judge, np.full(3, 0.3)), parts, 6)
+    assert np.count_nonzero(many.counts) == 3
+    one = choose(Votes(F, judge, np.full(3, 0.7)), parts, 6)
+    assert np.count_nonzero(one.counts) == 1
+    late = choose(Votes(F, judge, np.array([3.0, 2.0, 5.0])), parts, 6)
+    assert late.counts[0] == late.counts[2] == 0  # the shortest, where none has time
+
+
+# A budget is a budget ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("slow", "budget"), [(0.3, 1.5), (1.0, 1.5), (4.0, 6.0), (10.0, 6.0)])
+@pytest.mark.parametrize("n", [120, 4000])
+@pytest.mark.filterwarnings("ignore:Fitted on:UserWarning")
+def test_time_keeps_to_the_budget(monkeypatch, n, slow, budget):
+    machine = Machine(monkeypatch, slow)
+    X, y = problem(n)
+    model = Tuned(budget=budget, random_state=0, cv=2 if n < 1000 else None).fit(X, y)
+    assert machine.time <= 1.3 * budget
+    assert len(model.results_) > 2 or slow == 10.0
+    assert ("the clock ended the search" in model.summary()) == (model.cut_ > 0)
+    if slow <= 1.0:
+        assert model.cut_ == 0
+    if slow >= 4.0:
+        assert model.cut_ > 0
+    assert model.score_ > model.baselines_["constant"] + 0.2
+
+
+def test_a_budget_too_short_is_said_beforehand():
+    X, y = problem(60)
+    with pytest.warns(UserWarning, match=r"budget=1e-06 is short, and will be exceeded"):
+        model = Tuned(budget=1e-6, random_state=0, cv=2).fit(X, y)
+    assert len(model.results_) == 2  # one trial and the constant
+
+
+MAPS = {
+    "kernel ridge": {"kernel": "gaussian", "gamma": 0.3, "scaling": "none"},
+    "learnt ridge": {"kernel": "matern", "scaling": "none", "landmarks": 20},
+    "aligned ridge": {"kernel": "gaussian", "scaling": "none", "groups": ((0, 1), (1, 4))},
+    "extra trees": {"n_estimators": 3, "max_features": 1.0, "min_samples_leaf": 1},
+    "boosting": space._boosting(0.1, 3, space.Profile(60, 4, 4, 2), max_iter=5),
+    "neighbours": {"scaling": "standard"},
+    "logistic": {"scaling": "none"},
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_trial_is_stopped_and_leaves_nothing_behind(name):
+    """The clock is asked within a trial, of every map; one that was stopped can be run again."""
+    X, _ = problem(60)
+    T = np.tanh(X @ np.random.default_rng(1).standard_normal((4, 2)))
+    settings, folds = MAPS[name] | {"map": name}, make_folds(60, 0, cv=3)
+    asked = []
+
+    def now():
+        asked.append(1.0)
+        return float(len(asked))
+
+    sample = Sample(X, T, folds, 0, clock=Clock(1e6, now))
+    expected = list(predictions(settings, Sample(X, T, folds, 0)))
+    before = len(asked)
+    with sample.clock.limit(1e5):
+        found = list(predictions(settings, sample))
+    asks = len(asked) - before - 1
+    assert asks >= 3  # each fold
+    if name == "learnt ridge":
+        assert asks > 12  # and each round
+    for stop in {1, asks // 2, asks - 1}:
+        with pytest.raises(OutOfTime, match="stopped after"), sample.clock.limit(stop - 0.5):
+            list(predictions(settings, sample))
+    again = list(predictions(settings, sample))
+    for one, other, plain in zip(found, again, expected, strict=True):
+        assert one[0] == other[0] == plain[0]
+        assert_array_equal(one[1], other[1])
+        assert_allclose(one[1], plain[1], atol=1e-6)
+
+
+def test_a_stopped_trial_is_none(monkeypatch):
+    """A trial much longer than planned is stopped, and another one takes its place."""
+    X, y = problem(60)
+    time, real = [0.0], search.Search._best_cell
+
+    def stuck(self, settings):
+        time[0] += 0.01
+        if settings["map"] == "extra trees":
+            time[0] += 1.0
+            self.clock.check()
+        return real(self, settings)
+
+    monkeypatch.setattr(search.Search, "_best_cell", stuck)
+    monkeypatch.setattr(Tuned, "_now", staticmethod(lambda: time[0]), raising=False)
+    model = Tuned(budget=4.0, random_state=0, cv=2).fit(X, y)
+    maps = {row["map"] for row in model.results_}
+    assert "extra trees" not in maps
+    assert {"kernel ridge", "random forest"} <= maps
+    assert model.cut_ > 0
+
+
+# Odd data ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [list, lambda y: np.array(y, dtype=object)])
+def test_classes_of_two_types_are_refused(make):
+    X, _ = problem(60)
+    y = [1 if v > 0 else "1" for v in X[:, 0]]
+    message = r"classes of one type\. Got int and str, such as 1 and '1'"
+    with pytest.raises(TypeError, match=message):
+        Tuned("classes", budget="1 fit").fit(X, make(y))
+    model = Tuned("classes", budget="1 fit", random_state=0).fit(X, list(map(str, y[:30])) * 2)
+    assert model.classes_.tolist() == ["1"]
+
+
+def test_sets_that_are_all_empty_are_refused():
+    X, _ = problem(60)
+    with pytest.raises(ValueError, match="Y has no labels: all of its 60 sets are empty"):
+        Tuned("label_sets", budget="2 fits").fit(X, [[] for _ in X])
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_one_row_with_all_the_weight(cv):
+    """Scores are of this row alone, in units of the variance of all; nothing overflows."""
+    X, y = problem(60, 3)
+    weights = np.ones(60)
+    weights[7] = 1e300
+    with pytest.warns(UserWarning, match="one row counts more than all others together"):
+        model = Tuned("numbers", budget="4 fits", random_state=0, cv=cv).fit(
+            X, y, sample_weight=weights
+        )
+    assert np.isfinite(model.predict(X)).all()
+    for row in model.results_:
+        assert -100.0 < row["score"] <= 1.0
+    # the mean of the others, by which row 7 is predicted when it is held out
+    error = (y[7] - np.delete(y, 7).mean()) ** 2 / y.var()
+    assert_allclose(model.baselines_["constant"], 1.0 - error, atol=0.25)
+    assert -100.0 < model.score(X, y, sample_weight=weights) <= 1.0
+
+
+def test_interrupt_before_the_first_trial(monkeypatch):
+    X, y = problem(60)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "predictions", interrupted)
+    model = Tuned(budget="9 fits", random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="interrupted before it had a model") as stopped:
+        model.fit(X, y)
+    assert stopped.value.__suppress_context__
+    assert not hasattr(model, "best_estimator_")
+
+
+def test_interrupt_on_the_command_line(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("typer")
+    from skout.apps.cli import main
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "predictions", interrupted)
+    X, y = problem(40)
+    table = tmp_path / "table.csv"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,c,d,y", comments="")
+    with pytest.raises(SystemExit) as stopped:
+        main(["fit", str(table), "--target", "y", "-o", str(tmp_path / "model")])
+    assert stopped.value.code == 130
+    told = capsys.readouterr().err
+    assert told.strip().splitlines()[-1] == "skout: interrupted"
+    assert "Traceback" not in told
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,204 @@
+"""Public files of data sets: they are the packed ones; downloads that are good, cut and forged."""
+
+import dataclasses
+import hashlib
+import http.server
+import os
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from skout import datasets
+from skout.datasets import SOURCES, originals
+from skout.datasets.arff import nominal_columns, read_arff
+from skout.datasets.catalogue import File, Original
+from skout.datasets.files import locate
+from skout.datasets.parsers import parse
+
+FOLDER = os.environ.get("SKOUT_DATA")
+needs_data = pytest.mark.skipif(
+    not FOLDER, reason="SKOUT_DATA, the folder of the real data, is not set"
+)
+WITH_ORIGINALS = [key for key, source in SOURCES.items() if source.original is not None]
+AT_HAND = [
+    ("ranking", "glass"),
+    ("ranking", "iris"),
+    ("ranking", "wine"),
+    ("multilabel", "emotions"),
+    ("multilabel", "flags"),
+    ("multioutput", "edm"),
+    ("multioutput", "sf1"),
+]
+
+
+def test_every_original_is_known_by_commit_size_and_hash():
+    assert len(WITH_ORIGINALS) == 46
+    for key in WITH_ORIGINALS:
+        original = SOURCES[key].original
+        assert re.fullmatch("[0-9a-f]{40}", original.commit)
+        assert original.reader in originals.READERS
+        for file in original.files:
+            assert file.size > 0
+            assert re.fullmatch("[0-9a-f]{64}", file.sha256)
+
+
+@needs_data
+@pytest.mark.parametrize("key", AT_HAND, ids="-".join)
+def test_originals_are_the_packed_arrays(key, tmp_path, monkeypatch):
+    source = SOURCES[key]
+    monkeypatch.setenv("SKOUT_CACHE", str(tmp_path))
+    prefix = {"ranking": "lr", "multilabel": "ml", "multioutput": "mtr"}[key[0]]
+    for file in source.original.files:
+        path = Path(FOLDER) / "originals" / f"{prefix}_{key[1]}__{Path(file.name).name}"
+        place = originals._place(file)
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    assert_same(originals.read(source), parse(locate(source), source))
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for side in ("X", "Y"):
+        a, b = found[side], expected[side]
+        assert type(a) is type(b)
+        assert a.dtype == b.dtype
+        if sparse.issparse(a):
+            a, b = a.toarray(), b.toarray()
+        assert_array_equal(a, b)
+    assert set(found["names"]) == set(expected["names"])
+    for name, values in expected["names"].items():
+        assert_array_equal(found["names"][name], values)
+
+
+# Downloads ---------------------------------------------------------------------------------------
+
+TEXT = b"A1,A2,ranking\n0.5,1,b>a>c\n-1,2,a>c>b\n"
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A data set whose public file is what a server on this computer sends."""
+    file = File("data/tiny.txt", len(TEXT), hashlib.sha256(TEXT).hexdigest())
+    original = Original("owner/name", "0" * 40, (file,), "tied_rankings_csv")
+    source = dataclasses.replace(
+        SOURCES["ranking", "iris"],
+        name="tiny",
+        shape=(2, 2, 3),
+        files=(File("lr_tiny.npz", 1, "f" * 64),),
+        original=original,
+    )
+    monkeypatch.setitem(SOURCES, ("ranking", "tiny"), source)
+    monkeypatch.setenv("SKOUT_DATA", str(tmp_path))
+    monkeypatch.setenv("SKOUT_CACHE", str(tmp_path / "cache"))
+    state = {"body": TEXT, "length": len(TEXT), "asked": []}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            state["asked"].append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", str(state["length"]))
+            self.end_headers()
+            self.wfile.write(state["body"])
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    monkeypatch.setenv("SKOUT_ORIGINALS_URL", f"http://127.0.0.1:{server.server_port}")
+    yield state
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def kept(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_loader_downloads_when_asked(served):
+    with pytest.raises(FileNotFoundError, match="`skout datasets fetch tiny` downloads it"):
+        datasets.load_label_ranking("tiny")
+    assert served["asked"] == []
+    data = datasets.load_label_ranking("tiny", download=True)
+    assert_array_equal(data.X, [[0.5, 1], [-1, 2]])
+    assert_array_equal(data.Y, [[1, 0, 2], [0, 2, 1]])
+    again = datasets.load_label_ranking("tiny")  # from the cache
+    assert_array_equal(again.Y, data.Y)
+    assert served["asked"] == ["/owner/name/" + "0" * 40 + "/data/tiny.txt"]
+
+
+def test_a_forged_file_is_refused_and_not_kept(served, tmp_path):
+    served["body"] = TEXT.replace(b"b>a>c", b"a>b>c")
+    with pytest.raises(ValueError, match=r"corrupted or another version.*Nothing was kept"):
+        datasets.load_label_ranking("tiny", download=True)
+    assert kept(tmp_path) == []
+
+
+def test_a_cut_file_is_refused_and_not_kept(served, tmp_path):
+    served["body"] = TEXT[:20]
+    with pytest.raises((FileNotFoundError, ValueError), match=r"failed|corrupted"):
+        datasets.load_label_ranking("tiny", download=True)
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.usefixtures("served")
+def test_a_file_that_changes_in_the_cache_is_removed(tmp_path):
+    datasets.load_label_ranking("tiny", download=True)
+    [path] = kept(tmp_path)
+    path.write_bytes(b"changed")
+    with pytest.raises(ValueError, match="It was removed"):
+        datasets.load_label_ranking("tiny")
+    assert kept(tmp_path) == []
+
+
+def command(capsys, *words):
+    pytest.importorskip("typer")
+    from skout.apps import cli
+
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["datasets", "fetch", *words])
+    return stop.value.code, *capsys.readouterr()
+
+
+def test_command_fetches(served, capsys):
+    code, out, _ = command(capsys, "tiny", "--dry-run")
+    assert not code
+    assert out == "tiny: 37 bytes from owner/name on GitHub\n"
+    assert served["asked"] == []
+    code, out, _ = command(capsys, "tiny")
+    assert not code
+    assert re.fullmatch(r"tiny: fetched [0-9a-f]{12}-tiny.txt\n", out)
+    assert command(capsys, "tiny")[1] == "tiny: at hand\n"
+
+
+@pytest.mark.usefixtures("served")
+def test_command_says_what_has_no_address(capsys):
+    code, _, err = command(capsys, "usps")
+    assert code == 1
+    assert "no public address for the data set 'usps'" in err
+    assert "set SKOUT_DATA" in err
+    code, _, err = command(capsys, "tinny")
+    assert code == 1
+    assert "Did you mean 'tiny'" in err
+
+
+# Tables of words ---------------------------------------------------------------------------------
+
+
+def test_yes_and_no_and_columns_left_out(tmp_path):
+    path = tmp_path / "t.arff"
+    path.write_text(
+        "@relation t\n@attribute protein string\n@attribute a {YES,NO}\n@attribute b {x,y}\n"
+        "@attribute c {2,1}\n@data\nP1,YES,y,1\nP2,NO,x,2\n"
+    )
+    names, values = read_arff(path, without=("protein",))
+    assert names == ["a", "b", "c"]
+    assert_array_equal(values, [[1, 1, 1], [0, 0, 2]])
+    assert_array_equal(nominal_columns(path), np.array([1, 2]))

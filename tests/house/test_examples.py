@@ -1,0 +1,58 @@
+"""Every example of the gallery runs to its end, without a warning."""
+
+import importlib.util
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = sorted(FOLDER.glob("plot_*.py"))
+
+needs_matplotlib = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None,
+    reason="the examples draw with matplotlib: pip install skout[plot]",
+)
+
+
+@pytest.mark.skipif(not FOLDER.exists(), reason="a source distribution has no examples")
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 3
+
+
+NEEDS = {
+    "plot_nearest_molecules": ["rdkit"],
+    "plot_deep_digits": ["torch"],
+    "plot_metabolites": ["rdkit", "pyarrow"],
+}
+
+
+@needs_matplotlib
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path, tmp_path, monkeypatch, capsys):
+    for package in NEEDS.get(path.stem, []):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"it needs {package}")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    monkeypatch.delenv("SKOUT_DATA", raising=False)  # whoever reads the gallery may have no data
+    monkeypatch.chdir(tmp_path)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        plt.close("all")
+    assert capsys.readouterr().out.strip(), "an example prints what it found"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_has_the_form_of_the_gallery(path):
+    text = path.read_text(encoding="utf-8")
+    title = re.match(r'"""\n(.+)\n(=+)\n\n\S', text)
+    assert title, "starts with a docstring: a title, underlined with =, and prose"
+    assert len(title[1]) == len(title[2])
+    cells = text.split("\n# %%\n")[1:]
+    assert len(cells) >= 3
+    assert all(cell.startswith("# ") for cell in cells), "each cell starts with prose"
+    assert text.rstrip().endswith("plt.show()")
+    assert not re.search(r"[\"'](/|~|[A-Z]:\\)", text), "no absolute paths"
