@@ -14,6 +14,7 @@ A file may have been made to do harm: where compiled code would follow a number 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -80,12 +81,13 @@ def not_attributes(kind: type, names: Iterable[str]) -> list[str]:
 
 @functools.cache
 def _reserved(kind: type) -> frozenset[str]:
-    """Return the names of methods and properties of a class; of scikit-learn all that it has."""
+    """Return the names of methods and properties of a class; of scikit-learn all but parameters."""
     own = {name: (value, base) for base in kind.__mro__[::-1] for name, value in vars(base).items()}
+    parameters = inspect.signature(kind).parameters
     return frozenset(
         name
         for name, (value, base) in own.items()
         if callable(value)
         or isinstance(value, property | classmethod | staticmethod)
-        or base.__module__.startswith("sklearn.")
+        or (base.__module__.startswith("sklearn.") and name not in parameters)
     )

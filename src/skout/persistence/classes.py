@@ -191,10 +191,9 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
     if package == "sklearn":
         advice = scikit.advice(item)
-    more = ", or leave the candidates out: candidates=False" if candidates else ""
-    return (
-        f"{path or 'model'} is of the type {name_of(kind)}, which cannot be saved. {advice}{more}."
-    )
+    elif candidates:
+        advice += ", or leave the candidates out: candidates=False"
+    return f"{path or 'model'} is of the type {name_of(kind)}, which cannot be saved. {advice}."
 
 
 def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:

@@ -195,10 +195,10 @@ def _trees(states: list[dict[str, Any]]) -> list[Any]:
     depths = _depths([state["nodes"] for state in states], _CHILDREN, _has_children, widths)
     trees = []
     for state, width, depth in zip(states, widths, depths, strict=True):
-        n_classes, n_outputs = state["n_classes"], state["values"].shape[1]
+        n_classes = state["n_classes"]
         if n_classes is None:
-            n_classes = np.array([1] * n_outputs, dtype=np.intp)
-        tree = _tree.Tree(width, n_classes, n_outputs)
+            n_classes = np.array([1] * state["values"].shape[1], dtype=np.intp)
+        tree = _tree.Tree(width, n_classes, len(n_classes))
         # which raises unless nodes and values are of the right shapes and dtypes
         tree.__setstate__({**state, "max_depth": depth, "node_count": len(state["nodes"])})
         trees.append(tree)
@@ -300,7 +300,7 @@ def _make_curve(item: Any) -> None:
 
 
 # Attributes that are made again at load.
-_MADE = frozenset(("_tree", "_loss", "_base_loss", "f_"))
+_MADE = frozenset(("_tree", "_loss", "_base_loss", "_loss_function_", "f_"))
 _TREES = ("tree_", _check_trees, None)
 _FOREST = ("estimators_", _check_trees, None)
 _HISTOGRAMS = ("_predictors", _check_histograms, _make_loss)

@@ -250,7 +250,8 @@ class Writer:
         shape = list(array.shape)
         if array.dtype == object:
             return {"kind": "objects", "shape": shape, **self._items(array.ravel(), path)}
-        if array.dtype.fields:
+        fields = array.dtype.names or ()
+        if fields and all(SIMPLE.fullmatch(array.dtype[name].str) for name in fields):
             return self._record(array, path)
         if array.dtype.itemsize == 0:  # empty texts
             array = array.astype(f"{array.dtype.kind}1")
