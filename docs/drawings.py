@@ -73,17 +73,18 @@ HOUSE = (
         "x to coordinates;  coordinates to objects",
         ("diagnostics", "testing"),
     ),
+    (("solvers",), "ridge regression, however it is held; any convex loss", ()),
     (
         ("basis",),
         "kernel + sketch to coordinates; the one pass over blocks",
         ("metrics",),
     ),
     (
-        ("kernels", "solvers"),
-        "when are two objects alike?  pure algebra",
-        ("sketches", "deep", "sources"),
+        ("kernels", "sketches"),
+        "when are two objects alike?  which combinations of them are kept?",
+        ("deep", "sources"),
     ),
-    (("rows",), "where rows live: memory, disk, stream, dask, card", ("losses",)),
+    (("rows",), "where rows live: memory, disk, stream, dask, device", ("losses",)),
     (("_numerics",), "arrays, threads, factorisations, checks", ()),
 )
 
@@ -105,7 +106,7 @@ def house() -> Figure:
     arrow = {"arrowstyle": "->", "lw": 1.5, "color": "black"}
     axes.annotate("", (-0.05, 0.2), (-0.05, len(HOUSE) - 0.3), arrowprops=arrow)
     axes.text(-0.25, len(HOUSE) / 2, "imports", rotation=90, ha="center", va="center", fontsize=9)
-    axes.text(0.2, len(HOUSE) + 0.2, "the way of the data", fontsize=9)
+    axes.text(0.2, len(HOUSE) + 0.2, "the path of the data", fontsize=9)
     axes.text(8.75, len(HOUSE) + 0.2, "beside it, on the same floors", fontsize=9, color=GREY)
     return figure
 

@@ -27,10 +27,10 @@ from common import FIGURES, clock, mean_sd
 from pieces import Plan, Results, alone, run_script
 
 from skout import KernelBasis, iokr
+from skout.basis.moments import Moments
 from skout.datasets import make_low_rank_regression
 from skout.sketches import PSparsified
-from skout.solvers import ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import ridge
 
 P = 2e-3
 SIZES = (10, 25, 50, 75, 100, 116, 150, 200, 250, 295)

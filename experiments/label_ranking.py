@@ -35,13 +35,13 @@ from sklearn.neighbors import NearestNeighbors
 from tqdm import tqdm
 
 from skout import KernelBasis, KernelRidge, StructuredPredictor
+from skout.basis.moments import Moments
 from skout.datasets import load_label_ranking
 from skout.decoding import CandidateDecoder, RankingDecoder, kemeny
 from skout.kernels import Gaussian, Kendall, Laplacian, Lehmer, Matern, RankHamming
 from skout.metrics import kendall_tau
 from skout.sketches import SubSample
-from skout.solvers import ridge_paths
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import ridge_paths
 
 SEED, FOLDS, LARGE = 0, 10, 2000
 #: Sushi with its text columns as integers, for all methods: on the training part of the first fold

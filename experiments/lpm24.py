@@ -37,6 +37,7 @@ from tqdm import tqdm
 
 from skout import KernelBasis, sisokr
 from skout._numerics.arrays import row_slices, unique
+from skout.basis.moments import Moments
 from skout.datasets import load_lpm24
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Tanimoto
@@ -44,8 +45,7 @@ from skout.kernels.packed import PackedBits
 from skout.metrics import example_f1
 from skout.molecules import fingerprints, parse_smiles
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.solvers import ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import ridge
 
 SEED = 0
 CACHE = HERE / "cache" / "lpm24.npz"

@@ -39,12 +39,12 @@ from tqdm import tqdm
 
 from skout import KernelBasis, StructuredPredictor, iokr
 from skout._numerics.threads import held_blas
+from skout.basis.moments import Moments
 from skout.decoding import CandidateDecoder, LabelSetDecoder
 from skout.kernels import F1, Gaussian, Tanimoto
 from skout.metrics import example_f1
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
-from skout.solvers import dual_ridge, ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import dual_ridge, ridge
 
 SEED, N_FOLDS, N_DRAWS = 0, 3, 5
 DATA = ("bibtex", "delicious", "tmc2007-500", "yeast", "corel16k001")

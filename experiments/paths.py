@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from skout import KernelBasis
+from skout.basis.moments import sum_moments
 from skout.basis.passes import Sample
 from skout.rows import Memory
-from skout.solvers import ridge_errors, ridge_paths
-from skout.solvers.moments import sum_moments
+from skout.solvers.ridge import ridge_errors, ridge_paths
 
 
 @dataclass

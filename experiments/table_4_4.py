@@ -33,12 +33,12 @@ from massbank import (
 from pieces import Plan, Results, run_script
 
 from skout import CandidateSets, KernelBasis, iokr
+from skout.basis.moments import Moments
 from skout.decoding import CandidateDecoder
 from skout.kernels import GaussianTanimoto, PackedBits
 from skout.kernels.spectrum_rows import Spectra
 from skout.sketches import PSparsified, SubSample
-from skout.solvers import dual_ridge, ridge
-from skout.solvers.moments import Moments
+from skout.solvers.ridge import dual_ridge, ridge
 
 FILE = CACHE / "table_4_4.npz"
 GAMMAS = (0.1, 0.2, 0.5, 1.0, 2.0)

@@ -37,11 +37,11 @@ from .decoding.shards import decode
 from .kernels import as_kernel
 from .losses import LOSSES, Squared
 from .regressors import InducedMachine, KernelRidge
-from .regressors.path import Judge, held_rows, squared_error
 from .regressors.private import check_not_private
 from .rows import check_pair, encoded_weights, is_lazy, unpacked
 from .rows.encode import named
 from .sketches import as_sketch, least_rows
+from .solvers.folds import Scorer, held_rows, squared_error
 
 __all__ = ["StructuredPredictor", "dsokr", "iokr", "sisokr"]
 
@@ -174,8 +174,8 @@ class StructuredPredictor(DecodingPredictor):
             decoder = found.fitted(decoder)
         else:
             decoder = found.fitted(decoder)
-            judge = self._judge(found, decoder, *splits, candidates)
-            regressor.fit_judged(rows, targets, judge, **fit_params)
+            scorer = self._scorer(found, decoder, *splits, candidates)
+            regressor.fit_scored(rows, targets, scorer, **fit_params)
         if chooses:
             regressor, basis, decoder = found.shortened(regressor, decoder)
         # together, once all are fitted: a fit that fails changes nothing
@@ -198,14 +198,14 @@ class StructuredPredictor(DecodingPredictor):
         seed = getattr(self.regressor, "random_state", None)
         return splits, held_rows(splits, len(inputs), random_state=seed, weights=weights)
 
-    def _judge(
+    def _scorer(
         self, found: FittedOutputs, decoder: Any, splits: Any, held: Any, candidates: Any
-    ) -> Judge:
-        """Return what the regressor chooses by."""
+    ) -> Scorer:
+        """Return what the regressor chooses alpha by."""
         if not can_be_scored(found, self.scoring, candidates):
-            return Judge(splits, held, squared_error(found.targets, held), scoring=COORDINATES)
+            return Scorer(splits, held, squared_error(found.targets, held), COORDINATES)
         decoded = DecodedScore(found, decoder, self.scoring, splits, held, candidates)
-        return Judge(splits, held, decoded, scoring=decoded.name)
+        return Scorer(splits, held, decoded, decoded.name)
 
     @property
     def cv_results_(self) -> dict[str, Any]:

@@ -23,12 +23,12 @@ from sklearn.gaussian_process.kernels import RBF
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
 from skout.basis import Engine
 from skout.basis.features import KernelMatrix
+from skout.basis.moments import partial_whitening
 from skout.basis.passes import Plan, Sample, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.losses import Huber
 from skout.rows import Memory
 from skout.sketches import SKETCHES, GaussianSketch, PivotedCholesky, PSparsified, SubSample
-from skout.solvers.moments import partial_whitening
 
 pd = extra("pandas")
 

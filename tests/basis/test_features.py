@@ -19,12 +19,12 @@ import skout.basis.features as module
 from skout import KernelRidge, memory_limits
 from skout._numerics.threads import map_blocks
 from skout.basis.features import KernelMatrix, LandmarkFeatures, Projection
+from skout.basis.moments import Moments, sum_moments
 from skout.basis.passes import BlockMoments, KnownRows, Plan, Sample, Whitening
 from skout.kernels import Gaussian, Linear
-from skout.regressors.checkpoint import Bar
 from skout.rows import Memory
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.moments import Moments, sum_moments
+from skout.solvers.ridge import Bar
 
 NAMES = ["weight", "zz", "zt", "tt", "z_sum", "t_sum"]
 

@@ -1,5 +1,7 @@
 """Numbers that break naive code: each has a stated outcome, and none a silent wrong answer."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -164,8 +166,11 @@ def test_outputs_are_named_as_such():
 def test_a_penalty_below_rounding_is_said():
     with pytest.warns(UserWarning, match="alpha is below the rounding error"):
         ridge(X * 1e150, y, "linear")
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter.*or raise alpha"):
-        KernelMachine("linear").fit(X * 1e150, y)
+    with warnings.catch_warnings(record=True) as record:  # on some machines rounding is kind
+        warnings.simplefilter("always")
+        model = KernelMachine("linear").fit(X * 1e150, y)
+    said = [str(w.message) for w in record if w.category is ConvergenceWarning]
+    assert model.duality_gap_ <= model.tol or "or raise alpha" in said[0]
 
 
 @pytest.mark.parametrize("sketch", SKETCHES, ids=str)

@@ -24,11 +24,11 @@ def tracing():
 @pytest.mark.parametrize(
     ("call", "functions", "files", "rooms", "bounces", "asked"),
     [
-        ("sisokr.fit", 356, 37, 10, 279, 23),
+        ("sisokr.fit", 363, 35, 10, 285, 23),
         ("sisokr.predict", 76, 16, 7, 7, 4),
-        ("KernelRidge.fit, path, missing targets", 250, 27, 7, 59, 2),
-        ("KernelRidge.fit, memmap", 216, 23, 7, 38, 2),
-        ("KernelMachine.fit", 221, 22, 8, 72, 2),
+        ("KernelRidge.fit, path, missing targets", 258, 25, 7, 62, 2),
+        ("KernelRidge.fit, memmap", 234, 25, 7, 44, 2),
+        ("KernelMachine.fit", 231, 25, 8, 72, 2),
     ],
 )
 def test_the_path_is_short(tracing, call, functions, files, rooms, bounces, asked):

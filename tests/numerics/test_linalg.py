@@ -19,7 +19,7 @@ from skout._numerics.linalg import (
     triangle_gram,
     triangular_inverse,
 )
-from skout.solvers.moments import partial_whitening
+from skout.basis.moments import partial_whitening
 
 EPS = np.finfo(float).eps
 

@@ -12,9 +12,10 @@ from scipy import sparse
 
 import skout
 from skout import KernelRidge
+from skout._numerics import checkpoints
 from skout.kernels import Gaussian
-from skout.regressors import checkpoint
 from skout.sketches import SubSample
+from skout.solvers.ridge import checkpoint
 from skout.sources import Blocks
 
 RNG = np.random.default_rng(0)
@@ -46,7 +47,7 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
 
 
 def model(path, **options):
@@ -145,7 +146,7 @@ def test_other_data_are_refused(tmp_path, data, says):
 @pytest.fixture
 def stopped(monkeypatch):
     """Return what fits until the first file is written, and dies."""
-    keep = checkpoint.Checkpoint.advance
+    keep = checkpoint.RidgeCheckpoint.advance
 
     def dies(self, done, totals):
         keep(self, done, totals)
@@ -153,7 +154,7 @@ def stopped(monkeypatch):
 
     def fit(model, *data):
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint.Checkpoint, "advance", dies)
+            patch.setattr(checkpoint.RidgeCheckpoint, "advance", dies)
             with pytest.raises(Stopped):
                 model.fit(*data)
 
@@ -262,7 +263,7 @@ def test_what_cannot_be_resumed(tmp_path, options):
 
 
 def test_no_file_within_the_first_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "_EVERY", 30.0)
+    monkeypatch.setattr(checkpoints, "_EVERY", 30.0)
     path = tmp_path / "fit.npz"
     with skout.memory_limits(block_rows=100), pytest.raises(Stopped):
         model(path).fit(Source(X, 12), Y)
@@ -275,11 +276,12 @@ import numpy as np
 import skout
 from skout import KernelRidge
 from skout.kernels import Gaussian
-from skout.regressors import checkpoint
+from skout._numerics import checkpoints
+from skout.solvers.ridge import checkpoint
 from skout.sketches import SubSample
 from skout.sources import Blocks
 
-checkpoint._EVERY = 0.0
+checkpoints._EVERY = 0.0
 path, out, kill = sys.argv[1:]
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 3))

@@ -229,8 +229,10 @@ def test_files_keep_it(sketch, variance, tmp_path):
 def test_files_of_earlier_versions_load_as_dtc(variance, tmp_path):
     expected = KernelRidge(KERNEL, SubSample(30), alpha=ALPHA, random_state=0).fit(X, Y)
     model = clone(expected).fit(X, Y)
-    model.variance, model._fitc = variance, None  # as it was saved; rows were not counted
-    del model._base.count, model._fitc_shift
+    # as it was saved; rows were not counted
+    model.variance, model._fitc, kept = variance, None, model._kept
+    model._matrix, model._base, model._n_outputs = kept.matrix, kept.moments, 3
+    del model._base.count, model._kept
     save(model, tmp_path / "model.skout")
     again = load(tmp_path / "model.skout")
     assert again.variance == "dtc"

@@ -16,16 +16,15 @@ from skout import (
     iokr,
     memory_limits,
 )
+from skout.basis.moments import MaskedMoments, Moments, mean_of_observed
 from skout.basis.passes import block_moments
 from skout.kernels import Gaussian, Learnt
-from skout.regressors.fit import RidgeSettings
-from skout.regressors.holes import keeps_rows
-from skout.regressors.path import mean_square
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
-from skout.solvers.holed import HoledMoments, mean_of_known
-from skout.solvers.masked import MaskedSystem, cheaper_by_steps
-from skout.solvers.moments import Moments
+from skout.solvers.folds import mean_square
+from skout.solvers.ridge import RidgeOptions
+from skout.solvers.ridge.choice import keeps_rows
+from skout.solvers.ridge.rows import MaskedSystem, cheaper_by_steps
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -102,7 +101,7 @@ def test_moments_of_full_and_of_holed_targets_mix():
     holed = T.copy()
     holed[3, 1] = np.nan
     full, other = Moments.of_block(Z, T, None), block_moments(Z, holed, None)
-    assert isinstance(other, HoledMoments)
+    assert isinstance(other, MaskedMoments)
     for total in (full + other, other + full):
         assert_allclose(total.weight, [40.0, 39.0])
     assert_allclose((full - other).weight, [0.0, 1.0])
@@ -124,7 +123,7 @@ def test_moments_of_tensors():
     Z = RNG.standard_normal((20, P))
     T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
     here = block_moments(Z.copy(), T, W[:20])
-    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).here()
+    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).on_host()
     for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
         assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
     assert_allclose(there.zz[0], here.zz[0], atol=1e-12)
@@ -243,7 +242,7 @@ class Counting:
 @pytest.mark.parametrize("megabytes", [2048, 1])
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_pass(kept, megabytes, monkeypatch):
-    monkeypatch.setattr("skout.regressors.sketched.keeps_rows", lambda *given: kept)
+    monkeypatch.setattr("skout.solvers.ridge.choice.keeps_rows", lambda *given: kept)
     data, full = (Counting(np.tile(X, (10, 1))) for _ in range(2))
     model = KernelRidge(KERNEL, SubSample(20), alpha=1e-3, random_state=0)
     model.fit(full, np.tile(Y, (10, 1)))
@@ -254,12 +253,12 @@ def test_one_pass(kept, megabytes, monkeypatch):
 
 
 def sketched(m, solver="auto", **options):
-    return RidgeSettings(solver=solver, **options), m
+    return RidgeOptions(solver=solver, **options), m
 
 
 def test_memory_decides():
     y = np.where(np.random.default_rng(0).random((2000, 40)) < 0.03, np.nan, 1.0)
-    for model in (sketched(100), sketched(100, "direct"), sketched(100, tasks="learnt")):
+    for model in (sketched(100), sketched(100, "direct"), sketched(100, task_matrix="learnt")):
         assert not keeps_rows(*model, y, 1)  # 40 matrices of 100 x 100 numbers: 3.2 MB
         with memory_limits(coordinates_mb=3):
             assert keeps_rows(*model, y, 1)
@@ -420,7 +419,7 @@ def test_quantiles_leave_rows_out(sketch):
 
 def test_means_over_what_is_there():
     T = np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]])
-    assert_allclose(mean_of_known(T), [2.0, 4.0, 0.0])
+    assert_allclose(mean_of_observed(T), [2.0, 4.0, 0.0])
     F = np.array([[2.0, 0.0, 0.0], [3.0, 6.0, np.nan]])
     assert mean_square(T, F) == (0.5 + 4.0) / 2
     assert mean_square(T, F, np.array([3.0, 1.0])) == (0.75 + 4.0) / 2

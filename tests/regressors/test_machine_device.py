@@ -23,6 +23,7 @@ from skout.rows import device as device_module
 from skout.sketches import SubSample
 from skout.solvers import newton
 from skout.solvers.design import Design
+from skout.solvers.ridge import coordinates_of
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -273,12 +274,12 @@ def test_coordinates_that_do_not_fit_the_card_are_made_again(card):
     for block, needed in ((0.05, size + 0.15), (2048.0, 4.0 * size)):  # blocks are no larger
         with memory_limits(device_mb=block):
             with room(needed / 0.8 * 1.02):
-                assert design._design(rows).is_held
+                assert coordinates_of(design.basis_.engine_, rows, dtype=None).is_held
             with room(needed / 0.8 * 0.98):
-                streamed = design._design(rows)
+                streamed = coordinates_of(design.basis_.engine_, rows, dtype=None)
         assert not streamed.is_held
     with memory_limits(coordinates_mb=size * 0.99):
-        assert not design._design(rows).is_held
+        assert not coordinates_of(design.basis_.engine_, rows, dtype=None).is_held
     Z = design.basis_.transform(X)
     B = rows.near(np.eye(25)[:, :2].copy())
     assert_allclose(streamed.product(B).cpu().numpy(), Z[:, :2], atol=1e-9)
@@ -298,7 +299,7 @@ def test_coordinates_of_rows_in_order_go_to_a_file(card):
     design = machine()
     design.basis_ = machine().fit(X, Y_ONE).basis_
     with memory_limits(coordinates_mb=0.0):
-        Z = design._design(rows)
+        Z = coordinates_of(design.basis_.engine_, rows, dtype=None)
     assert Z.is_held
     assert isinstance(Z.Z.base.rows, np.memmap)
     assert_allclose(Z.Z.here(), design.basis_.transform(X), atol=1e-9)

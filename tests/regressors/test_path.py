@@ -9,9 +9,9 @@ from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold
 from skout import InducedMachine, KernelMachine, KernelRidge
 from skout.kernels import Gaussian
 from skout.losses import Huber
-from skout.regressors import exact
-from skout.regressors.path import Judge, held_rows
 from skout.sketches import SubSample
+from skout.solvers.folds import Scorer, held_rows
+from skout.solvers.ridge import gram
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 3))
@@ -32,7 +32,7 @@ def fold_predictions(model, X, Y, splits, held=None, **params):
         found[k] = F
         return [0.0] * len(F)
 
-    clone(model).fit_judged(X, Y, Judge(splits, held, record), **params)
+    clone(model).fit_scored(X, Y, Scorer(splits, held, record), **params)
     return [(held[k], found[k]) for k in range(len(splits))]
 
 
@@ -106,8 +106,8 @@ def test_the_judge_decides(sketch):
     model = KernelRidge(Gaussian(0.3), sketch, alpha=ALPHAS, random_state=0)
     held = held_rows(SPLITS, len(X))
     for likes, expected in ([0, 1, 0], 1e-3), ([1, 0, 1], 1e-1), ([1, 0, 0.5], 1e-5):
-        judge = Judge(SPLITS, held, lambda k, F, likes=likes: likes)
-        chosen = clone(model).fit_judged(X, Y, judge)
+        judge = Scorer(SPLITS, held, lambda k, F, likes=likes: likes)
+        chosen = clone(model).fit_scored(X, Y, judge)
         assert chosen.alpha_ == expected
         alone = clone(model).set_params(alpha=expected).fit(X, Y)
         assert_allclose(chosen.predict(X), alone.predict(X), atol=1e-8)
@@ -176,7 +176,7 @@ def test_exact_path_of_many_rows_by_a_stand_in(monkeypatch):
     model = KernelRidge(Gaussian(0.01), alpha=[1e-4, 1e-2, 1.0], random_state=0)
     expected = clone(model).fit(X, Y)
     assert expected.cv_results_["exact"]
-    monkeypatch.setattr(exact, "_STAND_IN", 60)
+    monkeypatch.setattr(gram, "_STAND_IN", 60)
     found = clone(model).fit(X, Y)
     assert not found.cv_results_["exact"]
     assert found.alpha_ == expected.alpha_

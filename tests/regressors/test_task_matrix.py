@@ -19,7 +19,7 @@ from skout import (
 from skout.basis.passes import block_moments
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
-from skout.solvers.coupled import MomentSystem, _best_matrix, coupled
+from skout.solvers.ridge.coupling import CoupledMoments, _best_matrix, coupled
 from skout.sources import Blocks
 
 N, D, ALPHA = 50, 4, 1e-2
@@ -80,7 +80,7 @@ def test_small_tables_are_one_system(monkeypatch):
     found = model.fit(X, HOLED, sample_weight=W)
     assert found.solver_report_["iterations"] == 0
     expected = found.predict(X)
-    monkeypatch.setattr("skout.solvers.masked._MOST_ENTRIES", 0)
+    monkeypatch.setattr("skout.solvers.ridge.rows._MOST_ENTRIES", 0)
     found = model.fit(X, HOLED, sample_weight=W)
     assert found.solver_report_["iterations"] > 1
     assert_allclose(found.predict(X), expected, atol=1e-7)
@@ -166,15 +166,15 @@ def objective(C, Z, T, alpha):
 @pytest.mark.parametrize("holes", [False, True])
 def test_learnt_is_the_least_squared_nuclear_norm(holes, monkeypatch):
     """Given C the best M of trace d leaves |C|_*^2 / d, which is convex: no step makes it less."""
-    monkeypatch.setattr("skout.solvers.coupled._IDENTITY", 1e-7)
-    monkeypatch.setattr("skout.solvers.coupled._CHANGE", 1e-7)
-    monkeypatch.setattr("skout.solvers.coupled._ROUNDS", 2000)
-    monkeypatch.setattr("skout.solvers.coupled._LOOSE", 1e-9)
+    monkeypatch.setattr("skout.solvers.ridge.coupling._IDENTITY", 1e-7)
+    monkeypatch.setattr("skout.solvers.ridge.coupling._CHANGE", 1e-7)
+    monkeypatch.setattr("skout.solvers.ridge.coupling._ROUNDS", 2000)
+    monkeypatch.setattr("skout.solvers.ridge.coupling._LOOSE", 1e-9)
     rng = np.random.default_rng(1)
     Z = rng.standard_normal((60, 5))
     T = Z @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 4)) + rng.standard_normal((60, 4))
     T = np.where(rng.random(T.shape) < 0.4, np.nan, T) if holes else T
-    fit = coupled(MomentSystem(block_moments(Z.copy(), T, None)), 0.3, "learnt")
+    fit = coupled(CoupledMoments(block_moments(Z.copy(), T, None)), 0.3, "learnt")
     least = objective(fit.coef, Z, T, 0.3)
     assert_allclose(np.trace(fit.task_matrix), 4.0)
     for _ in range(200):

@@ -30,6 +30,7 @@ from skout.kernels import Gaussian, NGram
 from skout.rows import blocks, encoded, source
 from skout.rows.stream import Column, Reservoir, Stream
 from skout.sketches import PivotedCholesky, PSparsified, SubSample
+from skout.solvers.ridge import coordinates_of
 from skout.sources import Blocks, open_csr, open_parquet, save_csr
 
 pa = extra("pyarrow")
@@ -220,7 +221,7 @@ def test_coordinates_of_blocks_go_to_a_file():
     basis = model.basis_
     rows = encoded(basis, basis.kernel_, cut(X, Y).open(0)[0], reset=False)
     with skout.memory_limits(block_rows=100, coordinates_mb=0.01):
-        filed = model._design(rows)
+        filed = coordinates_of(model.basis_.engine_, rows, dtype=None)
         assert isinstance(filed.Z.here(), np.memmap)
         some = filed.take(np.arange(0, N, 3))
     Z = basis.transform(X)

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from skout import KernelRidge, memory_limits
+from skout._numerics import checkpoints
 from skout.kernels import Gaussian
-from skout.regressors import checkpoint as checkpoints
-from skout.regressors import memory
-from skout.regressors.memory import Room
 from skout.sketches import PSparsified, SubSample
+from skout.solvers.ridge import memory
+from skout.solvers.ridge.memory import MemoryBudget
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -44,9 +44,9 @@ def device():
 @pytest.fixture
 def takes_cg(monkeypatch):
     """Sizes and costs by which solver="auto" takes conjugate gradients."""
-    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 0)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
 
 
 def ridge(sketch=None, solver="cg", **options):
@@ -253,7 +253,7 @@ def test_a_fit_with_a_checkpoint_falls_back(tmp_path, monkeypatch):
     sketch, path = SubSample(80), tmp_path / "fit.npz"
     options = {"max_iter": 3, "checkpoint": path}
     with (
-        mock.patch("skout.regressors.sketched.fit_from_moments", side_effect=KeyboardInterrupt),
+        mock.patch("skout.solvers.ridge.moments.MomentSystem.solve", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):  # killed after the pass of the direct solver
         ridge(sketch, "auto", **options).fit(X, Y)
@@ -269,7 +269,7 @@ def test_a_fit_with_a_checkpoint_falls_back(tmp_path, monkeypatch):
 
 
 def test_a_limit_that_equals_the_default_is_a_limit():
-    room = Room(None, 2.0**40, 0.0, 10)
+    room = MemoryBudget(None, 2.0**40, 0.0, 10)
     assert room.kept() == 2**40
     for megabytes in (2047, 2048, 2049):
         with memory_limits(coordinates_mb=megabytes):

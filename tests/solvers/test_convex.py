@@ -16,13 +16,14 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, QuantileReg
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import skout.solvers.newton as newton
-from skout import KernelBasis, KernelMachine, memory_limits
+from skout import KernelBasis, memory_limits
 from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
 from skout.solvers.design import Design
 from skout.solvers.problem import balanced
+from skout.solvers.ridge import coordinates_of
 
 
 def kind_of(name, **params):
@@ -403,11 +404,10 @@ def test_streamed_coordinates_give_the_same(kind, fit_intercept):
         Y = np.where(Y > 0, 1.0, -1.0)
     basis = KernelBasis("gaussian", SubSample(8), random_state=0).fit(X)
     case = Instance(basis.transform(X), Y, kind[0], 1e-3, fit_intercept=fit_intercept)
-    machine = KernelMachine()
-    machine.basis_ = basis
-    stored = solve_convex(problem(case, machine._design(Memory(X))), tol=1e-7)
+    Z = coordinates_of(basis.engine_, Memory(X), dtype=None)
+    stored = solve_convex(problem(case, Z), tol=1e-7)
     with memory_limits(block_rows=7, coordinates_mb=0):
-        Z = machine._design(Memory(X))
+        Z = coordinates_of(basis.engine_, Memory(X), dtype=None)
         assert not Z.is_held
         streamed = solve_convex(problem(case, Z), tol=1e-7)
     assert streamed.gap <= 1e-7

@@ -14,6 +14,7 @@ from skout.rows import Memory
 from skout.rows.disk import Disk
 from skout.sketches import GaussianSketch, PSparsified, SubSample
 from skout.solvers.design import Design
+from skout.solvers.ridge import coordinates_of
 
 N, P, D = 50, 8, 3
 SKETCHES = [None, SubSample(P), GaussianSketch(P), PSparsified(P, p=0.2)]
@@ -33,11 +34,16 @@ def machine(X, sketch=None, kernel="gaussian", **options):
     return model
 
 
+def design_of(model, rows):
+    """The coordinates of all rows, as its fit would make them."""
+    return coordinates_of(model.basis_.engine_, rows, dtype=None)
+
+
 def coordinates(X, sketch=None, held=True, kernel="gaussian", **options):
     """The design of a machine, and the dense matrix that it stands for."""
     model = machine(X, sketch, kernel, **options)
     with memory_limits(coordinates_mb=2048.0 if held else 0.0):
-        Z = model._design(Memory(X))
+        Z = design_of(model, Memory(X))
     assert Z.is_held == held
     return Z, model.basis_.transform(X).astype(np.float64)
 
@@ -155,10 +161,10 @@ def test_what_fits_the_budget_is_held():
     model = machine(X, SubSample(P))
     megabytes = N * model.basis_.rank_ * 8 / 2**20
     with memory_limits(coordinates_mb=megabytes * 1.01):
-        assert model._design(Memory(X)).is_held
+        assert design_of(model, Memory(X)).is_held
     with memory_limits(coordinates_mb=megabytes * 0.99):
-        assert not model._design(Memory(X)).is_held
-        assert model._design(Memory(X.astype(np.float32))).is_held  # half as large
+        assert not design_of(model, Memory(X)).is_held
+        assert design_of(model, Memory(X.astype(np.float32))).is_held  # half as large
 
 
 def test_an_array_is_not_copied():
@@ -232,7 +238,7 @@ def test_rows_taken_from_streamed_coordinates_obey_the_budget():
     X = np.random.default_rng(0).standard_normal((400, 3))
     model = machine(X, SubSample(20), n_jobs=1)
     with memory_limits(coordinates_mb=0.01):  # 65 rows of 20 coordinates
-        Z = model._design(Memory(X))
+        Z = design_of(model, Memory(X))
         many, few = Z.take(np.arange(300)), Z.take(np.arange(50))
     assert not Z.is_held
     assert not many.is_held
@@ -263,7 +269,7 @@ def test_rows_taken_from_a_file_of_coordinates_stay_there():
     in_order = Disk(X)
     in_order.in_order = True
     with memory_limits(coordinates_mb=0.0):
-        Z = model._design(in_order)
+        Z = design_of(model, in_order)
     assert isinstance(Z.Z.rows, np.memmap)
     some = Z.take(np.arange(0, N, 2))
     assert some.Z.at_hand is None

@@ -11,15 +11,20 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skout import KernelRidge, iokr, load, memory_limits, save, sisokr
-from skout._numerics import factors
+from skout._numerics import checkpoints, factors
 from skout._numerics.factors import add_gram, cholesky, gram_of_triangle
 from skout.kernels import Gaussian
-from skout.regressors import checkpoint as checkpoints
-from skout.regressors import exact, exact_cg, memory, oncard
 from skout.rows import Memory
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.cg import State, conjugate_gradients, refined
-from skout.solvers.cost import cheaper, exact_costs, is_small, preconditioner_costs, sketched_costs
+from skout.solvers.ridge import device, gram, memory
+from skout.solvers.ridge.cost import (
+    cheaper,
+    exact_costs,
+    is_small,
+    preconditioner_costs,
+    sketched_costs,
+)
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -178,9 +183,9 @@ def test_same_as_direct(fit_intercept, weighted, dtype, device):
 
 def objective(model, X, Y, alpha):
     """mean 1/2 |y - f|^2 + alpha/2 |f|^2, from the formula."""
-    K = Gaussian(0.1)(model.landmarks_)
+    K, coef = Gaussian(0.1)(model.landmarks_), model.projection_.matrix
     error = ((Y - model.predict(X)) ** 2).sum() / 2 / len(X)
-    return error + alpha / 2 * np.einsum("ij,ik,kj->", model._matrix, K, model._matrix)
+    return error + alpha / 2 * np.einsum("ij,ik,kj->", coef, K, coef)
 
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
@@ -200,15 +205,15 @@ def test_the_report_keeps_its_promise(tol):
 @pytest.mark.parametrize("device", [None, "cuda"])
 @pytest.mark.usefixtures("card")
 def test_every_preconditioner_leads_to_the_same_model(n_factors, kind, device, monkeypatch):
-    begin = memory.Room.__init__
+    begin = memory.MemoryBudget.__init__
 
     def small(self, *args):
         begin(self, *args)
         self.factors, self.holds_gram = n_factors, False
 
-    monkeypatch.setattr(memory.Room, "__init__", small)
+    monkeypatch.setattr(memory.MemoryBudget, "__init__", small)
     if kind is not None and n_factors == 2:
-        target = "skout.regressors.iterative.preconditioner_costs"
+        target = "skout.solvers.ridge.products.preconditioner_costs"
         monkeypatch.setattr(target, lambda *args, **options: {kind: 0.0})
     found = ridge(tol=1e-7, device=device).fit(X, Y)
     expected = ridge(solver="direct").fit(X, Y).predict(NEW)
@@ -375,9 +380,9 @@ def test_many_outputs_at_once():
 @pytest.mark.parametrize("sizes", [(0,), (8,), ()])
 @pytest.mark.usefixtures("card")
 def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, sizes, monkeypatch):
-    monkeypatch.setattr(oncard, "LEAST", 10)
-    monkeypatch.setattr(oncard, "_WHITENED", sizes)
-    monkeypatch.setattr(oncard, "_largest_eigenvalue", lambda D: 0.0)
+    monkeypatch.setattr(device, "LEAST", 10)
+    monkeypatch.setattr(device, "_WHITENED", sizes)
+    monkeypatch.setattr(device, "_largest_eigenvalue", lambda D: 0.0)
     options = {"alpha": alpha, "solver": "direct", "fit_intercept": fit_intercept}
     w = W if weighted else None
     here = ridge(**options).fit(X, Y, sample_weight=w)
@@ -390,7 +395,7 @@ def test_the_direct_solution_stays_on_the_card(fit_intercept, weighted, alpha, s
 
 @pytest.mark.usefixtures("card")
 def test_landmarks_that_depend_go_to_the_host(monkeypatch):
-    monkeypatch.setattr(oncard, "LEAST", 10)
+    monkeypatch.setattr(device, "LEAST", 10)
     twice, y = np.vstack([X[:30], X[:30] + 1e-12]), np.vstack([Y[:30], Y[:30]])
     options = {"sketch": SubSample(60), "alpha": 1e-3, "solver": "direct"}
     here, there = ridge(**options).fit(twice, y), ridge(device="cuda", **options).fit(twice, y)
@@ -404,14 +409,17 @@ def test_too_little_memory_on_a_card_is_told_before_the_work():
     rows.__len__ = lambda self: 10**6
     with mock.patch.object(memory, "_free_on", return_value=2.0**30):
         with pytest.raises(MemoryError, match=r"has 1.0 GiB free.*takes about 6.0 GiB.*device_mb"):
-            memory.room_for(rows, 5000)
-        room = memory.Room(torch.device("cpu"), 2.0**30, 0.0, 10)
+            memory.budget_for(rows, 5000)
+        room = memory.MemoryBudget(torch.device("cpu"), 2.0**30, 0.0, 10)
         with pytest.raises(MemoryError, match=r'74.5 GiB on cpu.*1.0 GiB free. Use solver="cg"'):
             room.require(8e10, "The kernel matrix", 'solver="cg"')
 
 
 def test_less_room_means_fewer_factors():
-    sizes = [memory.Room(torch.device("cpu"), free, 0.0, 1000).factors for free in (1e9, 1e7, 1e5)]
+    sizes = [
+        memory.MemoryBudget(torch.device("cpu"), free, 0.0, 1000).factors
+        for free in (1e9, 1e7, 1e5)
+    ]
     assert sizes == [2, 1, 0]
 
 
@@ -423,9 +431,9 @@ def test_less_room_means_fewer_factors():
 @pytest.mark.parametrize("device", [None, "cuda"])
 @pytest.mark.usefixtures("card")
 def test_exact_is_solved_without_its_matrix(fit_intercept, weighted, device, monkeypatch):
-    monkeypatch.setattr(exact_cg, "_TILE", 130)
-    monkeypatch.setattr(exact_cg, "_CARD_TILE", 170)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_SKETCH", 60)
+    monkeypatch.setattr(gram, "_TILE", 130)
+    monkeypatch.setattr(gram, "_DEVICE_TILE", 170)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_SKETCH", 60)
     rows, y = np.vstack([X, X[:50]]), np.vstack([Y, Y[:50] + 0.1])  # with copies
     w = np.append(W, W[:50]) if weighted else None
     options = {"alpha": 1e-3, "fit_intercept": fit_intercept}
@@ -461,8 +469,8 @@ def test_alphas_of_an_exact_fit():
 
 
 def test_the_cheaper_solver_is_chosen():
-    assert cheaper(sketched_costs(10**6, 20000, 20, 1, True)) == "cg"
-    assert cheaper(sketched_costs(10**6, 1000, 20, 1, True)) == "direct"
+    assert cheaper(sketched_costs(10**6, 20000, 20, 1)) == "cg"
+    assert cheaper(sketched_costs(10**6, 1000, 20, 1)) == "direct"
     assert cheaper(sketched_costs(10**5, 10000, 20, 1)) == "cg"
     assert cheaper(sketched_costs(10**6, 500, 20, 1)) == "direct"
     assert cheaper(sketched_costs(10**4, 4000, 20, 3000)) == "direct"  # many outputs
@@ -474,9 +482,9 @@ def test_the_cheaper_solver_is_chosen():
 
 
 def test_more_rows_than_a_host_can_solve_are_refused_unless_asked_for(monkeypatch):
-    monkeypatch.setattr(exact, "_MOST_ROWS", 100)
-    monkeypatch.setattr("skout.solvers.cost._LEAST_ROWS", 50)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.choice._MOST_ROWS", 100)
+    monkeypatch.setattr("skout.solvers.ridge.cost._LEAST_ROWS", 50)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
     limit = mock.patch("skout._numerics.threads.total_memory", return_value=10**5)
     with limit, pytest.raises(MemoryError, match=r'KernelRidge\(solver="cg"\)'):
         ridge(None, solver="auto").fit(X, Y)
@@ -491,20 +499,20 @@ def cheapest(*sizes, **options):
 
 
 def test_the_cheapest_preconditioner():
-    assert cheapest(10**6, 5000, 20, 1, True, factors=2, kept=1.0) == "sampled 4"
-    assert cheapest(10**5, 10000, 20, 1, False, factors=2, kept=1.0) == "one"
-    assert cheapest(10**6, 40000, 20, 1, True, factors=2, kept=0.0) == "sampled 4"
-    assert cheapest(10**6, 40000, 20, 1, True, factors=2, kept=0.6) == "sampled 2"
-    assert cheapest(10**6, 10**5, 20, 1, True, factors=1, kept=0.0) == "one"
-    assert cheapest(10**6, 10**5, 20, 1, True, factors=0, kept=0.0) == "sketch"
+    assert cheapest(10**6, 5000, 20, 1, on_device=True, factors=2, kept=1.0) == "sampled 4"
+    assert cheapest(10**5, 10000, 20, 1, factors=2, kept=1.0) == "one"
+    assert cheapest(10**6, 40000, 20, 1, on_device=True, factors=2, kept=0.0) == "sampled 4"
+    assert cheapest(10**6, 40000, 20, 1, on_device=True, factors=2, kept=0.6) == "sampled 2"
+    assert cheapest(10**6, 10**5, 20, 1, on_device=True, factors=1, kept=0.0) == "one"
+    assert cheapest(10**6, 10**5, 20, 1, on_device=True, factors=0, kept=0.0) == "sketch"
 
 
 def test_auto_says_what_it_took(monkeypatch):
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "direct"
-    monkeypatch.setattr("skout.solvers.cost.LEAST_LANDMARKS", 0)
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", 0.0)
+    monkeypatch.setattr("skout.solvers.ridge.cost.LEAST_LANDMARKS", 0)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", 0.0)
     assert ridge(solver="auto").fit(X, Y).solver_report_["solver"] == "cg"
-    monkeypatch.setattr("skout.solvers.cost._MARGIN", np.inf)
+    monkeypatch.setattr("skout.solvers.ridge.cost._MARGIN", np.inf)
     weighed = ridge(solver="auto").fit(X, Y)
     assert weighed.solver_report_["solver"] == "direct"
     assert set(weighed.solver_report_["costs"]) == {"direct", "cg"}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from skout._numerics.linalg import ridge_solve
-from skout.solvers import dual_ridge, ridge, ridge_errors, ridge_paths
-from skout.solvers.moments import Moments
+from skout.basis.moments import Moments
+from skout.solvers.ridge import dual_ridge, ridge, ridge_errors, ridge_paths
 
 
 def data(seed=0, n=40, p=6, d=2):

@@ -14,6 +14,7 @@ import inspect
 import math
 import numbers
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -46,6 +47,7 @@ __all__ = [
     "no_frames",
     "resolve",
     "spawn_seed",
+    "warn_user",
 ]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -153,15 +155,19 @@ def check_alphas(alpha: Any, *, strict: bool = False) -> list[float]:
     return [float(check_number(value, "alpha", strict=strict)) for value in alphas]
 
 
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of skout that led here: the user's, or that of scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("skout"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 def check_size(size: Any, n: int, name: str) -> int:
     """Return a sketch size, or a number of folds, clipped to n with a warning."""
     size = check_number(size, name, low=1, integer=True)
     if size > n:
-        warnings.warn(
-            f"{name}={size} is larger than the number of rows, {n}; using {n}.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_user(f"{name}={size} is larger than the number of rows, {n}; using {n}.")
     return min(int(size), n)
 
 

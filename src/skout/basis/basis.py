@@ -205,10 +205,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         self._check()
         span = span_of(
             as_kernel(self.kernel), as_sketch(self.sketch), rows, check_rng(self.random_state),
-            weights, whiten=self.whiten, rank=self.rank, also=also, n_jobs=self.n_jobs,
-            device=self.device,
+            weights, also=also, n_jobs=self.n_jobs, device=self.device,
         )  # fmt: skip
-        self._take(span.engine)
+        self._take(span.engine(self.whiten, self.rank))
         return span.also
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,13 +20,13 @@ from .._numerics.linalg import (
     triangular_inverse,
     triangular_product,
 )
+from .._numerics.types import Floats, Ints, Matrix, Rows, Weights
 from ..kernels import Kernel
 from ..rows import Memory, Progress, Reduction, Source, Survey, on_device
 from ..sketches import Draw, Sketch
-from ..solvers.moments import Moments, PartlyWhitened
-from .features import KernelMatrix, LandmarkFeatures, Projection
+from .features import KernelMatrix, LandmarkFeatures, Projection, Residual, principal
+from .moments import AnyMoments, Moments, PartlyWhitened
 from .passes import BlockMoments, KnownRows, Plan, Sample, Whitening, accuracy_plan
-from .products import Residual, principal
 
 __all__ = ["Engine", "Span", "span_of"]
 
@@ -34,6 +34,8 @@ __all__ = ["Engine", "Span", "span_of"]
 _MOST_DISTINCT = 0.8
 # Pivots up to this many times the rounding of kernel values count as zero: copies have such.
 _COPIES = 8.0
+# From so many landmarks on, K~ is not computed before it is needed.
+_LARGE = 2000
 # Most draws of a sketch whose random signs let equal rows cancel, so that nothing is left.
 _DRAWS = 8
 
@@ -153,18 +155,6 @@ class Engine:
         L = triangular_inverse(self.components)
         return symmetric_eigenvalues(L @ L.T)
 
-    def independent(self) -> Engine:
-        """Return the engine of the landmarks that do not depend on others, with components."""
-        gram, rounding = self.gram()
-        L, kept = pivoted_cholesky(gram, _pivot_noise(gram, rounding, self.is_single))
-        landmarks, weights = _kept_rows(self.landmarks, self.weights, kept)
-        return Engine(
-            self.kernel, landmarks, weights, triangular_inverse(L),
-            is_exact=self.is_exact, is_single=self.is_single,
-            n_effective=None if weights is None else self._n_effective,
-            n_jobs=self.n_jobs, device=self.device,
-        )  # fmt: skip
-
     # Coordinates ----------------------------------------------------------------------------------
 
     @property
@@ -236,9 +226,9 @@ class Engine:
         *,
         known: KnownRows | None = None,
         whiten: bool = True,
-        centre: bool = True,
+        center: bool = True,
         progress: Progress | None = None,
-    ) -> list[Moments]:
+    ) -> list[AnyMoments]:
         """Return the moments of (z(x), targets) without forming z(x) for every row, one a group.
 
         Parameters
@@ -249,18 +239,18 @@ class Engine:
             The smallest penalty they will be used with: how far to whiten in each row.
         known : KnownRows, optional
             Features of rows of the sample that need not be computed, see `span_of`.
-        whiten, centre : bool, default True
+        whiten, center : bool, default True
             Whether moments of features must become those of coordinates, not for a single alpha;
             and whether features may be centered, whose moments are whitened in any case.
         progress : Progress, optional
             Is told how far the pass is.
         """
-        plan = self.plan(sample.rows, alpha, centre)
+        plan = self.plan(sample.rows, alpha, center)
         mean = None
-        if plan.centre:  # the mean of phi over the landmarks, if K~ is their kernel matrix
+        if plan.center:  # the mean of phi over the landmarks, if K~ is their kernel matrix
             mean = inverse_gram_product(self.components, np.ones(self.rank)) / self.rank
         parts = self._block_moments(sample, plan, mean, known, progress)
-        if plan.size < self.rank and not plan.centre and not whiten:
+        if plan.size < self.rank and not plan.center and not whiten:
             gram = None if known is None else known.gram[np.ix_(known.kept, known.kept)]
             partly = PartlyWhitened(self.components, plan.size, gram)
             return [replace(part, partly=partly) for part in parts]
@@ -272,13 +262,13 @@ class Engine:
             parts = [part.shifted(self.components @ mean) for part in parts]
         return parts
 
-    def plan(self, rows: Source, alpha: float, centre: bool = True) -> Plan:
+    def plan(self, rows: Source, alpha: float, center: bool = True) -> Plan:
         """Choose what is done to each block; the choice must not depend on the size of blocks."""
         if self.spectrum is not None:
             return Plan(self.rank, False, np.dtype(np.float64))
         shift, dtype = self.n_effective * alpha, rows.precision
-        may_centre = centre and self.weights is None
-        return accuracy_plan(self.components, shift, dtype, may_centre, len(rows))
+        may_center = center and self.weights is None
+        return accuracy_plan(self.components, shift, dtype, may_center, len(rows))
 
     def _block_moments(
         self,
@@ -287,7 +277,7 @@ class Engine:
         mean: np.ndarray | None,
         known: KnownRows | None,
         progress: Progress | None,
-    ) -> list[Moments]:
+    ) -> list[AnyMoments]:
         """Return the moments of features that are whitened as far as the plan says."""
         sample, values = sample.by_value()
         if sample.groups is not None:
@@ -300,7 +290,9 @@ class Engine:
         parts = blocks.of(sample, progress=progress, n_jobs=self.n_jobs)
         if landmarks is not None:  # after the pass, to spare its threads those of BLAS
             parts = [operator.iadd(a, b) for a, b in zip(parts, landmarks(), strict=True)]
-        return parts if values is None else [part.of_values(values) for part in parts]
+        if values is None:
+            return parts
+        return [part.of_values(values) for part in parts if isinstance(part, Moments)]
 
 
 def _pivot_noise(gram: np.ndarray, rounding: float, is_single: bool) -> float:
@@ -324,32 +316,120 @@ def _kept_rows(landmarks: Any, weights: Any, rows: np.ndarray) -> tuple[Any, Any
 # From a kernel, a sketch and rows to an engine --------------------------------------------------
 
 
-class Span(NamedTuple):
-    """What `span_of` returns.
+@dataclass(frozen=True)
+class Span:
+    """The landmarks of a sketch of rows and how it mixes them, before anything is factorized.
 
     Attributes
     ----------
-    engine : Engine
-    known : KnownRows, optional
-        Features of rows that are landmarks, for `Engine.moments` of the same rows.
+    kernel : Kernel
+        Its parameters resolved on the rows.
+    landmarks : rows, m' of them
+    weights : None, ndarray or CSR matrix of shape (m, m')
+        W; None for pure sub-sampling.
+    place : ndarray of int, shape (n,)
+        The number of the landmark that each row is, -1 where it is none.
+    rows : Source
+        What the sketch was drawn from: the rows, or a sample of them.
+    is_exact : bool
+        Whether there is no sketch: the landmarks are all distinct rows.
     also : object
-        The result of the reduction that the same pass made.
+        The result of another reduction that the same pass over the rows made.
+    n_jobs, device
+        Of the engine.
     """
 
-    engine: Engine
-    known: KnownRows | None = None
+    kernel: Kernel
+    landmarks: Rows
+    weights: Matrix | None
+    place: Ints
+    rows: Source
+    is_exact: bool = False
     also: Any = None
+    n_jobs: int | None = None
+    device: str | None = None
 
+    @property
+    def m(self) -> int:
+        """The number of features: of rows of W, or of landmarks."""
+        return n_rows(self.landmarks) if self.weights is None else self.weights.shape[0]
 
-@dataclass(frozen=True)
-class _Surveyed:
-    """What one pass over the rows gives: see `_survey`."""
+    @functools.cached_property
+    def _sketched(self) -> tuple[Floats, Floats | None, float]:
+        """K~ = W K W', K W' where that is not too large, and the rounding of their values."""
+        return KernelMatrix(self.kernel, self.landmarks, self.n_jobs).sketched(self.weights)
 
-    kernel: Kernel  # with its parameters resolved
-    landmarks: Any
-    weights: Any  # W
-    place: np.ndarray  # the number of the landmark that each row is, -1 where it is none
-    also: Any
+    @property
+    def is_zero(self) -> bool:
+        """Whether random signs of W made equal rows cancel, so that nothing is left."""
+        if self.weights is None or self.m >= _LARGE:
+            return False
+        return not self._sketched[0].any()
+
+    @property
+    def _is_single(self) -> bool:
+        return self.rows.precision == np.float32
+
+    def _engine(self, landmarks: Rows, W: Matrix | None, C: Floats | None, **more: Any) -> Engine:
+        return Engine(
+            self.kernel, landmarks, W, C, is_exact=self.is_exact, is_single=self._is_single,
+            n_jobs=self.n_jobs, device=self.device, **more,
+        )  # fmt: skip
+
+    def unfactorized(self) -> Engine:
+        """Return the engine of all landmarks, whose components are found when they are needed."""
+        W, landmarks = self.weights, self.landmarks
+        if W is None:
+            first, _ = unique(landmarks)
+            landmarks = landmarks if len(first) == n_rows(landmarks) else take(landmarks, first)
+        n_effective = n_rows(landmarks) if W is None else len(self.rows)
+        return self._engine(landmarks, W, None, n_effective=n_effective)
+
+    def engine(self, whiten: str = "cholesky", rank: int | None = None) -> Engine:
+        """Return the engine with its components, of the landmarks that they need.
+
+        Parameters
+        ----------
+        whiten, rank
+            See `KernelBasis`.
+        """
+        if whiten == "cholesky":
+            return self._factorized[0]
+        gram, _, rounding = self._sketched
+        noise = _pivot_noise(gram, rounding, self._is_single)
+        C, spectrum = eigen_whitening(gram, len(gram) * noise)
+        make = functools.partial(
+            self._engine, self.landmarks, self.weights, whiten=whiten, n_effective=self._n_effective
+        )
+        if whiten == "kpca":
+            engine = make(C, spectrum=spectrum)
+            C, spectrum = principal(engine.features, C, engine.placed(self.rows))
+        return make(C[:rank], spectrum=spectrum[:rank])
+
+    @property
+    def _n_effective(self) -> int | None:
+        """How many rows of the data those of K~ stand for, see accuracy_plan; None if as many."""
+        return None if self.weights is None else len(self.rows)
+
+    @functools.cached_property
+    def _factorized(self) -> tuple[Engine, Floats, Ints]:
+        """The engine by pivoted Cholesky, its factor L, and the independent rows of K~."""
+        gram, _, rounding = self._sketched
+        L, kept = pivoted_cholesky(gram, _pivot_noise(gram, rounding, self._is_single))
+        landmarks, W = _kept_rows(self.landmarks, self.weights, kept)
+        C = triangular_inverse(L)
+        return self._engine(landmarks, W, C, n_effective=self._n_effective), L, kept
+
+    def known_rows(self) -> KnownRows | None:
+        """Return the features of rows that are landmarks, for `Engine.moments` of the same rows."""
+        gram, features, _ = self._sketched
+        if features is None or self._is_single or not self.rows.has_shortcuts:
+            return None
+        engine, L, kept = self._factorized
+        order = kept if engine.weights is None else kept[:0]  # rows of L: landmarks
+        number = np.full(len(features), -1)
+        number[order] = np.arange(len(order))
+        return KnownRows(self.place, features, number, L, kept, gram)
 
 
 def span_of(
@@ -357,17 +437,13 @@ def span_of(
     sketch: Sketch | None,
     rows: Source,
     rng: np.random.Generator,
-    weights: Any = None,
+    weights: Weights = None,
     *,
-    whiten: str = "cholesky",
-    rank: int | None = None,
-    remember: bool = False,
-    lazily: float = np.inf,
     also: Reduction | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> Span:
-    """Return the span of a sketch of rows.
+    """Return the landmarks of a sketch of rows.
 
     Parameters
     ----------
@@ -380,12 +456,6 @@ def span_of(
     rng : Generator
     weights : array, optional
         Of the rows: they count where the width of the kernel is found.
-    whiten, rank
-        See `KernelBasis`.
-    remember : bool, default False
-        Whether to keep the features of rows that are landmarks, for `Engine.moments`.
-    lazily : float, default inf
-        From so many landmarks on, the components are only found when they are needed.
     also : Reduction, optional
         Made by the same pass.
     n_jobs, device
@@ -396,59 +466,12 @@ def span_of(
     result = None
     if rows.pool is not None:  # a stream, whose first pass drew a sample
         result = None if also is None else rows.reduce(also, np.arange(len(rows)))
-        (rows, weights), remember, also = rows.pool, False, None
-    options: dict[str, Any] = {
-        "whiten": whiten, "is_exact": sketch is None, "n_jobs": n_jobs, "device": device,
-        "is_single": rows.precision == np.float32,
-    }  # fmt: skip
+        (rows, weights), also = rows.pool, None
     for _ in range(_DRAWS):
-        found = _survey(kernel, sketch, rows, rng, weights, also, n_jobs)
-        landmarks, W = found.landmarks, found.weights
-        if n_rows(landmarks if W is None else W) >= lazily:
-            landmarks = _distinct(landmarks) if W is None else landmarks
-            options["n_effective"] = n_rows(landmarks) if W is None else len(rows)
-            engine = Engine(found.kernel, landmarks, W, **options)
-            return Span(engine, None, result if also is None else found.also)
-        sketched = KernelMatrix(found.kernel, landmarks, n_jobs).sketched(W)
-        if W is None or sketched[0].any():
+        span = _survey(kernel, sketch, rows, rng, weights, also, n_jobs, device)
+        if not span.is_zero:
             break
-    remembered = found.place if remember and rows.has_shortcuts else None
-    engine, known = _factorised(found, rows, sketched, rank, remembered, options)
-    return Span(engine, known, result if also is None else found.also)
-
-
-def _factorised(
-    found: _Surveyed,
-    rows: Source,
-    sketched: tuple[np.ndarray, np.ndarray | None, float],
-    rank: int | None,
-    place: np.ndarray | None,
-    options: dict[str, Any],
-) -> tuple[Engine, KnownRows | None]:
-    """Return the engine with its components, of the landmarks that they need; and known features.
-
-    `sketched` is what `KernelMatrix.sketched` returns of the landmarks.
-    """
-    kernel, landmarks, W = found.kernel, found.landmarks, found.weights
-    gram, features, rounding = sketched
-    noise = _pivot_noise(gram, rounding, options["is_single"])
-    # the rows of K~ stand for so many rows of the data, see accuracy_plan; None is their number
-    options = options | {"n_effective": None if W is None else len(rows)}
-    if options["whiten"] != "cholesky":
-        C, spectrum = eigen_whitening(gram, len(gram) * noise)
-        if options["whiten"] == "kpca":
-            engine = Engine(kernel, landmarks, W, C, spectrum=spectrum, **options)
-            C, spectrum = principal(engine.features, C, engine.placed(rows))
-        return Engine(kernel, landmarks, W, C[:rank], spectrum=spectrum[:rank], **options), None
-    L, kept = pivoted_cholesky(gram, noise)
-    landmarks, W = _kept_rows(landmarks, W, kept)
-    engine = Engine(kernel, landmarks, W, triangular_inverse(L), **options)
-    if place is None or features is None or options["is_single"]:
-        return engine, None
-    order = kept if W is None else kept[:0]  # rows of L: landmarks
-    number = np.full(len(features), -1)
-    number[order] = np.arange(len(order))
-    return engine, KnownRows(place, features, number, L, kept, gram)
+    return span if result is None else replace(span, also=result)
 
 
 def _survey(
@@ -459,8 +482,9 @@ def _survey(
     weights: Any,
     also: Reduction | None,
     n_jobs: int | None,
-) -> _Surveyed:
-    """Pass over the rows for the width of the kernel, the landmarks and what else is wanted."""
+    device: str | None,
+) -> Span:
+    """Pass over the rows for the width of the kernel, the landmarks and another reduction."""
     rows.check_sketch(sketch)
     survey = Survey(rows)
     resolved = kernel.surveyed(survey, rng, weights)
@@ -469,7 +493,8 @@ def _survey(
         survey.run()
         everything = rows.here()
         first, inverse = unique(everything)
-        return _Surveyed(resolved(), take(everything, first), None, inverse, result())
+        landmarks = take(everything, first)
+        return Span(resolved(), landmarks, None, inverse, rows, True, result(), n_jobs, device)
     if sketch.needs_gram:
         survey.run()
         few = rows.gathered(getattr(sketch, "max_rows", 0))  # in memory, if it needs all
@@ -485,7 +510,7 @@ def _survey(
         landmarks, W, number = _merge_copies(landmarks, W)
     place = np.full(len(rows), -1)
     place[draw.indices] = number
-    return _Surveyed(resolved(), landmarks, W, place, result())
+    return Span(resolved(), landmarks, W, place, rows, False, result(), n_jobs, device)
 
 
 def _drawn(sketch: Sketch, n: int, rng: np.random.Generator, gram: Any = None) -> Draw:
@@ -520,9 +545,3 @@ def _merge_copies(landmarks: Any, weights: Any) -> tuple[Any, Any, np.ndarray]:
     ones = (np.ones(len(inverse)), inverse, np.arange(len(inverse) + 1))
     copies = sparse.csr_matrix(ones, shape=(len(inverse), len(first)))
     return take(landmarks, first), (weights @ copies).tocsr(), inverse
-
-
-def _distinct(landmarks: Any) -> Any:
-    """Return the landmarks without copies."""
-    first, _ = unique(landmarks)
-    return landmarks if len(first) == n_rows(landmarks) else take(landmarks, first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -25,20 +26,22 @@ from .._numerics.arrays import (
     numpy_of,
     row_slices,
     take,
+    tensor,
 )
-from .._numerics.linalg import rounding_of
+from .._numerics.linalg import rounding_of, symmetric_eigen
 from .._numerics.objects import to_device
 from .._numerics.threads import check_memory, map_blocks
-from ..kernels.base import Block, Kernel, fill_block
-from ..rows import Memory, Place, RowMap, block_rows
-from .card import sent, weights_near
+from ..kernels.base import KERNELS, Block, Kernel, fill_block
+from ..rows import Memory, Place, Reduction, RowMap, Source, block_rows
 
 __all__ = [
     "KernelMatrix",
     "LandmarkFeatures",
     "Projection",
+    "Residual",
     "check_block",
     "check_values",
+    "principal",
 ]
 
 # Kernel values are computed a few rows at a time, so that they are still in cache when used.
@@ -60,8 +63,6 @@ _ADVICE = (
 )
 # Landmarks of a sketch that mixes many are visited in chunks of this many.
 _LANDMARK_CHUNK = 4096
-# Pivots up to this many times the rounding of kernel values count as zero: copies have such.
-_COPIES = 8.0
 
 
 class LandmarkFeatures:
@@ -97,7 +98,7 @@ class LandmarkFeatures:
         """Block functions against the landmarks that W mixes, prepared once, with parts of W."""
         found = []
         for some in row_slices(n_rows(self.landmarks), _LANDMARK_CHUNK):
-            W = weights_near(self.landmarks, self.weights[:, some])
+            W = _weights_near(self.landmarks, self.weights[:, some])
             found.append((self.kernel.against(take(self.landmarks, some)), W))
         return found
 
@@ -111,7 +112,7 @@ class LandmarkFeatures:
 
         The dtype of NumPy is the precision of landmarks, kernel values and products with W there.
         """
-        landmarks = sent(self.kernel, self.landmarks, device, dtype)
+        landmarks = _sent(self.kernel, self.landmarks, device, dtype)
         return LandmarkFeatures(self.kernel, landmarks, self.weights)
 
     def __call__(self, rows: Any, out: Any = None) -> Any:
@@ -344,11 +345,11 @@ class Projection(RowMap):
         return [(s.stop, s, self.matrix[: s.stop, s]) for s in row_slices(p, _STEP)]
 
     def on(self, place: Place) -> RowMap:
-        return _CardProjection(self, place)
+        return _DeviceProjection(self, place)
 
 
-class _CardProjection(RowMap):
-    """The same of tensors on a card, in the precision that is fast there."""
+class _DeviceProjection(RowMap):
+    """The same of tensors on a device, in the precision that is fast there."""
 
     def __init__(self, base: Projection, place: Place) -> None:
         self.kernel, self.total = base.features.kernel, 0.0
@@ -375,3 +376,106 @@ class _Diagonal(RowMap):
 
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
         return self.kernel.diag(astype(rows, np.float64))
+
+
+def principal(
+    features: LandmarkFeatures, components: np.ndarray, rows: Source
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the coordinates' principal axes V' C over all rows, and their mean squares (5.7).
+
+    Z'Z / n = V diag(values) V' for coordinates Z = features(rows) C'.
+    """
+    covariance = rows.reduce(_Squares(Projection(features, components.T))) / len(rows)
+    values, V = symmetric_eigen(covariance)
+    return V.T @ components, np.maximum(values, 0.0)
+
+
+class _Squares(Reduction):
+    """Rows -> Z'Z, the sum of the products of their coordinates, on the host or a device."""
+
+    def __init__(self, projection: Any) -> None:
+        self.projection, self.width = projection, projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, *beside: Any) -> Any:
+        Z = cast(self.projection(rows), np.float64)
+        return Z.T @ Z
+
+    def finish(self, total: Any) -> np.ndarray:
+        return numpy_of(total)
+
+    def on(self, place: Any) -> _Squares:
+        return _Squares(self.projection.on(place))
+
+
+class Residual(RowMap):
+    """x -> k(x, x) - ||z(x)||^2, at least 0."""
+
+    def __init__(self, features: LandmarkFeatures, components: np.ndarray) -> None:
+        self.kernel = features.kernel
+        self.projection = Projection(features, components.T)
+        self.width = self.projection.width
+
+    def most_rows(self, n: int) -> int | None:
+        return self.projection.most_rows(n)
+
+    def __call__(self, rows: Any, out: np.ndarray | None = None) -> np.ndarray:
+        Z = self.projection(rows).astype(np.float64, copy=False)
+        return np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
+# On a device --------------------------------------------------------------------------------------
+
+
+def _sent(kernel: Kernel, rows: Any, device: Any, dtype: Any) -> Any:
+    """Return rows in tensors on a device, or say that the formula of the kernel does not run there.
+
+    A kernel that does not announce it is tried on two rows, and must give what it gives here. The
+    dtype is the precision of kernel blocks.
+    """
+    if not kernel.runs_on_device:
+        try:
+            _check_same_block(kernel, astype(take(rows, slice(0, 2)), np.float64), device)
+        except Exception as error:
+            known = {k.__name__ for k in KERNELS.values() if k.runs_on_device is True}
+            raise ValueError(
+                f"{kernel!r} does not run on {device}. These kernels do: "
+                f"{', '.join(sorted(known))}; so do sums, products and multiples of them. "
+                "Leave out device= to compute on the CPU."
+            ) from error
+    return to_device(rows, device, dtype)
+
+
+def _check_same_block(kernel: Kernel, rows: Any, device: Any) -> None:
+    """Raise unless a block of tensors has the values of a block of arrays."""
+    there = to_device(rows, device)
+    found, expected = kernel.against(there)(there), kernel.against(rows)(rows)
+    if not is_tensor(found) or found.device.type != device.type:
+        raise TypeError(f"The block is {type(found).__name__}, not a tensor on {device}.")
+    if not np.allclose(numpy_of(found), expected, rtol=1e-6):
+        raise ValueError(f"The block has other values than on the CPU: {found} and {expected}.")
+
+
+def _weights_near(landmarks: Any, W: Any) -> Any:
+    """Return a part of the weights where the landmarks are, in their precision."""
+    if not is_tensor(landmarks):
+        return W
+    like = empty((0,), landmarks, float_dtype(landmarks))
+    if sparse.issparse(W):
+        W = W.tocsr(copy=True)
+        W.sum_duplicates()  # which sorts them too, as tensors want them
+        return _sparse_tensor(W, like)
+    return cast(tensor(W, like.device), like.dtype)
+
+
+def _sparse_tensor(W: Any, like: Any) -> Any:
+    """Return a CSR matrix as a sparse tensor, in the precision of `like` and where that is."""
+    torch = namespace(like)
+    ends, columns = (torch.as_tensor(a.astype(np.int64)) for a in (W.indptr, W.indices))
+    values = torch.as_tensor(W.data)
+    with warnings.catch_warnings():  # PyTorch calls this form new, each time
+        warnings.simplefilter("ignore", UserWarning)
+        made = torch.sparse_csr_tensor(ends, columns, values, W.shape, check_invariants=True)
+        return made.to(like.device, like.dtype)

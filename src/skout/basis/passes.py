@@ -20,9 +20,16 @@ from scipy import sparse
 from .._numerics.arrays import cast, flatnonzero, n_rows, namespace, row_slices, take, unique
 from .._numerics.linalg import top_centred, top_eigenvalue, triangle_gram
 from ..rows import Memory, Reduction, RowMap, Source
-from ..solvers.holed import HoledMoments, check_masks, mean_of_known
-from ..solvers.moments import Moments, off_diagonal, partial_whitening
 from .features import LandmarkFeatures, check_values
+from .moments import (
+    AnyMoments,
+    MaskedMoments,
+    Moments,
+    check_masks,
+    mean_of_observed,
+    off_diagonal,
+    partial_whitening,
+)
 
 __all__ = [
     "BlockMoments",
@@ -87,7 +94,7 @@ class Sample:
         """
         if sparse.issparse(self.targets.like):
             return None
-        return mean_of_known(self.targets.some(_ORIGIN_ROWS))
+        return mean_of_observed(self.targets.some(_ORIGIN_ROWS))
 
     def take(self, index: np.ndarray) -> Sample:
         """Return some of the rows."""
@@ -132,7 +139,7 @@ class Sample:
         coded = Memory(sparse.csr_matrix(ones, shape=(n, len(first))), "y")
         return replace(self, targets=coded, origin=None), values
 
-    def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[Moments]:
+    def moments_of(self, L: np.ndarray, number: np.ndarray) -> list[AnyMoments]:
         """Return the moments, by group, of rows whose coordinates are rows of the triangle L."""
         groups = np.zeros(len(number), dtype=int) if self.groups is None else self.groups
         parts = []
@@ -175,7 +182,7 @@ class KnownRows:
     kept: np.ndarray
     gram: np.ndarray
 
-    def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[Moments]] | None]:
+    def split(self, sample: Sample) -> tuple[Sample, Callable[[], list[AnyMoments]] | None]:
         """Return the rows that are no landmarks, and a function: the moments of the landmarks.
 
         The coordinates of landmarks are rows of L, so that nothing need be whitened. Where they
@@ -202,8 +209,8 @@ class KnownRows:
         out[known] = np.take(self.values[place[known]], self.kept, axis=1)
 
 
-def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> Any:
-    """Return the moments of one block; those of targets with NaN are `HoledMoments`.
+def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None) -> AnyMoments:
+    """Return the moments of one block; those of targets with NaN are `MaskedMoments`.
 
     Parameters
     ----------
@@ -213,7 +220,7 @@ def block_moments(Z: Any, T: Any, weights: Any, wide: Any = None, zz: Any = None
     if not sparse.issparse(T):
         missing = namespace(T).isnan(T)
         if bool(missing.any()):
-            return HoledMoments.of_block(Z, T, missing, weights)
+            return MaskedMoments.of_block(Z, T, missing, weights)
     return Moments.of_block(Z, T, weights, wide, zz)
 
 
@@ -257,7 +264,7 @@ class BlockMoments(Reduction):
         own = rows.shape[1] * rows.precision.itemsize
         return max(1, min(self.n_groups, 8 * self.width // max(1, own)))
 
-    def of(self, sample: Sample, **options: Any) -> list[Moments]:
+    def of(self, sample: Sample, **options: Any) -> list[AnyMoments]:
         """Return the moments of a sample, one a group."""
         place = None if self.known is None else self.known.place
         beside = (sample.targets, sample.weights, sample.groups, place)
@@ -285,20 +292,20 @@ class BlockMoments(Reduction):
 
     def __call__(
         self, rows: Any, targets: Any, weights: Any, groups: Any, place: Any
-    ) -> list[Moments | None]:
+    ) -> list[AnyMoments | None]:
         T = cast(targets, np.float64)
         if self.origin is not None:
             T = T - self.origin
         if groups is None:
             return [self._moments(rows, T, weights, place)]
-        parts: list[Moments | None] = [None] * self.n_groups
+        parts: list[AnyMoments | None] = [None] * self.n_groups
         for group in namespace(groups).unique(groups):
             own = as_slice(flatnonzero(groups == group))
             w, at = (None if column is None else column[own] for column in (weights, place))
             parts[group] = self._moments(take(rows, own), T[own], w, at)
         return parts
 
-    def _moments(self, rows: Any, T: Any, weights: Any, place: Any) -> Moments:
+    def _moments(self, rows: Any, T: Any, weights: Any, place: Any) -> AnyMoments:
         if self.prepare is not None:
             return block_moments(self.prepare(self.features(rows)), T, weights)
         wide = self._coordinates(rows, place)
@@ -306,23 +313,21 @@ class BlockMoments(Reduction):
         return block_moments(wide[:, : self.p], T, weights, room)
 
     def combine(
-        self, total: list[Moments | None] | None, part: list[Moments | None]
-    ) -> list[Moments | None]:
+        self, total: list[AnyMoments | None] | None, part: list[AnyMoments | None]
+    ) -> list[AnyMoments | None]:
         total = [None] * self.n_groups if total is None else total
-        found = [self._sum(old, new) for old, new in zip(total, part, strict=True)]
-        holed: list[Any] = [part for part in found if isinstance(part, HoledMoments)]
-        if holed:
-            check_masks(holed, self.p)
-        return found
+        sums = [self._sum(old, new) for old, new in zip(total, part, strict=True)]
+        check_masks([moments for moments in sums if isinstance(moments, MaskedMoments)])
+        return sums
 
-    def _sum(self, old: Moments | None, new: Moments | None) -> Moments | None:
+    def _sum(self, old: AnyMoments | None, new: AnyMoments | None) -> AnyMoments | None:
         if old is None or new is None:
             return old if new is None else new.in_double()
         old += new
         return old
 
-    def finish(self, total: list[Moments | None]) -> list[Moments | None]:
-        found = [None if part is None else part.here() for part in total]
+    def finish(self, total: list[AnyMoments | None]) -> list[AnyMoments | None]:
+        found = [None if part is None else part.on_host() for part in total]
         for part in found:
             if part is not None:
                 check_values(self.features.kernel, part.z_sum)
@@ -372,17 +377,17 @@ class Plan(NamedTuple):
     """What is done to each block of features before its products are formed."""
 
     size: int  # features to whiten
-    centre: bool  # whether to subtract their mean over the landmarks
+    center: bool  # whether to subtract their mean over the landmarks
     dtype: np.dtype  # precision of the products
 
 
 def accuracy_plan(
-    C: np.ndarray, shift: float, dtype: np.dtype, may_centre: bool, n: float = np.inf
+    C: np.ndarray, shift: float, dtype: np.dtype, may_center: bool, n: float = np.inf
 ) -> Plan:
     """Choose how far to whiten the features in each block, and the precision of the products.
 
     The moments of features carry a noise of about eps lambda^2, lambda the largest eigenvalue of
-    what whitening leaves of K~ = L L' (C is L^-1); to centre the features takes away the largest.
+    what whitening leaves of K~ = L L' (C is L^-1); to center the features takes away the largest.
     Relative to the smallest eigenvalue mu of K~ the noise becomes noise / (mu (mu + shift)) in Z'Z
     and between that and noise / (mu + shift)^2 in predictions, as measured. The cheapest choice
     that keeps the geometric mean of the two small is taken; float32 rows get float32 products
@@ -391,7 +396,7 @@ def accuracy_plan(
     p = len(C)
     if p < _SMALL_RANK:
         return Plan(p, False, np.dtype(np.float64))
-    choices = [(0, False)] + [(0, True)] * may_centre
+    choices = [(0, False)] + [(0, True)] * may_center
     # what is left to whiten in the moments costs 2 p^3; for few rows more than in every row
     sizes = [size for size in _WHITENED if size < p]
     choices += [(s, False) for s in sizes if n * s * (2 * p - s) + 2.0 * p**3 < n * p * p]
@@ -404,11 +409,11 @@ def accuracy_plan(
     if dtype == np.float32:
         kinds.insert(0, (np.float32, largest_square(np.float32, p**-0.5, _SINGLE_LOSS)))
     most = max(limit for _, limit in kinds)
-    squared = functools.cache(lambda size, centre: _squared_norm_left(C, size, centre, most))
+    squared = functools.cache(lambda size, center: _squared_norm_left(C, size, center, most))
     for kind, limit in kinds:
-        for size, centre in choices:
-            if squared(size, centre) <= limit:
-                return Plan(size, centre, np.dtype(kind))
+        for size, center in choices:
+            if squared(size, center) <= limit:
+                return Plan(size, center, np.dtype(kind))
     return Plan(p, False, np.dtype(np.float64))
 
 
@@ -421,9 +426,9 @@ def allowed_square(mu: float, shift: float, kind: Any, share: float, loss: float
     return allowed / (float(np.finfo(kind).eps) * share)
 
 
-def _squared_norm_left(C: np.ndarray, size: int, centre: bool, enough: float) -> float:
+def _squared_norm_left(C: np.ndarray, size: int, center: bool, enough: float) -> float:
     """Return the largest eigenvalue, squared, of what is left of K~; roughly if above `enough`."""
-    if centre:
+    if center:
         return top_centred(C, enough=enough)
     return top_eigenvalue(C, size, enough=enough**0.5) ** 2
 
@@ -437,7 +442,7 @@ class Whitening:
         Z = F components'.
     plan : Plan
     mean : ndarray of shape (m,), optional
-        What is subtracted from features where the plan centres them.
+        What is subtracted from features where the plan centers them.
     ordered : bool, default False
         Whether the components are those of an eigendecomposition, no triangle.
     """
@@ -469,8 +474,8 @@ class Whitening:
         """Return `apply` for tensors on a device."""
         C, s = self.components, self.plan.size
         if self.mean is not None:
-            centre = place.moved(self.mean)
-            return lambda F: F.sub_(centre)
+            center = place.moved(self.mean)
+            return lambda F: F.sub_(center)
         if s == self.p or self.ordered:
             full = place.moved(C.T)
             return lambda F: F @ full

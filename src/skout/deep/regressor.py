@@ -168,27 +168,27 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         return [(train, held)] if len(held) and self.metric is None else []
 
     @all_at_once
-    def fit_judged(
-        self, X: Any, y: Any, judge: Any, sample_weight: Any = None, *, residual: Any = None
+    def fit_scored(
+        self, X: Any, y: Any, scorer: Any, sample_weight: Any = None, *, residual: Any = None
     ) -> NeuralRegressor:
-        """Train the network, and keep the epoch whose held-out predictions a judge likes best.
+        """Train the network, and keep the epoch whose held-out predictions have the best score.
 
         Parameters
         ----------
         X, y, sample_weight, residual
             As in `fit`.
-        judge : Judge
-            Of one split, see `skout.regressors.path`.
+        scorer : Scorer
+            Of one split, see `skout.solvers.folds`.
 
         Returns
         -------
         self : NeuralRegressor
         """
-        (train, held) = judge.splits[0]
-        at = np.searchsorted(held, judge.held[0])
+        (train, held) = scorer.splits[0]
+        at = np.searchsorted(held, scorer.held[0])
 
         def metric(F: np.ndarray, targets: np.ndarray) -> float:
-            return -float(judge.score(0, F[None, at].astype(np.float64))[0])
+            return -float(scorer.score(0, F[None, at].astype(np.float64))[0])
 
         return self._fit(X, y, sample_weight, residual, (train, held), metric)
 

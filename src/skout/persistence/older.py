@@ -33,6 +33,13 @@ _ROOMS = (
     ".apps.spectra.identify",
 )
 _NETWORKS = ("Bottleneck", "CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
+_RENAMED = {"_Images": "Images", "HoledMoments": "MaskedMoments"}
+# What `Kept` calls the private attributes that a `KernelRidge` had.
+_KEPT = {
+    **{"_matrix": "matrix", "_base": "moments", "_row_weights": "row_weights"},
+    **{"_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin"},
+    **{"_folds": "folds", "_n_seen": "n_added"},
+}
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
 _ROWS = 4096  # that boosted trees predict at a time
@@ -81,8 +88,8 @@ class _Converter:
 
     def _object(self, node: Node) -> Node:
         name, state = class_name(node["class"]), self.moved(node["state"])
-        if name == "skout.KernelRidge" and ("_fitc" in state or state.get("variance") == "fast"):
-            state["variance"] = "dtc"  # with any `variance`, predictions were those of "dtc"
+        if name == "skout.KernelRidge":
+            state = self._ridge(state)
         if name == "sklearn.preprocessing.KBinsDiscretizer" and "_encoder" in state:
             name = f"{__name__}.Bins"
         if name == "skout.deep.NeuralRegressor" and "module_" in state:
@@ -91,6 +98,16 @@ class _Converter:
                 del state["module_"]
                 state["weights"] = self.moved(network["weights"])
         return {"kind": "object", "class": name, "state": state}
+
+    def _ridge(self, state: dict[str, Any]) -> dict[str, Any]:
+        if "_fitc" in state or state.get("variance") == "fast":
+            state["variance"] = "dtc"  # with any `variance`, predictions were those of "dtc"
+        if "_matrix" in state:
+            kept = {new: state[old] for old, new in _KEPT.items() if old in state}
+            part = {"kind": "object", "class": "skout.regressors.Kept", "state": kept}
+            state["_kept"] = self._added(part)
+        gone = {*_KEPT, "_fitc", "_n_outputs"}
+        return {name: spec for name, spec in state.items() if name not in gone}
 
     def _type(self, node: Node) -> Node:
         return {"kind": "type", "name": class_name(node["name"])}
@@ -195,7 +212,7 @@ def class_name(name: str) -> str:
         return name if public == name else f"{public}.{last}"
     if package != "skout":
         return name
-    last = last.removeprefix("_")
+    last = _RENAMED.get(last, last)
     for room in [".deep"] if last in _NETWORKS else _ROOMS:
         found = getattr(import_module(f"skout{room}"), last, None)
         if isinstance(found, type):

@@ -108,7 +108,7 @@ def to_onnx(
     if structured:
         _add_search(graph, F, model.decoder_, candidates, k)
     else:
-        shape = [_N] if regressor._is_vector else [_N, regressor._matrix.shape[1]]
+        shape = [_N] if regressor._is_vector else [_N, regressor.intercept_.shape[0]]
         if regressor._is_vector:
             F = graph.node("Squeeze", F, graph.constant([1], np.int64))
         graph.output("prediction", F, shape)
@@ -189,7 +189,7 @@ class _Graph:
 
 def _add_regressor(graph: _Graph, model: Any) -> str:
     """Add f(x) = phi(x) B + b, where phi(x) = W k(landmarks, x)."""
-    projection = getattr(model, "_projection", None)
+    projection = getattr(model, "projection_", None)
     if projection is None:
         raise TypeError(f"ONNX graphs are made of KernelRidge. Got {type(model).__name__}.")
     features = projection.features

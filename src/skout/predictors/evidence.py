@@ -141,8 +141,8 @@ def coordinates_by_kernel(model: Any, X: Any) -> Iterator[tuple[str, int, np.nda
     """
     regressor = model.regressor_
     ridge = getattr(regressor, "regressor", regressor)
-    if hasattr(ridge, "_projection") and getattr(regressor, "weight", 0.0) < np.inf:
-        own = ridge._projection
+    if hasattr(ridge, "projection_") and getattr(regressor, "weight", 0.0) < np.inf:
+        own = ridge.projection_
         yield from _by_kernel("kernel", 0, own.features, own.matrix, ridge, X)
     if hasattr(getattr(regressor, "inputs", None), "components_"):  # no side inputs
         basis, start = regressor.inputs, model.output_basis_.rank_backward

@@ -14,6 +14,8 @@ The score of a candidate stays one inner product of a vector of the query and on
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,9 @@ from sklearn.base import BaseEstimator
 
 from .._numerics.arrays import n_rows, row_slices
 from ..basis import KernelBasis
+from ..basis.moments import Moments
 from ..rows import source
-from ..solvers import ridge, ridge_errors, ridge_paths
-from ..solvers.moments import Moments, sum_moments
+from ..solvers.ridge import ridge, ridge_errors, ridge_paths
 
 __all__ = ["SideInputs", "SideRidge", "fit_sides"]
 
@@ -151,7 +153,7 @@ def _best(
 ) -> float:
     """Return the penalty of the least squared error in folds."""
     parts = [_moments(U[test], V[test], T[test], w[test]) for _, test in folds]
-    total, errors = sum_moments(parts), np.zeros(len(alphas))
+    total, errors = functools.reduce(operator.add, parts), np.zeros(len(alphas))
     for part in parts:
         found = ridge_paths(total - part, alphas.tolist())
         errors += [part.weight * ridge_errors(part, *pair).sum() for pair in found]

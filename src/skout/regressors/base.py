@@ -1,28 +1,28 @@
-"""What the kernel machines share: coordinates, the convex solver, alpha paths, predictions."""
+"""What the kernel machines share: read, span, problem, solve to a certificate, predict."""
 
 from __future__ import annotations
 
 import functools
 import math
-import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from .._numerics.arrays import flatnonzero, numpy_of, take
 from .._numerics.linalg import EPS, square_root
+from .._numerics.types import Array, Floats, Ints
 from .._numerics.validation import (
     PartsByName,
     check_alphas,
     check_choice,
     check_number,
     check_rng,
+    warn_user,
 )
 from ..basis import Engine, KernelBasis, span_of
 from ..basis.features import Projection
@@ -32,6 +32,7 @@ from ..losses import Loss, as_loss
 from ..metrics import r2
 from ..rows import (
     Memory,
+    Place,
     RowMap,
     Source,
     beside,
@@ -42,14 +43,12 @@ from ..rows import (
 )
 from ..sketches import as_sketch, least_rows
 from ..solvers import Problem, Solution, solve_convex
-from ..solvers.design import Design
+from ..solvers.folds import ChosenAlpha, Scorer, Search, Splits, choose, deal
 from ..solvers.problem import Part, check_runs, parts_of
-from .choice import Chooses
-from .learning import learned_kernel
-from .path import Judge, Search
-from .splits import least_loss, splits_of
+from ..solvers.ridge import coordinates_of
+from .learning import LearnedMetric, learned_kernel
 
-__all__ = ["Finished", "KernelMachineBase", "ScoresHoles", "coordinates_of", "first_column"]
+__all__ = ["Finished", "KernelMachineBase", "MachineFit", "ScoresObserved", "first_column"]
 
 
 # Targets below this leave the solver, which smooths losses, without digits.
@@ -59,6 +58,102 @@ _COLUMNS = 24
 # Landmarks at which rounding errors of predictions are bounded, and most rows that they are then
 # measured on.
 _PROBED, _PREDICTED = 64, 8192
+# What only some fits have.
+_OPTIONAL = ("metric_results_", "cv_results_")
+
+
+@dataclass(frozen=True)
+class MachineFit:
+    """A fitted machine f(x) = A' Theta' z(x) + b, and its certificate.
+
+    Attributes
+    ----------
+    engine : Engine
+    chosen : ChosenAlpha
+    metric : LearnedMetric, optional
+    coef : ndarray of shape (p, d)
+        Of the coordinates, A included.
+    matrix : ndarray of shape (m, d)
+        The same of the features.
+    intercept : ndarray of shape (d,)
+    n_iter : int
+        Newton steps.
+    objective, duality_gap : float
+        The minimum that was reached, and a bound on its relative distance to the least.
+    """
+
+    engine: Engine
+    chosen: ChosenAlpha
+    metric: LearnedMetric | None
+    coef: Floats
+    matrix: Floats
+    intercept: Floats
+    n_iter: int
+    objective: float
+    duality_gap: float
+
+    def of_outputs(self, columns: slice, scale: Floats | float = 1.0) -> MachineFit:
+        """Return the fit of some outputs, divided by a scale."""
+        parts = (self.coef[:, columns], self.matrix[:, columns], self.intercept[columns])
+        coef, matrix, intercept = (part / scale for part in parts)
+        return replace(self, coef=coef, matrix=matrix, intercept=intercept)
+
+
+@dataclass(frozen=True)
+class _MachinePath:
+    """Fits of a convex problem on parts of its rows: the `Path` of kernel machines.
+
+    Of the outputs, so many of the last are `hidden` from a scorer.
+    """
+
+    parts: list[Part]
+    splits: Splits
+    n: int
+    n_outputs: int
+    tol: float
+    max_iter: int
+    hidden: int = 0
+
+    splits_in_threads = False
+
+    def _split(self, number: int) -> tuple[Ints, Ints]:
+        train, test = (np.sort(np.arange(self.n)[part]) for part in self.splits[number])
+        return train, test
+
+    def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
+        """Return the mean loss of the test rows by each alpha, outputs that have them added up."""
+        train, test = self._split(split)
+        total = np.zeros(len(alphas))
+        for part in self.parts:
+            fitted, held = part.problem(train), part.problem(test)
+            if fitted is None or held is None:  # no row of the split has these outputs
+                continue
+            path = self._path(fitted, held, alphas)
+            total += [float(held.weights @ fitted.loss.value(F, held.Y)) for F in path]
+        return total.tolist()
+
+    def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
+        """Return what each alpha predicts for some rows: shape (n_alphas, h, d)."""
+        train, _ = self._split(split)
+        F = np.full((len(alphas), len(held), self.n_outputs), np.nan)  # of outputs without a row
+        for part in self.parts:
+            fitted, scored = part.problem(train), part.problem(held, rated=False)
+            if fitted is not None and scored is not None:
+                path = self._path(fitted, scored, alphas)
+                F[:, :, part.columns] = np.stack([numpy_of(predicted) for predicted in path])
+        return F[:, :, : self.n_outputs - self.hidden]
+
+    def _path(self, fitted: Problem, held: Problem, alphas: Sequence[float]) -> list[Array]:
+        """Return the predictions of held-out rows by each alpha: one path with warm starts."""
+        path: dict[int, Array] = {}
+        solution: Solution | None = None
+        for j in np.argsort(alphas)[::-1]:  # from the most penalized, whose problem is easiest
+            problem = replace(fitted, alpha=alphas[j])
+            solution = solve_convex(
+                problem, tol=max(self.tol, 1e-3), max_iter=self.max_iter, start=solution
+            )
+            path[j] = held.predict(solution.theta, solution.intercept)
+        return [path[j] for j in range(len(alphas))]
 
 
 class Finished(RowMap):
@@ -73,7 +168,7 @@ class Finished(RowMap):
     def __call__(self, rows: Any, out: np.ndarray | None = None) -> Any:
         return self.function(numpy_of(self.base(rows)))
 
-    def on(self, place: Any) -> RowMap | None:
+    def on(self, place: Place) -> RowMap | None:
         there = self.base.on(place)
         return None if there is None else Finished(there, self.function)
 
@@ -81,8 +176,8 @@ class Finished(RowMap):
         self.base.finish()
 
 
-class KernelMachineBase(Chooses, PartsByName):
-    """A model f(x) = A' Theta' z(x) + b, learned by minimising a convex loss."""
+class KernelMachineBase(PartsByName):
+    """A model f(x) = A' Theta' z(x) + b, learned by minimizing a convex loss."""
 
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch, "loss": as_loss}
 
@@ -101,26 +196,8 @@ class KernelMachineBase(Chooses, PartsByName):
     verbose: bool
     device: str | None
     _is_vector: bool
-    _judge: Judge | None = None  # of a fit that is going on
 
-    def fit_judged(self, X: Any, y: Any, judge: Judge, **fit_params: Any) -> Any:
-        """Fit with the alpha whose held-out predictions a judge, see `regressors.path`, likes best.
-
-        Parameters
-        ----------
-        X, y, **fit_params
-            As in `fit`.
-        judge : Judge
-
-        Returns
-        -------
-        self : estimator
-        """
-        self._judge = judge
-        try:
-            return self.fit(X, y, **fit_params)
-        finally:
-            self.__dict__.pop("_judge", None)
+    # Fitting --------------------------------------------------------------------------------------
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Source, Any, Any]:
         """Check what was given to fit: rows, encoded when they are read; y and weights, here."""
@@ -140,9 +217,9 @@ class KernelMachineBase(Chooses, PartsByName):
             )
         return rows, y, encoded_weights(sample_weight, rows, here=True)
 
-    def _targets(self, y: Any, rows: Source, *, holes: bool = False) -> np.ndarray:
+    def _targets(self, y: Any, rows: Source, *, missing: bool = False) -> Floats:
         """Check what was given to fit as y, and hold it here: the solver needs all of it."""
-        targets = encoded_targets(y, rows, holes=holes).here()
+        targets = encoded_targets(y, rows, missing=missing).here()
         largest = float(np.fmax.reduce(np.abs(targets), axis=None))
         if 0.0 < largest < _SMALLEST:
             raise ValueError(
@@ -154,165 +231,142 @@ class KernelMachineBase(Chooses, PartsByName):
     def _learn(
         self,
         rows: Source,
-        Y: np.ndarray,
-        weights: np.ndarray | None,
+        Y: Floats,
+        weights: Floats | None,
         loss: Loss,
-        task_matrix: np.ndarray | None = None,
+        task_matrix: Floats | None = None,
+        *,
         labels: np.ndarray | None = None,
+        scorer: Scorer | None = None,
         hidden: int = 0,
-    ) -> None:
-        """Find the coordinates, choose alpha if there are several, and solve.
+    ) -> MachineFit:
+        """Return the fit of a loss: the span, the problem in its coordinates, alpha, the solution.
 
         `labels`, where there are any, stratify the folds; so many of the last outputs are `hidden`
-        from a judge.
+        from a scorer.
         """
         alphas = check_alphas(self.alpha, strict=True)
         loss.check_outputs(Y.shape[1])
-        targets = self._held(rows, Y, loss)
-        self.__dict__.pop("metric_results_", None)
-        kernel = as_kernel(self.kernel)
-        if kernel.learns:
-            kernel, self.metric_results_ = learned_kernel(
-                kernel, Sample(rows, Memory(Y, "y"), weights), alphas,
-                fit_intercept=self.fit_intercept, random_state=self.random_state,
-                n_jobs=self.n_jobs, verbose=self.verbose,
-            )  # fmt: skip
-        self._fit_basis(kernel, rows, weights)
-        n = len(Y)
-        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-        root = None if task_matrix is None else rows.near(square_root(task_matrix))
-        problem = Problem(
-            self._design(rows),
-            targets,
-            rows.near(shares),
-            loss,
-            alphas[0],
-            root,
-            self.fit_intercept,
-        )
+        self._check_memory(rows, Y)
+        sample = Sample(rows, Memory(Y, "y"), weights)
+        kernel, metric = self._learned(sample, alphas)
+        engine = self._engine(kernel, sample)
+        problem = self._problem(engine, sample, loss, alphas[0], task_matrix)
         parts = parts_of(problem, Y)
-        self.__dict__.pop("cv_results_", None)
-        self.alpha_ = alphas[0]
-        if self._judge is not None:
-            self._choose_judged(Sample(rows, Memory(Y, "y"), weights), parts, alphas, hidden)
-        elif len(alphas) > 1:
-            self._choose(problem, parts, alphas, labels)
-        self.__dict__.pop("_matrix", None)
-        self.coef_ = np.empty((self.basis_.rank_, Y.shape[1]))
-        self.intercept_ = np.empty(Y.shape[1])
-        self.n_iter_, self.objective_, self.duality_gap_ = 0, 0.0, 0.0
-        solutions = []
-        for part in parts:  # no comprehension, which is a frame more up to the user's line
-            solutions.append(self._solve_part(part, rows))
-        for part, (problem, solution) in zip(parts, solutions, strict=True):
-            self._certify(part, problem, solution, rows)
-
-    def _solve_part(self, part: Part, rows: Source) -> tuple[Problem, Solution]:
-        """Solve for outputs that have the same rows: all of them, where none has holes."""
-        problem, columns = part.problem(), part.columns
-        assert problem is not None  # every output has rows
-        solution = solve_convex(
-            replace(problem, alpha=self.alpha_),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            verbose=self.verbose,
+        search = Search(alphas, self._splits(alphas, problem, labels, scorer), scorer)
+        path = _MachinePath(
+            parts, search.splits, len(Y), Y.shape[1], self.tol, self.max_iter, hidden
         )
-        self.coef_[:, columns] = numpy_of(problem.mix(solution.theta))
-        self.intercept_[columns] = numpy_of(solution.intercept)
-        self.n_iter_ = max(self.n_iter_, solution.n_iter)
-        self._warn_if_stopped(solution, rows.precision)
-        return problem, solution
+        chosen = choose(path, search, verbose=self.verbose)
+        return self._solved(engine, parts, rows, Y.shape[1], chosen, metric)
 
-    def _certify(self, part: Part, problem: Problem, solution: Solution, rows: Source) -> None:
-        """Add the objective of these outputs, as `predict` has it, and note their gap."""
-        predicted = self._as_predicted(problem, solution, part.of(rows), part.columns)
-        self.objective_ += predicted.primal
-        self.duality_gap_ = max(self.duality_gap_, predicted.gap)
-        if solution.gap <= self.tol < predicted.gap:
-            self._warn_of_rounding(predicted)
+    def _check_memory(self, rows: Source, Y: Floats) -> None:
+        """Raise where a device has too little memory for what the solver holds."""
+        size = f"{len(Y)} rows and {Y.shape[1]} outputs"
+        rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
 
-    def _fit_basis(self, kernel: Kernel, rows: Source, weights: np.ndarray | None) -> None:
-        """Fit the basis on the rows of positive weight, as if there were no others."""
+    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
+        """Return the kernel; if it learns, in a metric learned from the sample."""
+        kernel = as_kernel(self.kernel)
+        if not kernel.learns:
+            return kernel, None
+        return learned_kernel(
+            kernel, sample, alphas, fit_intercept=self.fit_intercept,
+            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
+        )  # fmt: skip
+
+    def _engine(self, kernel: Kernel, sample: Sample) -> Engine:
+        """Return the span of the rows of positive weight, as if there were no others."""
+        rows, weights = sample.rows, sample.weights
         if weights is not None and not np.all(weights > 0.0):
             used = np.flatnonzero(weights)
             rows, weights = rows.subset(used), weights[used]
         sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
-        place: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
-        engine = span_of(kernel, sketch, rows, rng, weights, **place).engine
-        self.basis_, self.kernel_ = KernelBasis.of(engine, kernel, self.sketch), engine.kernel
+        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
+        return span.engine()
 
-    def _held(self, rows: Source, Y: np.ndarray, loss: Loss) -> Any:
-        """Return targets where the solver will run, a card perhaps, if it can run there."""
-        size = f"{len(Y)} rows and {Y.shape[1]} outputs"
-        rows.check_room(8 * _COLUMNS * Y.size, f"What the solver holds of {size}")
-        Y = Y.astype(np.float64, copy=False)
-        targets = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # holes have no weight
-        check_runs(loss, targets)
-        return targets
+    def _problem(
+        self,
+        engine: Engine,
+        sample: Sample,
+        loss: Loss,
+        alpha: float,
+        task_matrix: Floats | None,
+    ) -> Problem:
+        """Return the problem in coordinates, where the solver will run: a device perhaps."""
+        rows, weights = sample.rows, sample.weights
+        Y = sample.targets.here().astype(np.float64, copy=False)
+        Y = rows.near(np.nan_to_num(Y) if np.isnan(Y).any() else Y)  # missing ones have no weight
+        check_runs(loss, Y)
+        shares = np.full(len(Y), 1.0 / len(Y)) if weights is None else weights / weights.sum()
+        root = None if task_matrix is None else rows.near(square_root(task_matrix))
+        design = coordinates_of(engine, rows, dtype=None)
+        return Problem(design, Y, rows.near(shares), loss, alpha, root, self.fit_intercept)
 
-    def _design(self, rows: Source) -> Design:
-        return coordinates_of(self.basis_.engine_, rows, dtype=None)
-
-    def _choose(
-        self, problem: Problem, parts: list[Part], alphas: list[float], labels: np.ndarray | None
-    ) -> None:
-        """Take the alpha of the least held-out loss."""
+    def _splits(
+        self,
+        alphas: list[float],
+        problem: Problem,
+        labels: np.ndarray | None,
+        scorer: Scorer | None,
+    ) -> Splits:
+        """Return the splits that alpha is chosen on, none of a single one."""
+        if scorer is not None:
+            return scorer.splits
+        if len(alphas) == 1:
+            return []
         n, weights, stratified = len(problem.Y), numpy_of(problem.weights), labels is not None
-        splits = splits_of(self.cv, n, labels, weights, self.random_state, stratified=stratified)
-        table = np.zeros((len(splits), len(alphas)))
-        for k, split in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
-            train, test = (np.sort(np.arange(n)[some]) for some in split)
-            for part in parts:
-                own, held = part.problem(train), part.problem(test)
-                if own is None or held is None:  # no row of the split has these outputs
-                    continue
-                path = self._path(own, held, alphas)
-                table[k] += [float(held.weights @ own.loss.value(F, held.Y)) for F in path]
-        self.alpha_, self.cv_results_ = least_loss(alphas, table)
+        return deal(self.cv, n, labels, weights, self.random_state, stratified=stratified)
 
-    def _choose_judged(
-        self, sample: Sample, parts: list[Part], alphas: list[float], hidden: int
-    ) -> None:
-        """Take the alpha whose held-out predictions the judge likes best."""
-        assert self._judge is not None
-        d = sample.targets.shape[1]
-
-        def path(train: np.ndarray, held: np.ndarray) -> np.ndarray:
-            F = np.full((len(alphas), len(held), d), np.nan)  # of outputs without a row
-            for part in parts:
-                own, seen = part.problem(train), part.problem(held, rated=False)
-                if own is not None and seen is not None:
-                    found = [numpy_of(one) for one in self._path(own, seen, alphas)]
-                    F[:, :, part.columns] = np.stack(found)
-            return F[:, :, : d - hidden]
-
-        search = Search(alphas, self._judge.splits, self._judge)
-        chosen = search.by_paths(sample, path, self.verbose)
-        self.alpha_, self.cv_results_ = chosen.alpha, chosen.results or {}
-
-    def _path(self, part: Problem, held: Problem, alphas: list[float]) -> list[Any]:
-        """Return the predictions of held-out rows by each alpha: one path with warm starts."""
-        found: list[Any] = [None] * len(alphas)
-        solution: Solution | None = None
-        for j in np.argsort(alphas)[::-1]:  # from the most penalised, whose problem is easiest
-            fold = replace(part, alpha=alphas[j])
+    def _solved(
+        self,
+        engine: Engine,
+        parts: list[Part],
+        rows: Source,
+        d: int,
+        chosen: ChosenAlpha,
+        metric: LearnedMetric | None,
+    ) -> MachineFit:
+        """Solve for outputs that have the same rows in turn: all of them, where none is missing."""
+        coef, intercept = np.empty((engine.rank, d)), np.empty(d)
+        n_iter, objective, gap, solutions = 0, 0.0, 0.0, []
+        for part in parts:
+            problem = part.problem()
+            assert problem is not None  # every output has rows
             solution = solve_convex(
-                fold, tol=max(self.tol, 1e-3), max_iter=self.max_iter, start=solution
-            )
-            found[j] = held.predict(solution.theta, solution.intercept)
-        return found
+                replace(problem, alpha=chosen.alpha), tol=self.tol, max_iter=self.max_iter,
+                verbose=self.verbose,
+            )  # fmt: skip
+            coef[:, part.columns] = numpy_of(problem.mix(solution.theta))
+            intercept[part.columns] = numpy_of(solution.intercept)
+            n_iter = max(n_iter, solution.n_iter)
+            self._warn_if_stopped(solution, rows.precision)
+            solutions.append((part, problem, solution))
+        matrix = engine.on_features(coef)
+        for part, problem, solution in solutions:
+            columns = part.columns
+            projection = Projection(engine.features, matrix[:, columns], intercept[columns])
+            predicted = self._as_predicted(problem, solution, part.of(rows), projection, engine)
+            objective, gap = objective + predicted.primal, max(gap, predicted.gap)
+            if solution.gap <= self.tol < predicted.gap:
+                self._warn_of_rounding(predicted, chosen.alpha)
+        return MachineFit(engine, chosen, metric, coef, matrix, intercept, n_iter, objective, gap)
 
     def _as_predicted(
-        self, problem: Problem, solution: Solution, rows: Source, columns: Any
+        self,
+        problem: Problem,
+        solution: Solution,
+        rows: Source,
+        projection: Projection,
+        engine: Engine,
     ) -> Solution:
-        """Return the solution with the objective that predictions have, which round in their way.
+        """Return the solution with the objective of predictions, which round differently.
 
         f(x) = phi(x) . B, with a B that may be large where alpha is small. It makes no difference
         where the largest rounding errors of that product are below the tolerance.
         """
-        matrix, features = self._matrix[:, columns], self.basis_.engine_.features
-        some = take(self.basis_.landmarks_, slice(0, _PROBED))
-        rounding = EPS * float((np.abs(features(some)) @ np.abs(matrix)).max())
+        probed = engine.features(take(engine.landmarks, slice(0, _PROBED)))
+        rounding = EPS * float((np.abs(probed) @ np.abs(projection.matrix)).max())
         loss, F, Y = problem.loss, solution.F, problem.Y
         slope = loss.lipschitz  # at a kink the gradient says nothing
         if math.isinf(slope):
@@ -322,32 +376,49 @@ class KernelMachineBase(Chooses, PartsByName):
         used = flatnonzero(problem.weights)
         used = used[:: math.ceil(len(used) / _PREDICTED)]
         shares = problem.weights[used] / problem.weights[used].sum()
-        prediction = Projection(features, matrix, self.intercept_[columns])
-        own = rows.subset(used).map_near(prediction, Y.shape[1:], np.float64, n_jobs=self.n_jobs)
-        more = shares @ (loss.value(own, Y[used]) - loss.value(F[used], Y[used]))
+        predicted = rows.subset(used).map_near(
+            projection, Y.shape[1:], np.float64, n_jobs=self.n_jobs
+        )
+        more = shares @ (loss.value(predicted, Y[used]) - loss.value(F[used], Y[used]))
         return replace(solution, primal=solution.primal + float(more))
 
-    def _warn_of_rounding(self, solution: Solution) -> None:
-        warnings.warn(
+    def _warn_of_rounding(self, solution: Solution, alpha: float) -> None:
+        warn_user(
             f"The predictions of {type(self).__name__} carry rounding errors, by which their "
             f"objective has a relative duality gap of {solution.gap:.1e}, above tol={self.tol:g}: "
-            f"alpha={self.alpha_:g} is too small for this kernel. Raise alpha or tol.",
+            f"alpha={alpha:g} is too small for this kernel. Raise alpha or tol.",
             ConvergenceWarning,
-            stacklevel=7,
         )
 
     def _warn_if_stopped(self, solution: Solution, dtype: np.dtype) -> None:
         if solution.gap <= self.tol:
             return
         more = " or give float64 rows," if dtype == np.float32 else ""
-        warnings.warn(
+        warn_user(
             f"{type(self).__name__} stopped after {solution.n_iter} Newton steps with a relative "
             f"duality gap of {solution.gap:.1e}, above tol={self.tol:g}: the objective may be that "
             f"much above its minimum. Raise max_iter (now {self.max_iter}),{more} or raise alpha "
             "or tol.",
             ConvergenceWarning,
-            stacklevel=7,
         )
+
+    def _take(self, fit: MachineFit) -> None:
+        """Become what the solver returned: the only place that writes what a fit finds."""
+        for name in _OPTIONAL:
+            self.__dict__.pop(name, None)
+        self.basis_ = KernelBasis.of(fit.engine, as_kernel(self.kernel), self.sketch)
+        self.kernel_, self.alpha_ = fit.engine.kernel, fit.chosen.alpha
+        self.coef_, self.intercept_ = fit.coef, fit.intercept
+        self.__dict__["_matrix"] = fit.matrix
+        self.n_iter_, self.objective_, self.duality_gap_ = (
+            fit.n_iter, fit.objective, fit.duality_gap
+        )  # fmt: skip
+        if fit.metric is not None:
+            self.metric_results_ = fit.metric.results()
+        if fit.chosen.results is not None:
+            self.cv_results_ = fit.chosen.results
+
+    # Predicting -----------------------------------------------------------------------------------
 
     def _map(
         self,
@@ -371,8 +442,8 @@ class KernelMachineBase(Chooses, PartsByName):
         return self._map(X, self.coef_.shape[1:])
 
     @functools.cached_property
-    def _matrix(self) -> np.ndarray:
-        """What features are multiplied with."""
+    def _matrix(self) -> Floats:
+        """What features are multiplied with; files do not have it."""
         return self.basis_.engine_.on_features(self.coef_)
 
     def __sklearn_tags__(self) -> Any:
@@ -381,8 +452,8 @@ class KernelMachineBase(Chooses, PartsByName):
         return tags
 
 
-class ScoresHoles(RegressorMixin):
-    """A regressor that is scored on the targets that are there."""
+class ScoresObserved(RegressorMixin):
+    """A regressor that is scored on the targets that are observed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination: scikit-learn's, without what is missing in y.
@@ -403,22 +474,6 @@ class ScoresHoles(RegressorMixin):
         if targets.dtype.kind == "f" and np.isnan(targets).any():
             return r2(targets, numpy_of(self.predict(X)), sample_weight)
         return super().score(X, y, sample_weight)
-
-
-def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Design:
-    """Return the coordinates of all rows: held, in one pass, or made again in each.
-
-    They are of a precision, or of that of the rows, if it is None.
-    """
-    function = Projection(engine.features, engine.components.T, dtype=dtype)
-    Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
-    if Z is not None:
-        return Design(Z, n_jobs=engine.n_jobs)
-
-    def through(B: Any) -> Projection:
-        return Projection(engine.features, engine.on_features(B), dtype=dtype)
-
-    return Design(rows.then(function), rows, through, engine.n_jobs)
 
 
 def first_column(F: Any) -> Any:

@@ -139,7 +139,7 @@ class KernelClassifier(ClassifierMixin, KernelMachineBase):
             signs = np.where(codes == 1, 1.0, -1.0)[:, None]
         else:
             signs = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        self._learn(rows, signs, weights, loss, labels=self.classes_[codes])
+        self._take(self._learn(rows, signs, weights, loss, labels=self.classes_[codes]))
         return self
 
     def _class_weights(self, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 from .._numerics.arrays import namespace, row_dots, sqrt
 from .._numerics.validation import all_at_once
 from ..losses import Curvature, Loss, RadialLoss, Ramp, as_loss
+from ..solvers.folds import Scorer
 from .machine import KernelMachine
 from .tasks import check_task_matrix
 
@@ -88,6 +89,41 @@ class InducedMachine(KernelMachine):
         -------
         self : InducedMachine
         """
+        return self._fit(X, y, sample_weight, residual=residual)
+
+    @all_at_once
+    def fit_scored(
+        self,
+        X: Any,
+        y: Any,
+        scorer: Scorer,
+        sample_weight: Any = None,
+        *,
+        residual: Any = None,
+    ) -> InducedMachine:
+        """Fit with the alpha whose held-out predictions have the best score.
+
+        Parameters
+        ----------
+        X, y, sample_weight, residual
+            As in `fit`.
+        scorer : Scorer
+            See `skout.solvers.folds`.
+
+        Returns
+        -------
+        self : InducedMachine
+        """
+        return self._fit(X, y, sample_weight, scorer, residual)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        scorer: Scorer | None = None,
+        residual: Any = None,
+    ) -> InducedMachine:
         loss = as_loss(self.loss)
         if not isinstance(loss, RadialLoss):
             raise ValueError(
@@ -102,14 +138,13 @@ class InducedMachine(KernelMachine):
         d = Y.shape[1]
         M = None if self.task_matrix is None else check_task_matrix(self.task_matrix, d)
         if residual is None:
-            self._learn(rows, Y, weights, loss, M)
+            self._take(self._learn(rows, Y, weights, loss, M, scorer=scorer))
             return self
         targets = np.column_stack([Y.astype(np.float64), np.sqrt(residual)])
         shown = np.zeros((d + 1, d + 1))
         shown[:d, :d] = np.eye(d) if M is None else M
-        self._learn(rows, targets, weights, _Induced(loss), shown, hidden=1)
-        self.coef_, self.intercept_ = self.coef_[:, :d], self.intercept_[:d]
-        self.__dict__.pop("_matrix", None)  # which was that of one output more
+        fit = self._learn(rows, targets, weights, _Induced(loss), shown, scorer=scorer, hidden=1)
+        self._take(fit.of_outputs(slice(0, d)))
         return self
 
 

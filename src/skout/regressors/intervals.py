@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import n_rows, numpy_of
+from .._numerics.types import Floats
 from .._numerics.validation import check_level
 from ..rows import encoded_targets, source
 from ..sketches import SubSample
-from .splits import splits_of
+from ..solvers.folds import CV, deal
 
-__all__ = ["Calibration", "PredictsIntervals"]
+__all__ = ["Calibration", "calibrated", "interval"]
 
 # Halvings of the range in which a quantile lies: as many as digits of a float64.
 _HALVINGS = 60
@@ -43,108 +42,64 @@ class Calibration:
     where the errors are of the model itself, on other rows.
     """
 
-    errors: list[np.ndarray]
+    errors: list[Floats]
     models: list[Any] = field(default_factory=list)
     scaled: bool = False
 
 
-class PredictsIntervals:
-    """A regressor whose intervals are made by held-out errors."""
+def calibrated(
+    model: Any, X: Any, y: Any, is_vector: bool, *, cv: CV = None, scaled: bool = False
+) -> Calibration:
+    """Return the errors of a model on rows that it, or those of the folds, have not seen.
 
-    def calibrate(self: Any, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> Any:
-        """Measure errors on rows that the model, or those of the folds, have not seen.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or objects, n of them
-            Rows that the model has not been fitted on; with `cv` those that it has.
-        y : array of shape (n,) or (n, d)
-            NaN is missing.
-        cv : int, splitter or iterable of splits, optional
-            CV+: a model is fitted for each split, with the alpha, the kernel and, of a sub-sample,
-            the landmarks of this one, and kept. About the coverage c is what one gets; the theorem
-            promises 2c - 1, less a little, and not even that where folds share alpha, widths and
-            landmarks, as here. None is split conformal, which holds c.
-        scaled : bool, default False
-            Whether intervals are wide where the standard deviation is large: errors then count in
-            units of sqrt(std^2 + ``noise_variance_``), that of a new y. Else all have the same
-            width, or nearly.
-
-        Returns
-        -------
-        self : estimator
-        """
-        check_is_fitted(self)
-        inputs = source(X)
-        T = np.asarray(encoded_targets(y, inputs, holes=True).here(), dtype=np.float64)
-        if T.ndim != 2 - self._is_vector:
-            raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
-        T = T.reshape(len(T), -1)
-        if cv is None:
-            errors, models = [_errors(self, inputs.here(), T, scaled)], []
-        else:
-            errors, models = self._by_folds(inputs, T, cv, scaled)
-        self.calibration_ = Calibration(errors, models, scaled)
-        return self
-
-    def _by_folds(self: Any, inputs: Any, T: np.ndarray, cv: Any, scaled: bool) -> Any:
-        """Return the errors of each fold, and the models that made them."""
-        errors: list[np.ndarray] = []
-        models: list[Any] = []
-        for train, test in splits_of(cv, len(T), None, None, getattr(self, "random_state", None)):
-            train, test = (np.sort(np.arange(len(T))[part]) for part in (train, test))
-            model = clone(self).set_params(alpha=self.alpha_, kernel=self.kernel_)
-            own = T[train, 0] if self._is_vector else T[train]
-            more = {}
-            if self.sketch is not None and self.basis_.weights_ is None:
-                # landmarks of their own would make the models differ, and the intervals wide
-                model.set_params(sketch=SubSample(n_rows(self.landmarks_)))
-                more = {"landmarks": self.landmarks_}
-            models.append(model.fit(inputs.take(train), own, **more))
-            errors.append(_errors(model, inputs.take(test), T[test], scaled))
-        return errors, models
-
-    def predict_interval(
-        self: Any, X: Any, coverage: float = 0.9, *, joint: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict intervals that hold the target with a given probability.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or objects, n of them
-        coverage : float, default 0.9
-            For rows that are exchangeable with those of `calibrate`, which must have been called;
-            on average over calibrations. What CV+ promises is less, see there.
-        joint : bool, default False
-            Whether all outputs are in their intervals at the same time with this probability: the
-            intervals are the sides of a box. Else each is with this probability. Rows of
-            `calibrate` in which an output is missing do not count.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n,) or (n, d)
-            Infinite where the rows of `calibrate` are too few: below c / (1 - c) for the coverage
-            c, 9 for 0.9 and 19 for 0.95.
-        """
-        check_is_fitted(self)
-        calibration = getattr(self, "calibration_", None)
-        if calibration is None:
-            raise NotFittedError(
-                "Intervals need held-out errors: call `calibrate` with rows that the model has not "
-                "seen, or with those that it has and cv=5."
-            )
-        level = Fraction(str(check_level(coverage, "coverage")))
-        errors = _joint(calibration.errors) if joint else calibration.errors
-        if calibration.models:
-            lower, upper = _cv_plus(calibration, errors, X, level)
-        else:
-            F, scale = _predicted(self, X, calibration.scaled)
-            radius = np.array([_quantile(column, level) for column in errors[0].T])
-            lower, upper = F - radius * scale, F + radius * scale
-        return (lower[:, 0], upper[:, 0]) if self._is_vector else (lower, upper)
+    Parameters
+    ----------
+    model : KernelRidge
+        Fitted.
+    X, y
+    is_vector : bool
+        Whether the targets of the fit were of shape (n,).
+    cv, scaled
+        See `KernelRidge.calibrate`.
+    """
+    inputs = source(X)
+    T = np.asarray(encoded_targets(y, inputs, missing=True).here(), dtype=np.float64)
+    if T.ndim != 2 - is_vector:
+        raise ValueError(f"y must be like that of fit. Got shape {T.shape} instead.")
+    T = T.reshape(len(T), -1)
+    if cv is None:
+        return Calibration([_errors(model, inputs.here(), T, scaled)], [], scaled)
+    errors: list[Floats] = []
+    models: list[Any] = []
+    for split in deal(cv, len(T), random_state=getattr(model, "random_state", None)):
+        train, test = (np.sort(np.arange(len(T))[part]) for part in split)
+        part = clone(model).set_params(alpha=model.alpha_, kernel=model.kernel_)
+        landmarks = {}
+        if model.sketch is not None and model.basis_.weights_ is None:
+            # landmarks of their own would make the models differ, and the intervals wide
+            part.set_params(sketch=SubSample(n_rows(model.landmarks_)))
+            landmarks = {"landmarks": model.landmarks_}
+        models.append(
+            part.fit(inputs.take(train), T[train, 0] if is_vector else T[train], **landmarks)
+        )
+        errors.append(_errors(part, inputs.take(test), T[test], scaled))
+    return Calibration(errors, models, scaled)
 
 
-def _predicted(model: Any, X: Any, scaled: bool) -> tuple[np.ndarray, Any]:
+def interval(
+    model: Any, calibration: Calibration, X: Any, coverage: float, joint: bool
+) -> tuple[Floats, Floats]:
+    """Return the ends of intervals that hold the targets of X, each of shape (n, d)."""
+    level = Fraction(str(check_level(coverage, "coverage")))
+    errors = _joint(calibration.errors) if joint else calibration.errors
+    if calibration.models:
+        return _cv_plus(calibration, errors, X, level)
+    F, scale = _predicted(model, X, calibration.scaled)
+    radius = np.array([_quantile(column, level) for column in errors[0].T])
+    return F - radius * scale, F + radius * scale
+
+
+def _predicted(model: Any, X: Any, scaled: bool) -> tuple[Floats, Any]:
     """Return predictions of shape (n, d), and the standard deviation of y where it is wanted."""
     if not scaled:
         F = np.asarray(numpy_of(model.predict(X)))
@@ -154,12 +109,12 @@ def _predicted(model: Any, X: Any, scaled: bool) -> tuple[np.ndarray, Any]:
     return F, np.sqrt(std**2 + model.noise_variance_)
 
 
-def _errors(model: Any, X: Any, T: np.ndarray, scaled: bool) -> np.ndarray:
+def _errors(model: Any, X: Any, T: Floats, scaled: bool) -> Floats:
     F, scale = _predicted(model, X, scaled)
     return np.abs(T - F) / scale
 
 
-def _joint(parts: list[np.ndarray]) -> list[np.ndarray]:
+def _joint(parts: list[Floats]) -> list[Floats]:
     """Return errors whose quantiles, output by output, are the sides of a box that holds all.
 
     The score of a row with errors e is max_j e_j / m_j, where m_j is the median of the errors in
@@ -175,7 +130,7 @@ def _joint(parts: list[np.ndarray]) -> list[np.ndarray]:
     ends = [np.concatenate([[0.0], e, [np.inf]])[(len(e) + 2) // 2 - 1 :][:2] for e in known]
     low, high = np.array(ends).T  # (d,)
 
-    def shaped(E: np.ndarray) -> np.ndarray:
+    def shaped(E: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             scores = np.where(E == 0.0, 0.0, E / low)
             order = np.sort(scores, axis=1)  # NaN, of rows that lack an output, are the last
@@ -185,7 +140,7 @@ def _joint(parts: list[np.ndarray]) -> list[np.ndarray]:
     return [shaped(E) for E in parts]
 
 
-def _quantile(errors: np.ndarray, level: Fraction) -> float:
+def _quantile(errors: Floats, level: Fraction) -> float:
     """Return the ceil((n + 1) level)-th smallest of n errors, infinity if there is none."""
     known = np.sort(errors[~np.isnan(errors)])
     place = math.ceil((len(known) + 1) * level)
@@ -193,8 +148,8 @@ def _quantile(errors: np.ndarray, level: Fraction) -> float:
 
 
 def _cv_plus(
-    calibration: Calibration, errors: list[np.ndarray], X: Any, level: Fraction
-) -> tuple[np.ndarray, np.ndarray]:
+    calibration: Calibration, errors: list[Floats], X: Any, level: Fraction
+) -> tuple[Floats, Floats]:
     """Return the ends of CV+: quantiles over all training rows i of f_i(x) -+ R_i."""
     found = [_predicted(model, X, calibration.scaled) for model in calibration.models]
     F = np.stack([f for f, _ in found])
@@ -208,7 +163,7 @@ def _cv_plus(
     return lower, upper
 
 
-def _kth(shifts: np.ndarray, scale: np.ndarray, lists: list[np.ndarray], k: int) -> np.ndarray:
+def _kth(shifts: Floats, scale: Floats, lists: list[Floats], k: int) -> Floats:
     """Return for each column x the k-th smallest of all shift_k(x) + scale_k(x) * list_k.
 
     By halving: how many numbers are below t is a search in each sorted list.

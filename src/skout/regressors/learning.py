@@ -14,22 +14,28 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
+from .._numerics.types import Floats, Index, Ints, RandomState
 from .._numerics.validation import check_rng
 from ..basis import span_of
-from ..basis.features import KernelMatrix
+from ..basis.moments import MaskedMoments
 from ..basis.passes import Sample
 from ..kernels import Kernel, Learnt, Mahalanobis
-from ..rows import Reduction
+from ..rows import Memory, Reduction
 from ..sketches import SubSample
-from ..solvers import dual_ridge, ridge_errors, ridge_paths
+from ..solvers.folds import TEST, TRAIN, Search, deal, least_loss, mean_square
+from ..solvers.ridge import FoldMoments, GramSystem, RidgeOptions
+from ..solvers.ridge.memory import budget_for
 
-__all__ = ["GradientProducts", "learned_kernel"]
+__all__ = ["GradientProducts", "LearnedMetric", "learned_kernel", "search_after"]
 
+# In a metric that was learned the last fit tries so many alphas below and above the best one of the
+# rounds: it has more landmarks than they had.
+_BELOW, _ABOVE = 2, 1
 # Rounds try alphas that are so many steps from the best one of the round before.
 _NEAR = 1
-# Rows are dealt into so many groups, of which one at a time is held out. All of them, one after
+# Rows are dealt into so many folds, of which one at a time is held out. All of them, one after
 # another, of few rows; one alone if there are _ENOUGH.
-_GROUPS, _ENOUGH = 5, 3000
+_FOLDS, _ENOUGH = 5, 3000
 # Gradients of so many outputs are taken one by one; of more, the first _LEADING directions of the
 # predictions, and _MIXED random mixtures of the rest.
 _OUTPUTS, _LEADING, _MIXED = 16, 8, 8
@@ -41,33 +47,46 @@ _PATIENCE = 2
 _EXACT, _LANDMARKS = 3000, 1000
 # The mean of so many targets is subtracted from all of them, where they are not in memory.
 _ORIGIN_ROWS = 8192
-_HOLES = (
+_MISSING = (
     "y has missing values, and a metric is learnt from whole rows: learn it from those, and give "
     "the kernel of that fit, its `kernel_`, to this one."
 )
 
 
+@dataclass(frozen=True)
+class LearnedMetric:
+    """The rounds in which a metric was learned; `Learnt` says what they are."""
+
+    alpha: Floats
+    mean_loss: Floats  # of held-out rows, (rounds + 1, n_alphas)
+    round: int
+    best_alpha: float
+    fold_loss: Floats  # of that round, (n_splits, n_alphas)
+    held: Ints | None  # the rows held out, where they are one part of the sample
+
+    def results(self) -> dict[str, Any]:
+        """Return what becomes `metric_results_`."""
+        return dict(vars(self))
+
+
 def learned_kernel(
-    kernel: Any,
+    kernel: Learnt,
     sample: Sample,
     alphas: list[float],
     *,
     fit_intercept: bool,
-    random_state: Any,
+    random_state: RandomState,
     n_jobs: int | None,
     verbose: bool,
-) -> tuple[Kernel, dict[str, Any] | None]:
-    """Return a kernel in the metric learned from the sample, and the losses of what was held out.
+) -> tuple[Mahalanobis, LearnedMetric]:
+    """Return a kernel in the metric learned from the sample, and the losses of held-out rows.
 
-    A kernel that does not learn stays as it is, without losses. The other parameters are those of
-    the rounds, each of which takes the best alpha. Words such as gamma="scale" are still to be
-    resolved.
+    The other parameters are those of the rounds, each of which takes the best alpha. Words such as
+    gamma="scale" are still to be resolved.
     """
-    if not kernel.learns:
-        return kernel, None
     kernel.check()
     if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
-        raise ValueError(_HOLES)
+        raise ValueError(_MISSING)
     seed = int(check_rng(random_state).integers(2**32))
     index = _drawn(sample, kernel.max_rows, seed)
     sample = sample if index is None else _gathered(sample, index)
@@ -76,10 +95,54 @@ def learned_kernel(
         sample = replace(sample, origin=origin)
     learning = _Learning(kernel, sample, alphas, fit_intercept, seed, n_jobs, verbose)
     with large_matrices_on(sample.rows.device):
-        kernel, results = learning.chosen()
-    if index is not None and results["held"] is not None:
-        results["held"] = index[results["held"]]
-    return kernel, results
+        in_metric, metric = learning.chosen()
+    if index is not None and metric.held is not None:
+        metric = replace(metric, held=index[metric.held])
+    return in_metric, metric
+
+
+def search_after(
+    metric: LearnedMetric | None,
+    sample: Sample,
+    options: RidgeOptions,
+    search: Search,
+    groups: Any,
+) -> tuple[Search, dict[str, Any] | None]:
+    """Return a search with its splits, and with the alphas that are left to choose from.
+
+    Where a metric was learned, the rows held out from that choose: folds of the whole sample, which
+    has taught the metric, flatter small alphas. If they are one part of rows on the host, they
+    score the last fit, whose landmarks are more, by alphas near the best one of the rounds. If not,
+    the choice of the rounds is final, and their table is returned too. A scorer, a splitter or
+    groups, which somebody gave for a reason, decide themselves.
+    """
+    alphas, _, scorer = search
+    if scorer is not None:
+        return search._replace(splits=scorer.splits), None
+    if len(alphas) == 1:
+        return search, None
+    if metric is None or groups is not None or not isinstance(options.cv, int):
+        rows, targets = len(sample.rows), sample.targets.at_hand
+        splits = deal(
+            options.cv, rows, targets, sample.weights, options.random_state, groups=groups
+        )
+        return Search(alphas, splits), None
+    if metric.held is not None and sample.rows.device is None:
+        held = np.zeros(len(sample.rows), dtype=bool)
+        held[metric.held] = True
+        ladder = sorted(alphas)
+        best = ladder.index(metric.best_alpha)
+        return Search(ladder[max(0, best - _BELOW) : best + _ABOVE + 1], [(~held, held)]), None
+    tried = np.flatnonzero(np.isfinite(metric.fold_loss[0]))
+    table = least_loss([alphas[k] for k in tried], metric.fold_loss[:, tried]).results
+    return Search([metric.best_alpha]), table
+
+
+def _mask(rows: Index, n: int) -> np.ndarray:
+    """Return which of n rows are at these positions."""
+    mask = np.zeros(n, dtype=bool)
+    mask[rows] = True
+    return mask
 
 
 def _drawn(sample: Sample, most: int, seed: int) -> np.ndarray | None:
@@ -123,30 +186,28 @@ class _Learning:
     n_jobs: int | None
     verbose: bool
 
-    def chosen(self) -> tuple[Mahalanobis, dict[str, Any]]:
-        """Hold out rows, and return the kernel in the metric of the round that serves them best.
-
-        Also returns the table of held-out losses.
-        """
+    def chosen(self) -> tuple[Mahalanobis, LearnedMetric]:
+        """Hold out rows, and return the kernel in the metric of the round that serves them best."""
         n = len(self.sample.rows)
-        n_splits = min(_GROUPS, n, max(1, math.ceil(_ENOUGH / n)))
-        groups = np.random.default_rng(self.seed).permutation(n) % _GROUPS
-        tries = self._tries([groups == held for held in range(n_splits)])
+        n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
+        splits = [_mask(test, n) for _, test in deal(min(_FOLDS, n), n, random_state=self.seed)]
+        tries = self._tries(splits[:n_splits])
         losses = np.array([[split.losses for split in one] for one in tries])  # round, split, alpha
         mean = losses.mean(axis=1)
-        best, which = np.unravel_index(mean.argmin(), mean.shape)
-        results: dict[str, Any] = {"alpha": np.array(self.alphas), "mean_loss": mean}
-        results |= {"round": int(best), "best_alpha": self.alphas[int(which)]}
-        results |= {"fold_loss": losses[best], "held": self._one_part(groups == 0, n_splits)}
+        best, which = (int(k) for k in np.unravel_index(mean.argmin(), mean.shape))
+        metric = LearnedMetric(
+            np.array(self.alphas), mean, best, self.alphas[which], losses[best],
+            self._one_part(splits[0], n_splits),
+        )  # fmt: skip
         if n_splits == 1 or best == 0:
-            return self.kernel.in_metric(tries[best][0].scale), results
+            return self.kernel.in_metric(tries[best][0].scale), metric
         # few rows: learn again from all of them, with the alphas that served best
         scale = None
         for k in mean[:best].argmin(axis=1):
             scale = self._metric(self._round(scale, None, [int(k)]), None)
-        return self.kernel.in_metric(scale), results
+        return self.kernel.in_metric(scale), metric
 
-    def _one_part(self, held: np.ndarray, n_splits: int) -> np.ndarray | None:
+    def _one_part(self, held: np.ndarray, n_splits: int) -> Ints | None:
         """Return the rows held out, if these are one part of rows that can be read again."""
         sample = self.sample
         if n_splits > 1 or sample.rows.pool is not None:
@@ -193,48 +254,52 @@ class _Learning:
         return here and len(rows) <= (_EXACT if most is None else most)
 
     def _exactly(
-        self, scale: np.ndarray | None, held: np.ndarray | None, alphas: list[float]
+        self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
     ) -> _Round:
         """Fit by Cholesky factors of the kernel matrix of all rows."""
-        sample = self.sample
-        rows, T = sample.rows.here(), sample.targets.here().astype(np.float64)
-        T = T if sample.origin is None else T - sample.origin
+        rows, origin = Memory(self.sample.rows.here()), self.sample.origin
+        sample = replace(self.sample, rows=rows)
+        T = sample.targets.here().astype(np.float64)
+        T = T if origin is None else T - origin
         w = np.ones(len(T)) if sample.weights is None else sample.weights
         held = np.zeros(len(T), dtype=bool) if held is None else held
-        train = np.flatnonzero(~held & (w > 0.0))
-        rng = np.random.default_rng(self.seed)
-        kernel = self.kernel.in_metric(scale).resolve(rows, rng, sample.weights)
-        K = KernelMatrix(kernel, rows, self.n_jobs).full()
-        own = K[np.ix_(train, train)]
-        fits = [dual_ridge(own, T[train], w[train], alpha, self.fit_intercept) for alpha in alphas]
+        train, test = np.flatnonzero(~held & (w > 0.0)), np.flatnonzero(held)
+        rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
+        span = span_of(kernel, None, rows, rng, sample.weights, n_jobs=self.n_jobs)
+        options = RidgeOptions(self.fit_intercept, n_jobs=self.n_jobs)
+        system = GramSystem(span, sample, [], options, "direct", budget_for(rows, 0))
+        used, fits, F = system.fits_and_path(alphas, train, test, T)
         losses = np.zeros(len(alphas))
         if w[held].any():
-            away = [K[np.ix_(held, train)] @ coef + b - T[held] for coef, b in fits]
-            losses = np.array([np.average((A**2).mean(axis=1), weights=w[held]) for A in away])
-        coef = fits[int(losses.argmin())][0]
-        fitted = own @ coef
-        coef = _few_outputs(coef, fitted.T @ fitted, self.seed)
-        return _Round(scale, losses, kernel, take(rows, train), coef)
+            losses = np.array([mean_square(T[test], predicted, w[test]) for predicted in F])
+        coef, fitted = fits[int(losses.argmin())][0], None
+        if coef.shape[1] > _OUTPUTS:
+            assert system.K is not None
+            fitted = system.K[np.ix_(used, used)] @ coef
+            coef = _few_outputs(coef, fitted.T @ fitted, self.seed)
+        return _Round(scale, losses, span.kernel, take(span.landmarks, used), coef)
 
     def _with_landmarks(
-        self, scale: np.ndarray | None, held: np.ndarray | None, alphas: list[float]
+        self, scale: Floats | None, held: np.ndarray | None, alphas: list[float]
     ) -> _Round:
         """Fit with a few landmarks, the same in each metric, by a pass over blocks of rows."""
         rows, weights = self.sample.rows, self.sample.weights
         most = self.kernel.landmarks
         sketch = SubSample(min(_LANDMARKS if most is None else most, len(rows)))
         rng, kernel = np.random.default_rng(self.seed), self.kernel.in_metric(scale)
-        span = span_of(kernel, sketch, rows, rng, weights, remember=True, n_jobs=self.n_jobs)
-        engine = span.engine
+        span = span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs)
+        engine = span.engine()
         groups = None if held is None else held.astype(int)
         sample = replace(self.sample, groups=groups, n_groups=1 if held is None else 2)
-        moments = engine.moments(sample, min(alphas), known=span.known)
-        if any(hasattr(part, "codes") for part in moments):
-            raise ValueError(_HOLES)
-        fits = ridge_paths(moments[0], alphas, self.fit_intercept)
-        losses = np.zeros(len(alphas))
+        known = span.known_rows() if span.rows is rows else None
+        moments = engine.moments(sample, min(alphas), known=known)
+        if any(isinstance(part, MaskedMoments) for part in moments):
+            raise ValueError(_MISSING)
+        roles = np.array([[TRAIN], [TEST]][: len(moments)])
+        folds = FoldMoments(moments, roles, self.fit_intercept)
+        fits, losses = folds.fits(alphas, 0), np.zeros(len(alphas))
         if held is not None:
-            losses = np.array([ridge_errors(moments[1], *fit).mean() for fit in fits])
+            losses = np.array(folds.losses_of(fits, 0))
         coef = fits[int(losses.argmin())][0]
         coef = _few_outputs(coef, coef.T @ moments[0].zz @ coef, self.seed)
         return _Round(scale, losses, engine.kernel, engine.landmarks, engine.on_features(coef))

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once
+from .._numerics.validation import all_at_once, check_alphas
 from ..losses import MarginLoss, as_loss
-from .base import KernelMachineBase, ScoresHoles
+from ..solvers.folds import Scorer, Splits, deal
+from .base import KernelMachineBase, ScoresObserved
 from .tasks import check_task_matrix
 
 __all__ = ["KernelMachine"]
 
 
-class KernelMachine(MultiOutputMixin, ScoresHoles, KernelMachineBase):
+class KernelMachine(MultiOutputMixin, ScoresObserved, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 
     Minimises mean_i loss(f(x_i), y_i) + alpha/2 ||f||^2 over the space of the kernel k M, or over
@@ -52,9 +53,9 @@ class KernelMachine(MultiOutputMixin, ScoresHoles, KernelMachineBase):
     verbose : bool, default False
         Show progress.
     device : str, optional
-        "cuda" computes on a card, the solver and its certificate included; rows on the host are
+        "cuda" computes on a GPU, the solver and its certificate included; rows on the host are
         streamed to it. Coordinates that do not fit it are made again in each pass. "auto" takes a
-        card if there is one. None is where the data are.
+        GPU if there is one. None is where the data are.
 
     Attributes
     ----------
@@ -142,22 +143,63 @@ class KernelMachine(MultiOutputMixin, ScoresHoles, KernelMachineBase):
         -------
         self : KernelMachine
         """
+        return self._fit(X, y, sample_weight)
+
+    @all_at_once
+    def fit_scored(
+        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None
+    ) -> KernelMachine:
+        """Fit with the alpha whose held-out predictions have the best score.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        scorer : Scorer
+            See `skout.solvers.folds`.
+
+        Returns
+        -------
+        self : KernelMachine
+        """
+        return self._fit(X, y, sample_weight, scorer)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, scorer: Scorer | None = None
+    ) -> KernelMachine:
         loss = as_loss(self.loss)
         if isinstance(loss, MarginLoss):
             raise ValueError(f"{loss!r} is a loss of labels: use KernelClassifier.")
         rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows, holes=True)
+        y = self._targets(y, rows, missing=True)
         self._is_vector = y.ndim == 1
-        Y = y.reshape(len(y), -1)
-        M = self.task_matrix
+        Y, M = y.reshape(len(y), -1), self.task_matrix
         if M is not None and np.isnan(Y).any():
             raise ValueError(
                 "y has missing values, and task_matrix relates outputs that have the same rows: "
                 "use KernelRidge(task_matrix=...), which takes both, or leave one out."
             )
         M = None if M is None else check_task_matrix(M, Y.shape[1])
-        self._learn(rows, Y, weights, loss, M)
+        self._take(self._learn(rows, Y, weights, loss, M, scorer=scorer))
         return self
+
+    def choice_splits(
+        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+    ) -> Splits:
+        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
+
+        Parameters
+        ----------
+        n, y, weights, groups
+            See `skout.solvers.folds.deal`.
+
+        Returns
+        -------
+        splits : list of (train, test)
+        """
+        if len(check_alphas(self.alpha)) == 1:
+            return []
+        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the targets of new rows.

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._numerics.linalg import pseudo_inverse
 from .._numerics.validation import all_at_once, check_number
+from ..basis.moments import check_outputs_observed
 from ..losses import Pinball
 from ..metrics import pinball_loss
-from ..solvers.holed import check_outputs_seen
 from .base import KernelMachineBase
 from .tasks import check_quantiles, quantile_task_matrix
 
@@ -138,22 +138,21 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
         levels = check_quantiles(levels)
         check_number(self.gamma_quantiles, "gamma_quantiles")
         rows, y, weights = self._read(X, y, sample_weight)
-        y = self._targets(y, rows, holes=True)
+        y = self._targets(y, rows, missing=True)
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError(
                 f"y must be one target, shape (n,). Got shape {y.shape} instead: fit one model for "
                 "each target."
             )
-        y, weights = _without_holes(column_or_1d(y, warn=True), weights)
+        y, weights = _without_missing(column_or_1d(y, warn=True), weights)
         self.quantiles_, self._shares = levels, shares
         self._is_vector = np.ndim(self.quantiles) == 0 and not self._takes_all()
         # s pinball(f, y) = pinball(s f, s y): shares of levels are scales of outputs
         scale = np.broadcast_to(shares, len(levels))
         M = quantile_task_matrix(levels, self.gamma_quantiles) * np.outer(scale, scale)
         Y = y.reshape(-1, 1) * scale
-        self._learn(rows, Y, weights, Pinball(levels), M if len(levels) > 1 else None)
-        self._matrix = self._matrix / scale
-        self.coef_, self.intercept_ = self.coef_ / scale, self.intercept_ / scale
+        fit = self._learn(rows, Y, weights, Pinball(levels), M if len(levels) > 1 else None)
+        self._take(fit.of_outputs(slice(None), scale))
         return self
 
     def _takes_all(self) -> bool:
@@ -297,14 +296,14 @@ class _Extended:
         return found[:, 0] if self.is_vector else found
 
 
-def _without_holes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
+def _without_missing(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
     """Return a target without NaN, and weights that leave its rows out."""
     missing = np.isnan(y)
     if not missing.any():
         return y, weights
     there = (~missing).astype(np.float64)
     weights = there if weights is None else weights * there
-    check_outputs_seen(weights.sum())
+    check_outputs_observed(weights.sum())
     return np.where(missing, 0.0, y), weights
 
 

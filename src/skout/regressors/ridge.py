@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import functools
-from dataclasses import replace
-from typing import Any, ClassVar
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._numerics.arrays import astype
 from .._numerics.linalg import large_matrices_on
+from .._numerics.types import Floats
 from .._numerics.validation import (
     PartsByName,
     all_at_once,
@@ -22,8 +26,9 @@ from .._numerics.validation import (
     check_number,
     check_rng,
 )
-from ..basis import KernelBasis, span_of
+from ..basis import Engine, KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
+from ..basis.moments import AnyMoments
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
@@ -39,33 +44,77 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers.moments import Moments
-from .base import Finished, ScoresHoles, first_column
-from .checkpoint import NO_HOLES, Bar, open_checkpoint
-from .choice import Chooses, check_has_moments, searched
-from .doubt import Doubts, check_fitc
-from .exact import fit_exact, fit_exact_missing
-from .fit import Fit, RidgeSettings
-from .holes import fit_exact_related
-from .intervals import PredictsIntervals
-from .learning import learned_kernel
+from ..solvers.folds import TRAIN, ChosenAlpha, Scorer, Search, Splits, deal, interleaved_groups
+from ..solvers.ridge import (
+    NO_MISSING,
+    Bar,
+    Fit,
+    FoldMoments,
+    MomentSystem,
+    RidgeCheckpoint,
+    RidgeOptions,
+    decide,
+    fit_best,
+    open_checkpoint,
+    system_for,
+)
+from .base import Finished, ScoresObserved, first_column
+from .intervals import Calibration, calibrated, interval
+from .learning import LearnedMetric, learned_kernel, search_after
 from .means import warn_of_far_mean
-from .path import Judge, Search
-from .sketched import fit_from_moments, fit_sketched
-from .splits import TRAIN, interleaved_groups
 from .tasks import checked_tasks
+from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
 __all__ = ["KernelRidge"]
 
-# What an earlier fit may have left.
-_FITTED = ("basis_", "coef_", "cv_results_", "metric_results_", "_projection", "solver_report_")
-
-
+# What only some fits have.
+_OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
+# What is made of a fit when it is first needed.
+_COMPUTED = ("coef_", "projection_", "_variances")
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
 
 
-def _has_sketch(model: Any) -> bool:
+@dataclass(frozen=True)
+class Kept:
+    """What a `KernelRidge` keeps of a fit beside its public attributes.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (m, d)
+    moments, row_weights, row_count, fitc_shift, origin
+        See `Fit`; moments are those of the rows given to `fit`.
+    folds : list of moments, optional
+        Of the rows given to `partial_fit`, by fold.
+    n_added : int
+        The number of these rows.
+    """
+
+    matrix: Floats
+    moments: AnyMoments | None = None
+    row_weights: Floats | None = None
+    row_count: float | None = None
+    fitc_shift: float | None = None
+    origin: Floats | None = None
+    folds: Sequence[AnyMoments] | None = None
+    n_added: int = 0
+
+
+@dataclass(frozen=True)
+class _Added:
+    """The moments of rows that came in parts, by fold, in the coordinates of an engine."""
+
+    engine: Engine
+    n_outputs: int
+    metric: LearnedMetric | None = None
+    base: AnyMoments | None = None  # of rows that train in every fold
+    folds: Sequence[AnyMoments] | None = None
+    origin: Floats | None = None
+    n: int = 0
+    report: dict[str, Any] | None = None
+
+
+def _has_sketch(model: KernelRidge) -> bool:
     if model.sketch is None:
         raise AttributeError(
             "partial_fit needs a sketch: without one the model keeps every row. "
@@ -74,13 +123,13 @@ def _has_sketch(model: Any) -> bool:
     return True
 
 
-class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Chooses, PartsByName):
+class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
     Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
     (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
     constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
-    Targets may have holes, NaN: each output is then fitted on the rows that have it.
+    Targets may be missing, NaN: each output is then fitted on the rows that have it.
 
     Parameters
     ----------
@@ -98,8 +147,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
         `solver_report_` how near it came. "auto" takes the cheaper, see the page on scale; if that
-        is "cg" and does not converge, "direct" where memory allows. A card may take another one
-        than a host, and agree with it up to `tol` only.
+        is "cg" and does not converge, "direct" where memory allows. `solver_report_` says why.
     tol, max_iter : float and int, default 1e-3 and 200
         "cg" stops where predictions of training rows may still change by `tol` standard deviations
         of y (root mean square; with a sketch an estimate), or after `max_iter` steps and a warning.
@@ -109,7 +157,7 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         Threads; None means as many as BLAS would use.
     verbose : bool, default False
     device : str, optional
-        "cuda" computes on a card, "auto" does if there is one. None is where the data are.
+        "cuda" computes on a GPU, "auto" does if there is one. None is where the data are.
     checkpoint : path, optional
         A file that a sketched fit keeps its progress in, every 30 seconds, until it is done. If it
         is killed, another fit with the same data, parameters and int as random_state goes on from
@@ -117,8 +165,9 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         read once more, are compared, and of arrays on disk a sample, size and time.
     task_matrix : array of shape (d, d), "learnt" or None, default None
         M of the kernel k M, which relates the outputs (2.13), so that those with few rows borrow
-        from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With holes,
-        each output counts by the mean over its own rows: the identity leaves them apart.
+        from others; see `graph_task_matrix`. "learnt" finds it together with f (2.133). With
+        missing targets, each output counts by the mean over its own rows: the identity leaves them
+        apart.
     variance : "dtc" or "fitc", default "dtc"
         By which a sketched model approximates the Gaussian process. With too few landmarks standard
         deviations of "dtc" are too large. In "fitc", rows that the sketch does not span count less,
@@ -142,10 +191,10 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         sequence: mean squared errors. "exact" says, of a model without a sketch, whether its path
         was: with more than 1,500 distinct rows alpha is chosen on the span of 1,500 of them.
     solver_report_ : dict
-        "solver", with the "costs" that it was chosen by, and "fell_back_from", the report of "cg"
-        before it. Of "cg" also "iterations", "relative_residual" (see `tol`), "objective", what it
-        may still gain ("objective_gap", an estimate, and "objective_bound"), "preconditioner" and
-        "memory_bytes".
+        "solver", "why" it was chosen, with the "costs" of both, and "fell_back_from", the report of
+        "cg" before it. Of "cg" also "iterations", "relative_residual" (see `tol`), "objective",
+        what it may still gain ("objective_gap", an estimate, and "objective_bound"),
+        "preconditioner" and "memory_bytes".
     task_matrix_ : ndarray of shape (d, d)
         M, if there is a `task_matrix`.
     noise_variance_ : ndarray of shape (d,)
@@ -171,18 +220,11 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
     #: rows and targets may be sources, see `skout.rows`
     takes_sources = True
     __metadata_request__fit: ClassVar = {"groups": False}  # a search's splitter wants them, too
-
-    _matrix: np.ndarray  # matrix that the features W k(landmarks, x) are multiplied with to predict
-    _base: Moments | None  # of the rows given to fit
-    _folds: list[Moments] | None  # of the rows given to partial_fit
-    _origin: np.ndarray | None
-    _row_weights: np.ndarray | None
-    _row_count: float | None
-    _fitc_shift: float | None
-    _n_seen: int
-    _n_outputs: int
-    solver_report_: dict[str, Any]
     _by_name: ClassVar[dict[str, Any]] = {"kernel": as_kernel, "sketch": as_sketch}
+
+    solver_report_: dict[str, Any]
+    _kept: Kept
+    _is_vector: bool
 
     def __init__(
         self,
@@ -218,6 +260,8 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         self.checkpoint = checkpoint
         self.task_matrix = task_matrix
         self.variance = variance
+
+    # Fitting --------------------------------------------------------------------------------------
 
     @all_at_once
     def fit(
@@ -255,26 +299,222 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         return self._fit(X, y, sample_weight, landmarks, groups)
 
     @all_at_once
-    def fit_judged(
-        self, X: Any, y: Any, judge: Judge, sample_weight: Any = None, landmarks: Any = None
+    def fit_scored(
+        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None, landmarks: Any = None
     ) -> KernelRidge:
-        """Fit with the alpha whose held-out predictions a judge, see `regressors.path`, likes best.
+        """Fit with the alpha whose held-out predictions have the best score.
 
         Parameters
         ----------
         X, y, sample_weight, landmarks
             As in `fit`.
-        judge : Judge
+        scorer : Scorer
+            See `skout.solvers.folds`.
 
         Returns
         -------
         self : KernelRidge
         """
-        return self._fit(X, y, sample_weight, landmarks, judge=judge)
+        return self._fit(X, y, sample_weight, landmarks, scorer=scorer)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        landmarks: Any,
+        groups: Any = None,
+        scorer: Scorer | None = None,
+    ) -> KernelRidge:
+        alphas = self._check(landmarks)
+        if landmarks is not None and reads_once(X):
+            return self._fit_once(X, landmarks, alphas)
+        checkpoint = self._checkpoint(X)
+        sample = self._read(X, y, sample_weight)  # checked and encoded once
+        has_missing = self._has_missing(sample, checkpoint)
+        options = self._options(sample.targets.shape[1])
+        kernel, metric = self._learned(sample, alphas)
+        search, table = search_after(metric, sample, options, Search(alphas, (), scorer), groups)
+        span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
+        decision = decide(  # the only decision: moments, rows, products or the kernel matrix
+            span, sample, options, search, has_missing=has_missing, learned=metric is not None,
+            needs_moments=self.variance == "fitc",
+        )  # fmt: skip
+        with large_matrices_on(None if span.is_exact else sample.rows.device):
+            system = system_for(
+                decision, span, sample, options, search, checkpoint=checkpoint,
+                has_missing=has_missing,
+            )  # fmt: skip
+            fit = fit_best(system, search)  # alpha by one path of folds, then all rows
+        if self.variance == "fitc" and not span.is_exact:
+            fit = with_fitc_weights(fit, sample, options)
+        self._take(fit, metric, table)
+        if checkpoint is not None:
+            checkpoint.remove()
+        if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
+            warn_of_far_mean(self.projection_, sample, self.n_jobs)
+        return self
+
+    def _check(self, landmarks: Any = None) -> list[float]:
+        """Check the parameters, and return the alphas."""
+        alphas = check_alphas(self.alpha)
+        check_choice(self.fit_intercept, "fit_intercept", (True, False))
+        check_choice(self.variance, "variance", ("dtc", "fitc"))
+        if landmarks is not None and self.sketch is None:
+            raise ValueError(
+                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
+                "sketch=SubSample(1000)."
+            )
+        check_choice(self.solver, "solver", ("auto", "direct", "cg"))
+        check_number(self.tol, "tol", strict=True)
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        return alphas
+
+    def _check_fitc(self, *, missing: bool = False, once: bool = False) -> None:
+        """Raise where a sketched model with variance="fitc" cannot be fitted."""
+        if self.sketch is not None and self.variance == "fitc":
+            refuse_fitc(
+                alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
+                task_matrix=self.task_matrix is not None, missing=missing, once=once,
+            )  # fmt: skip
+
+    def _checkpoint(self, X: Any) -> RidgeCheckpoint | None:
+        """Return where the fit keeps its progress, if it shall."""
+        if self.checkpoint is None:
+            return None
+        return open_checkpoint(
+            self.checkpoint, X, kernel=self.kernel, sketch=self.sketch, alpha=self.alpha,
+            cv=self.cv, fit_intercept=self.fit_intercept, random_state=self.random_state,
+            device=self.device,
+        )  # fmt: skip
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """Check and encode what was given to fit, blocks that come one by one included."""
+        seed, size = self.random_state, least_rows(self.sketch)
+        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size)
+        sample = self._sample(X, y, sample_weight, reset=True)
+        if len(sample.rows) < 2:
+            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        return sample
+
+    def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
+        """Check and encode what was given to fit, or to partial_fit, which adds rows."""
+        rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
+        if len(rows) == 0:
+            raise ValueError("Found array with 0 sample(s): X must have rows.")
+        targets = encoded_targets(y, rows, missing=True)
+        self._is_vector = targets.ndim == 1
+        weights = encoded_weights(weights, rows, alone=not adds)
+        targets = columns(targets) if self._is_vector else targets
+        if self.sketch is None:  # the kernel matrix of all rows is larger than they are
+            rows.check_sketch(None)
+            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
+        return Sample(rows, targets, weights)
+
+    def _has_missing(self, sample: Sample, checkpoint: RidgeCheckpoint | None) -> bool:
+        """Return whether targets in memory are missing; raise where that cannot be."""
+        T = sample.targets.at_hand  # None where they are not in memory
+        has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
+        if has_missing and checkpoint is not None:
+            raise ValueError(NO_MISSING)
+        self._check_fitc(missing=has_missing)
+        return has_missing
+
+    def _options(self, n_outputs: int) -> RidgeOptions:
+        """Return what solvers read of the parameters."""
+        return RidgeOptions(
+            self.fit_intercept, self.solver, self.tol, self.max_iter,  # type: ignore[arg-type]
+            checked_tasks(self.task_matrix, n_outputs), self.cv, self.random_state, self.n_jobs,
+            self.verbose,
+        )  # fmt: skip
+
+    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
+        """Return the kernel; if it learns, in a metric learned from the sample, and its losses."""
+        kernel = as_kernel(self.kernel)
+        if not kernel.learns:
+            return kernel, None
+        return learned_kernel(
+            kernel, sample, alphas, fit_intercept=self.fit_intercept,
+            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
+        )  # fmt: skip
+
+    def _span(self, kernel: Kernel, sample: Sample, landmarks: Any) -> Span:
+        """Draw the sketch from the sample, or from the rows given for it."""
+        rows, weights = sample.rows, sample.weights
+        if landmarks is not None:
+            rows, weights = encoded(self, as_kernel(self.kernel), landmarks, reset=False), None
+        sketch, rng = as_sketch(self.sketch), check_rng(self.random_state)
+        return span_of(kernel, sketch, rows, rng, weights, n_jobs=self.n_jobs, device=self.device)
+
+    def _take(
+        self,
+        fit: Fit,
+        metric: LearnedMetric | None = None,
+        table: dict[str, Any] | None = None,
+        added: _Added | None = None,
+    ) -> None:
+        """Become what a solver returned: the only place that writes what a fit finds.
+
+        `metric` is a metric that was learned, `table` the losses that chose alpha then, and `added`
+        are the rows of partial_fit.
+        """
+        for name in (*_OPTIONAL, *_COMPUTED):
+            self.__dict__.pop(name, None)
+        self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
+        self.intercept_, self.solver_report_ = fit.intercept, fit.report
+        table = table if fit.chosen.results is None else fit.chosen.results
+        optional = {
+            "basis_": fit.engine and KernelBasis.of(fit.engine, fit.kernel, self.sketch),
+            "cv_results_": table,
+            "metric_results_": metric and metric.results(),
+            "task_matrix_": fit.task_matrix,
+        }
+        self.__dict__.update({name: part for name, part in optional.items() if part is not None})
+        self._kept = Kept(
+            fit.matrix, fit.moments if added is None else added.base, fit.row_weights,
+            fit.row_count, fit.fitc_shift, fit.origin,
+            *((None, 0) if added is None else (added.folds, added.n)),
+        )  # fmt: skip
+        _ = self.projection_  # scikit-learn wants it made before `predict`
+
+    @property
+    def _fitted(self) -> Fit:
+        """The fit, from the attributes that it became."""
+        kept, engine = self._kept, self.basis_.engine_ if hasattr(self, "basis_") else None
+        parts = [part for part in [*(kept.folds or []), kept.moments] if part is not None]
+        whitened = [part.whitened() for part in parts]
+        moments = functools.reduce(operator.add, whitened) if whitened else None
+        return Fit(
+            self.kernel_, self.landmarks_, kept.matrix, self.intercept_, ChosenAlpha(self.alpha_),
+            self.solver_report_, engine, moments, getattr(self, "task_matrix_", None),
+            kept.row_weights, kept.row_count, kept.fitc_shift, kept.origin,
+        )  # fmt: skip
+
+    def choice_splits(
+        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
+    ) -> Splits:
+        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
+
+        Parameters
+        ----------
+        n, y, weights, groups
+            See `skout.solvers.folds.deal`.
+
+        Returns
+        -------
+        splits : list of (train, test)
+        """
+        if len(check_alphas(self.alpha)) == 1:
+            return []
+        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
+
+    # Adding rows ----------------------------------------------------------------------------------
 
     @available_if(_has_sketch)
     @all_at_once
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None) -> Any:
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, landmarks: Any = None
+    ) -> KernelRidge:
         """Add rows to the model: the result is that of one fit on all rows with these landmarks.
 
         After `fit` it goes on from there; then only the rows given here are held out in the folds
@@ -294,71 +534,11 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         self : KernelRidge
         """
         alphas = check_alphas(self.alpha)
-        check_has_moments(self)
-        check_fitc(self, once=True)
-        self._add(X, y, sample_weight, landmarks)
-        return self._solve_added(alphas)
+        added = self._added()
+        self._check_fitc(once=True)
+        return self._solve_added(self._add(added, X, y, sample_weight, landmarks), alphas)
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        landmarks: Any,
-        groups: Any = None,
-        judge: Judge | None = None,
-    ) -> KernelRidge:
-        """Fit on all rows, with the best alpha if there are several."""
-        alphas = self._check(landmarks)
-        checkpoint = None if self.checkpoint is None else open_checkpoint(self, X)
-        if landmarks is not None and reads_once(X):
-            return self._fit_once(X, landmarks, alphas)
-        sample = self._read(X, y, sample_weight)
-        self._reset()
-        T = sample.targets.at_hand  # None where they are not in memory
-        has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
-        if has_missing and checkpoint is not None:
-            raise ValueError(NO_HOLES)
-        kernel, metric = self._learned(sample, alphas)
-        settings = self._settings(sample.targets.shape[1], metric is not None)
-        search, table = searched(settings, sample, Search(alphas, judge=judge), groups, metric)
-        sketch = as_sketch(self.sketch)
-        if sketch is not None and self.variance == "fitc":
-            check_fitc(self, has_missing=has_missing)
-        if sketch is None:
-            solve = fit_exact_missing if has_missing else fit_exact
-            solve = solve if settings.tasks is None else fit_exact_related
-            fit = solve(settings, kernel, sample, search)
-        else:
-            with large_matrices_on(sample.rows.device):
-                fit = fit_sketched(
-                    settings, kernel, sketch, sample, search,
-                    drawn_from=self._drawn_from(landmarks), device=self.device,
-                    checkpoint=checkpoint, has_missing=has_missing,
-                )  # fmt: skip
-        self._take(fit, metric, table)
-        if checkpoint is not None:
-            checkpoint.remove()
-        if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
-            warn_of_far_mean(self._projection, sample, T, self.n_jobs)
-        return self
-
-    def _check(self, landmarks: Any) -> list[float]:
-        """Check the parameters, and return the alphas."""
-        alphas = check_alphas(self.alpha)
-        check_choice(self.fit_intercept, "fit_intercept", (True, False))
-        check_choice(self.variance, "variance", ("dtc", "fitc"))
-        if landmarks is not None and self.sketch is None:
-            raise ValueError(
-                "landmarks are rows to draw a sketch from, and sketch is None: give for instance "
-                "sketch=SubSample(1000)."
-            )
-        check_choice(self.solver, "solver", ("auto", "direct", "cg"))
-        check_number(self.tol, "tol", strict=True)
-        check_number(self.max_iter, "max_iter", low=1, integer=True)
-        return alphas
-
-    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> Any:
+    def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
         """Fit on blocks that can be read once, as they come."""
         if self.solver == "cg":
             raise ValueError(
@@ -366,66 +546,79 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
                 "once: give a function that makes them anew, leave out landmarks, or use "
                 'solver="direct".'
             )
-        check_fitc(self, once=True)
-        self._reset()
+        if self.checkpoint is not None:
+            self._checkpoint(blocks)  # which it refuses
+        self._check_fitc(once=True)
+        added: _Added | None = None
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            self._add(X, y, next(iter(weight), None), None if self._folds else landmarks)
-        if self._folds is None:
+            first = landmarks if added is None else None
+            added = self._add(added, X, y, next(iter(weight), None), first)
+        if added is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_added(alphas)
+        return self._solve_added(added, alphas)
 
-    def _add(self, X: Any, y: Any, sample_weight: Any, landmarks: Any) -> None:
-        """Add the moments of some rows to those of earlier ones."""
-        alphas = check_alphas(self.alpha)
-        first = not hasattr(self, "basis_")
-        if not first and landmarks is not None:
-            raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=first, adds=True)
-        if first:
-            self._reset()
-            self._begin(sample, landmarks, alphas)
-        elif sample.targets.shape[1] != self._n_outputs:
+    def _added(self) -> _Added | None:
+        """Return the rows that were given so far, None before the first; raise without moments."""
+        kept = getattr(self, "_kept", None)
+        no_moments = kept is not None and kept.moments is None and kept.folds is None
+        if no_moments or self.solver == "cg":
             raise ValueError(
-                f"y has {sample.targets.shape[1]} outputs; earlier calls had {self._n_outputs}."
+                "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
+                "make, nor a fit with 2048 landmarks or more on a GPU: give "
+                'solver="direct", and begin with partial_fit.'
             )
-        if self.fit_intercept and self._origin is None:
-            self._origin = sample.rough_mean()
-        n = len(sample.rows)
-        groups, parts = interleaved_groups(self.cv, len(alphas), self._n_seen, n)
-        sample = replace(sample, groups=groups, n_groups=max(1, len(parts)), origin=self._origin)
-        moments = self.basis_.engine_.moments(sample, min(alphas), progress=Bar(self.verbose))
-        if self._folds is not None:
-            moments = [a + b for a, b in zip(self._folds, moments, strict=True)]
-        self._n_seen += len(sample.rows)
-        self._folds = moments
+        if kept is None:
+            return None
+        if kept.fitc_shift is not None:
+            refuse_fitc(once=True)
+        base = None if kept.moments is None else kept.moments.whitened()
+        return _Added(
+            self.basis_.engine_, kept.matrix.shape[1], None, base, kept.folds, kept.origin,
+            kept.n_added, self.solver_report_,
+        )  # fmt: skip
 
-    def _solve_added(self, alphas: list[float]) -> Any:
+    def _add(
+        self, added: _Added | None, X: Any, y: Any, sample_weight: Any, landmarks: Any
+    ) -> _Added:
+        """Add the moments of rows to those of earlier ones; the first ones give the landmarks."""
+        alphas = check_alphas(self.alpha)
+        if added is not None and landmarks is not None:
+            raise ValueError("landmarks can only be given at the first call of partial_fit.")
+        sample = self._sample(X, y, sample_weight, reset=added is None, adds=True)
+        n, n_outputs = sample.targets.shape
+        if added is None:
+            kernel, metric = self._learned(sample, alphas)
+            engine = self._span(kernel, sample, landmarks).engine()
+            added = _Added(engine, n_outputs, metric)
+        elif n_outputs != added.n_outputs:
+            raise ValueError(f"y has {n_outputs} outputs; earlier calls had {added.n_outputs}.")
+        origin = added.origin
+        if self.fit_intercept and origin is None:
+            origin = sample.rough_mean()
+        groups, roles = interleaved_groups(self.cv, len(alphas), added.n, n)
+        n_groups = 1 if roles is None else len(roles)
+        sample = replace(sample, groups=groups, n_groups=n_groups, origin=origin)
+        moments = added.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
+        if added.folds is not None:
+            moments = [a + b for a, b in zip(added.folds, moments, strict=True)]
+        return replace(added, folds=moments, origin=origin, n=added.n + n)
+
+    def _solve_added(self, added: _Added, alphas: list[float]) -> KernelRidge:
         """Solve on all rows that were given so far."""
-        moments, parts = self._folds or [], interleaved_groups(self.cv, len(alphas), 0, 0)[1]
-        if self._base is not None:  # the rows of an earlier fit train in every fold
-            self._base = self._base.whitened()
-            moments = [*moments, self._base]
-            parts = [*parts, np.full(len(parts), TRAIN)] if parts else []
-        engine, settings = self.basis_.engine_, self._settings(self._n_outputs)
-        how: dict[str, Any] = {"origin": self._origin}
-        how["report"] = getattr(self, "solver_report_", None)
-        fit = fit_from_moments(settings, engine, moments, parts, Search(alphas), **how)
-        self._take(replace(fit, moments=self._base))  # those of partial_fit are kept by fold
+        moments, roles = added.folds or [], interleaved_groups(self.cv, len(alphas), 0, 0)[1]
+        if added.base is not None:  # the rows of an earlier fit train in every fold
+            moments = [*moments, added.base]
+            if roles is not None:
+                roles = np.vstack([roles, np.full(roles.shape[1], TRAIN, roles.dtype)])
+        options = self._options(added.n_outputs)
+        folds = FoldMoments(
+            moments, roles, self.fit_intercept, options.task_matrix, origin=added.origin
+        )
+        system = MomentSystem(added.engine, folds, options, report=added.report or {})
+        self._take(fit_best(system, Search(alphas)), added.metric, added=added)
         return self
 
-    def _begin(self, sample: Sample, landmarks: Any, alphas: list[float]) -> None:
-        """Draw the landmarks from the first rows, or from those given for it."""
-        self._n_outputs = sample.targets.shape[1]
-        kernel, metric = self._learned(sample, alphas)
-        drawn = self._drawn_from(landmarks)
-        rows, weights = (sample.rows, sample.weights) if drawn is None else (drawn, None)
-        rng = check_rng(self.random_state)
-        place: dict[str, Any] = {"n_jobs": self.n_jobs, "device": self.device}
-        span = span_of(kernel, as_sketch(self.sketch), rows, rng, weights, **place)
-        self.basis_ = KernelBasis.of(span.engine, span.engine.kernel, self.sketch)
-        self.kernel_, self.landmarks_ = span.engine.kernel, span.engine.landmarks
-        if metric is not None:
-            self.metric_results_ = metric
+    # Predicting -----------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the targets of new rows.
@@ -445,46 +638,33 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
             If wanted.
         """
         check_is_fitted(self)
+        d = self._kept.matrix.shape[1]
         if return_std:
-            return self._with_std(encoded(self, self.kernel_, X, reset=False))
+            rows = encoded(self, self.kernel_, X, reset=False)
+            function = WithStd(self.projection_, self._variances)
+            both = rows.map(function, (2 * d,), np.float64, n_jobs=self.n_jobs)
+            return (both[:, 0], both[:, 1]) if self._is_vector else (both[:, :d], both[:, d:])
         rows = encoded(self, self.kernel_, X, reset=False, device=self.device)
-        prediction: RowMap = self._projection
+        prediction: RowMap = self.projection_
         if self._is_vector:
             prediction = Finished(prediction, first_column)
-        tail = () if self._is_vector else self._matrix.shape[1:]
+        tail = () if self._is_vector else (d,)
         return rows.map(prediction, tail, rows.precision, n_jobs=self.n_jobs)
 
-    def _prepare(self) -> None:
-        """Make what predictions need of a new fit: scikit-learn wants it done before `predict`."""
-        for name in ("coef_", "_projection", "_doubt", "calibration_"):
-            self.__dict__.pop(name, None)
-        _ = self._projection
-
     @functools.cached_property
-    def _projection(self) -> Projection:
-        """phi(x) -> f(x), with the landmarks prepared once."""
+    def projection_(self) -> Projection:
+        """phi(x) -> f(x), with the landmarks prepared once: predictions of encoded rows."""
+        matrix = self._kept.matrix
         if hasattr(self, "basis_"):
-            return Projection(self.basis_.engine_.features, self._matrix, self.intercept_)
+            return Projection(self.basis_.engine_.features, matrix, self.intercept_)
         # coefficients of a float64 fit, which may be large, want float64 kernel values
         features = LandmarkFeatures(self.kernel_, astype(self.landmarks_, np.float64))
-        return Projection(features, self._matrix, self.intercept_, np.float64)
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        return {name: v for name, v in state.items() if name not in ("_projection", "_doubt")}
-
-    def __skout_state__(self) -> dict[str, Any]:
-        return {**vars(self), "checkpoint": None}  # a file names no other file
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        return Projection(features, matrix, self.intercept_, np.float64)
 
     @functools.cached_property
-    def coef_(self) -> np.ndarray:
+    def coef_(self) -> Floats:
         """Coefficients in the coordinates of `basis_`; if exact, those of ``k(landmarks_, .)``."""
-        matrix = self._matrix
+        matrix = self._kept.matrix
         return self.basis_.engine_.on_coordinates(matrix) if hasattr(self, "basis_") else matrix
 
     @property
@@ -492,85 +672,81 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
         """Steps of the solver; the direct one has one."""
         return self.solver_report_.get("iterations", 1)
 
-    def _reset(self) -> None:
-        """Forget an earlier fit."""
-        for name in (*_FITTED, "task_matrix_"):
-            self.__dict__.pop(name, None)
-        self._base = self._folds = self._origin = self._fitc_shift = self._row_weights = None
-        self._n_seen = 0
+    @functools.cached_property
+    def _variances(self) -> list[Variance]:
+        """The variance of f(x) by outputs that have the same rows: made when it is needed."""
+        return variances_of(self._fitted, self.fit_intercept, self.n_jobs)
 
-    def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
-        """Check and encode what was given to fit, or to partial_fit, which adds rows."""
-        rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
-        if len(rows) == 0:
-            raise ValueError("Found array with 0 sample(s): X must have rows.")
-        targets = encoded_targets(y, rows, holes=True)
-        self._is_vector = targets.ndim == 1
-        weights = encoded_weights(weights, rows, alone=not adds)
-        targets = columns(targets) if self._is_vector else targets
-        if self.sketch is None:  # the kernel matrix of all rows is larger than they are
-            rows.check_sketch(None)
-            rows, targets = rows.in_memory(), Memory(targets.here(), "y")
-        return Sample(rows, targets, weights)
+    @property
+    def noise_variance_(self) -> Floats:
+        """The variance of the noise of each output, of a row of mean weight: s^2 n alpha."""
+        noise = np.empty(self._kept.matrix.shape[1])
+        for part in self._variances:
+            noise[part.columns] = part.scale * part.count * self.alpha_
+        return noise
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Check and encode what was given to fit, blocks that come one by one included."""
-        seed, size = self.random_state, least_rows(self.sketch)
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size)
-        sample = self._sample(X, y, sample_weight, reset=True)
-        if len(sample.rows) < 2:
-            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
-        return sample
+    def calibrate(self, X: Any, y: Any, *, cv: Any = None, scaled: bool = False) -> KernelRidge:
+        """Measure errors on rows that the model, or those of the folds, have not seen.
 
-    def _settings(self, n_outputs: int, has_learned_metric: bool = False) -> RidgeSettings:
-        """Return what solvers read of the parameters."""
-        names = (
-            *("fit_intercept", "solver", "tol", "max_iter", "cv", "random_state", "n_jobs"),
-            *("verbose", "variance"),
-        )
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        tasks = checked_tasks(self.task_matrix, n_outputs)
-        return RidgeSettings(tasks=tasks, has_learned_metric=has_learned_metric, **given)
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+            Rows that the model has not been fitted on; with `cv` those that it has.
+        y : array of shape (n,) or (n, d)
+            NaN is missing.
+        cv : int, splitter or iterable of splits, optional
+            CV+: a model is fitted for each split, with the alpha, the kernel and, of a sub-sample,
+            the landmarks of this one, and kept. About the coverage c is what one gets; the theorem
+            promises 2c - 1, less a little, and not even that where folds share alpha, widths and
+            landmarks, as here. None is split conformal, which holds c.
+        scaled : bool, default False
+            Whether intervals are wide where the standard deviation is large: errors then count in
+            units of sqrt(std^2 + ``noise_variance_``), that of a new y. Else all have the same
+            width, or nearly.
 
-    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, dict[str, Any] | None]:
-        """Return the kernel; if it learns, in a metric learned from the sample, and its losses."""
-        return learned_kernel(
-            as_kernel(self.kernel), sample, alphas, fit_intercept=self.fit_intercept,
-            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
-        )  # fmt: skip
-
-    def _drawn_from(self, landmarks: Any) -> Source | None:
-        """Return the rows that a sketch is drawn from, where they are not those of the fit."""
-        if landmarks is None:
-            return None
-        return encoded(self, as_kernel(self.kernel), landmarks, reset=False)
-
-    def _take(
-        self,
-        fit: Fit,
-        metric: dict[str, Any] | None = None,
-        table: dict[str, Any] | None = None,
-    ) -> None:
-        """Become what a solver returned: the only place that writes what a fit finds.
-
-        `metric` are the losses of a metric that was learned, `table` those that chose alpha then.
+        Returns
+        -------
+        self : estimator
         """
-        self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
-        self._matrix, self.intercept_ = fit.matrix, fit.intercept
-        self.solver_report_ = fit.report
-        if fit.engine is not None:
-            self.basis_ = KernelBasis.of(fit.engine, fit.kernel, self.sketch)
-        if metric is not None:
-            self.metric_results_ = metric
-        table = table if fit.chosen.results is None else fit.chosen.results
-        if table is not None:
-            self.cv_results_ = table
-        if fit.task_matrix is not None:
-            self.task_matrix_ = fit.task_matrix
-        self._base, self._origin, self._fitc_shift = fit.moments, fit.origin, fit.fitc_shift
-        self._row_weights, self._row_count = fit.row_weights, fit.row_count
-        self._n_outputs = fit.matrix.shape[1]
-        self._prepare()
+        check_is_fitted(self)
+        self.calibration_: Calibration = calibrated(
+            self, X, y, self._is_vector, cv=cv, scaled=scaled
+        )
+        return self
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, joint: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Predict intervals that hold the target with a given probability.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or objects, n of them
+        coverage : float, default 0.9
+            For rows that are exchangeable with those of `calibrate`, which must have been called;
+            on average over calibrations. What CV+ promises is less, see there.
+        joint : bool, default False
+            Whether all outputs are in their intervals at the same time with this probability: the
+            intervals are the sides of a box. Else each is with this probability. Rows of
+            `calibrate` in which an output is missing do not count.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n,) or (n, d)
+            Infinite where the rows of `calibrate` are too few: below c / (1 - c) for the coverage
+            c, 9 for 0.9 and 19 for 0.95.
+        """
+        check_is_fitted(self)
+        calibration = getattr(self, "calibration_", None)
+        if calibration is None:
+            raise NotFittedError(
+                "Intervals need held-out errors: call `calibrate` with rows that the model has not "
+                "seen, or with those that it has and cv=5."
+            )
+        lower, upper = interval(self, calibration, X, coverage, joint)
+        return (lower[:, 0], upper[:, 0]) if self._is_vector else (lower, upper)
+
+    # For other parts ------------------------------------------------------------------------------
 
     @property
     def weighs_targets(self) -> bool:
@@ -587,21 +763,35 @@ class KernelRidge(MultiOutputMixin, ScoresHoles, PredictsIntervals, Doubts, Choo
             return None
         return self.checkpoint is None and self.variance == "dtc" and self.device is None
 
-    def in_halves(self) -> tuple[Any, np.ndarray] | None:
+    def in_halves(self) -> tuple[Self, Floats] | None:
         """Return a model that predicts features g(x), and the matrix H of f(x) = g(x) H.
 
         None where g(x) has no fewer numbers than f(x), or the model no sketch. With an intercept
         the last of the features is 1.
         """
-        m, d = self._matrix.shape
+        H = self._kept.matrix
+        m, d = H.shape
         p = m + self.fit_intercept
         if not hasattr(self, "basis_") or self._is_vector or p >= d:
             return None
-        half, H = copy.copy(self), self._matrix
-        half._base = half._folds = None  # as large as H, and of no use to predictions
-        half._matrix, half.intercept_, half._n_outputs = np.eye(m, p), np.zeros(p), p
+        intercept = np.zeros(p)
         if self.fit_intercept:
-            half.intercept_[-1] = 1.0
+            intercept[-1] = 1.0
             H = np.vstack([H, self.intercept_])
-        half._prepare()
+        # the moments are as large as H, and of no use to predictions
+        fit = replace(self._fitted, matrix=np.eye(m, p), intercept=intercept, moments=None)
+        half = copy.copy(self)
+        half._take(fit)
         return half, H
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: part for name, part in state.items() if name not in _COMPUTED}
+
+    def __skout_state__(self) -> dict[str, Any]:
+        return {**vars(self), "checkpoint": None}  # a file names no other file
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

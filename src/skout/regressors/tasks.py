@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from .._numerics.linalg import pseudo_inverse, symmetric_eigenvalues
-from .._numerics.threads import map_blocks
 from .._numerics.validation import check_choice, check_number
 from ..rows.encode import numbers_in
-from ..solvers.coupled import MomentSystem, Solved, coupled, coupled_path
-from ..solvers.moments import ridge_errors
-from .folds import Folds
 
 __all__ = [
-    "RelatedFolds",
     "check_quantiles",
     "check_task_matrix",
     "checked_tasks",
@@ -127,43 +120,3 @@ def checked_tasks(task_matrix: Any, d: int) -> Any:
         check_choice(task_matrix, "task_matrix", ("learnt",))
         return task_matrix
     return None if task_matrix is None else check_task_matrix(task_matrix, d)
-
-
-@dataclass(frozen=True)
-class RelatedFolds(Folds):
-    """Moments of groups of rows, whose outputs a matrix relates."""
-
-    tasks: Any = None
-
-    def solved(self, moments: Any, alpha: float) -> Solved:
-        """Solve with the moments of some rows."""
-        return coupled(MomentSystem(moments, self.fit_intercept), alpha, self.tasks)
-
-    def path(self, role: np.ndarray, alphas: Sequence[float]) -> list[Solved]:
-        """Solve roughly for each alpha on the training rows of a split."""
-        return coupled_path(MomentSystem(self.train(role), self.fit_intercept), alphas, self.tasks)
-
-    def errors(self, alphas: Sequence[float], n_jobs: int | None = None) -> list[list[float]]:
-        """Return the mean squared error of each split and alpha; no split that lacks rows yet."""
-
-        def of_split(role: np.ndarray) -> list[float]:
-            test = self.test(role)
-            if np.max(self.train(role).weight) <= 0.0 or np.max(test.weight) <= 0.0:
-                return []
-            return [_mean_error(test, fit) for fit in self.path(role, alphas)]
-
-        found = map_blocks(of_split, self.roles, n_jobs=n_jobs)
-        return [errors for errors in self._shown(found) if errors]
-
-    def best_predictions(self, role: np.ndarray, Z: np.ndarray, alphas: Sequence[float]) -> Any:
-        return np.stack([Z @ fit.coef + fit.intercept for fit in self.path(role, alphas)])
-
-
-def _mean_error(test: Any, fit: Solved) -> float:
-    """Return the mean over outputs of the squared error over the rows that have them."""
-    found = []
-    for columns in test.column_sets():
-        own = test.of_columns(columns)
-        if own.weight > 0.0:
-            found.append(ridge_errors(own, fit.coef[:, columns], fit.intercept[columns]))
-    return float(np.concatenate(found).mean())

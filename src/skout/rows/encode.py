@@ -214,16 +214,16 @@ def _check_tensor(estimator: Any, kernel: Any, X: Any, *, reset: bool) -> None:
 # Targets and weights ------------------------------------------------------------------------------
 
 
-def encoded_targets(y: Any, rows: Source, *, holes: bool = False) -> Source:
+def encoded_targets(y: Any, rows: Source, *, missing: bool = False) -> Source:
     """Return float targets of shape (n,) or (n, d), checked when they are read.
 
-    They are finite, but with `holes` some may be NaN, which are missing.
+    They are finite, but if some may be `missing`, those are NaN.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     targets = beside(y)
     _check_together(targets, rows)
-    check = targets_with_holes if holes else finite_targets
+    check = targets_with_missing if missing else finite_targets
     if isinstance(targets, Memory):
         targets = Memory(check(targets.rows), "y")
     elif not sparse.issparse(targets.like):  # those are indicators of outputs, made by us
@@ -239,7 +239,7 @@ def encoded_targets(y: Any, rows: Source, *, holes: bool = False) -> Source:
 
 def finite_targets(y: Any) -> np.ndarray:
     """Return a block of targets as finite numbers."""
-    y = targets_with_holes(y)
+    y = targets_with_missing(y)
     if np.isnan(y).any():
         raise ValueError(
             "Input y contains NaN, missing values: fill them, or leave the rows out. KernelRidge, "
@@ -248,7 +248,7 @@ def finite_targets(y: Any) -> np.ndarray:
     return y
 
 
-def targets_with_holes(y: Any) -> np.ndarray:
+def targets_with_missing(y: Any) -> np.ndarray:
     """Return a block of targets as numbers that are finite, or NaN where they are missing."""
     kinds = [np.float64, np.float32]
     with numbers_in(y, "y"):

@@ -1,27 +1,6 @@
-"""Pure functions: ridge regression from moments, and any convex loss with a certificate."""
+"""Ridge regression, and any convex loss with a certificate: no estimator in sight."""
 
 from .convex import Solution, solve_convex
-from .dual import dual_ridge
-from .holed import HoledMoments as HoledMoments  # in files, as are the next two
-from .moments import Moments as Moments
-from .moments import PartlyWhitened as PartlyWhitened
-from .moments import (
-    feature_ridge,
-    ridge,
-    ridge_errors,
-    ridge_paths,
-    ridge_predictions,
-)
 from .problem import Problem
 
-__all__ = [
-    "Problem",
-    "Solution",
-    "dual_ridge",
-    "feature_ridge",
-    "ridge",
-    "ridge_errors",
-    "ridge_paths",
-    "ridge_predictions",
-    "solve_convex",
-]
+__all__ = ["Problem", "Solution", "solve_convex"]

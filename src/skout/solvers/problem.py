@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from .._numerics.arrays import constant, is_tensor, namespace, numpy_of, positions
+from ..basis.moments import check_outputs_observed, outputs_by_rows
 from ..losses import Loss
 from ..rows import Source
 from .design import Design
-from .holed import check_outputs_seen, outputs_by_rows
 
 __all__ = ["Part", "Problem", "balanced", "check_runs", "parts_of"]
 
@@ -127,8 +127,8 @@ def parts_of(problem: Problem, targets: np.ndarray) -> list[Part]:
     """Return the parts of a problem whose targets, here with NaN, may have holes."""
     if not np.isnan(targets).any():
         return [Part(problem, slice(None))]
-    there = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
-    check_outputs_seen(there.sum(0))
+    observed = constant(~np.isnan(targets), problem.weights) * problem.weights[:, None]
+    check_outputs_observed(observed.sum(0))
     return [Part(problem, columns, rows) for columns, rows in outputs_by_rows(targets)]
 
 

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from skout import KernelRidge
+from skout.basis.moments import outputs_by_rows
 from skout.dev import check_rng, map_blocks, n_rows, n_threads, row_slices, symmetric_eigen, take
 from skout.kernels import as_kernel
 from skout.sketches import SubSample
-from skout.solvers.holed import outputs_by_rows
 
 from .inputs import ColumnScaler
 from .learnt import KERNELS_OF_VECTORS, LearntRidge

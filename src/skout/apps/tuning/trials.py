@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from skout import KernelBasis
 from skout._numerics.linalg import ridge_solve
+from skout.basis.moments import outputs_by_rows
 from skout.dev import check_rng, n_rows, n_threads, row_slices, single_thread, take
 from skout.sketches import SubSample
-from skout.solvers.holed import outputs_by_rows
 
 from .clock import Clock
 from .folds import Folds

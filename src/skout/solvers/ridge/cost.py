@@ -1,4 +1,9 @@
-"""What a kernel ridge fit costs by either solver: the model of docs/scale.md, in operations."""
+"""What a kernel ridge fit costs by either solver: the model of docs/scale.md, in operations.
+
+Which solver is taken is decided by the numbers of a CPU on a GPU too, so that the same fit takes
+the same solver on both. A GPU has numbers of its own for what changes the speed only: the kind of
+preconditioner, and the size of its sketch.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,12 @@ __all__ = [
 ]
 
 # What a kernel value costs besides its product, in operations of a float32 matrix product that the
-# machine could do meanwhile; and one that was kept. On a core an exponential and its traffic in
-# cache count, on a card traffic in memory. Round numbers, see docs/scale.md.
+# machine could do meanwhile: on a CPU an exponential and its traffic in cache, on a GPU traffic in
+# memory. What one costs that was kept. How much longer double precision takes than single. Round
+# numbers, see docs/scale.md; the key is whether it is a GPU.
 _VALUE = {False: 130.0, True: 400.0}
 _KEPT = {False: 50.0, True: 100.0}
+_DOUBLE = {False: 2.0, True: 1.0}
 # Passes in double precision: the right side, and two checks of the residual.
 _CHECKS = 3
 # Steps until the default tolerance by kind of preconditioner; of an exact fit.
@@ -33,7 +40,7 @@ _LEAST_SKETCH = 500
 
 
 def sketched_costs(
-    n: int, m: int, d: int, q: int, on_card: bool = False, *, factors: int = 2, kept: float = 1.0
+    n: int, m: int, d: int, q: int, *, factors: int = 2, kept: float = 1.0
 ) -> dict[str, float]:
     """Return the operations of a fit of n rows, m landmarks, d columns and q outputs.
 
@@ -44,53 +51,52 @@ def sketched_costs(
     kept, and k is 2 d + v for the others. Setup and steps depend on the preconditioner, see
     `preconditioner_costs`, and are those of the cheapest.
     """
-    value, double = _VALUE[on_card], 1.0 if on_card else 2.0
+    value, double = _VALUE[False], _DOUBLE[False]
     direct = n * m * (2.0 * d + value + m + 2.0 * q) + 2.0 * double * m**3
     cg = _CHECKS * n * m * (2.0 * d + 1.5 * value + 4.0 * q)
-    cg += min(preconditioner_costs(n, m, d, q, on_card, factors=factors, kept=kept).values())
+    cg += min(preconditioner_costs(n, m, d, q, factors=factors, kept=kept).values())
     return {"direct": direct, "cg": cg}
 
 
 def preconditioner_costs(
-    n: int, m: int, d: int, q: int, on_card: bool, *, factors: int, kept: float
+    n: int, m: int, d: int, q: int, *, factors: int, kept: float, on_device: bool = False
 ) -> dict[str, float]:
-    """Return setup and steps by kind of preconditioner, of those that there is room for.
+    """Return setup and steps by kind of preconditioner, of those that there is memory for.
 
     Setup: m^3 of two factors, m^3 / 3 of one in single precision, (s + m / 3) m^2 of s = 2 m or 4 m
-    sampled rows. `factors` is how many m x m matrices there is room for: 2, 1 in single precision,
-    or 0, where a second sketch must do. Double precision takes twice as long on a CPU.
+    sampled rows. `factors` is how many m x m matrices there is memory for: 2, 1 in single
+    precision, or 0, where a second sketch must do.
     """
-    double, cube = 1.0 if on_card else 2.0, float(m) ** 3
-    value = kept * _KEPT[on_card] + (1.0 - kept) * (2.0 * d + _VALUE[on_card])
+    double, cube = _DOUBLE[on_device], float(m) ** 3
+    value = kept * _KEPT[on_device] + (1.0 - kept) * (2.0 * d + _VALUE[on_device])
     a_pass = n * m * (value + 4.0 * q)
     setup = {
         "sampled 4": double * (4 + 1 / 3) * cube,
         "sampled 2": double * (2 + 1 / 3) * cube,
         "two": double * cube,
-        "one": cube / 3 if on_card else 2 * cube / 3,
+        "one": cube / 3 if on_device else 2 * cube / 3,
         "sketch": 2.0 * m * min(m, 4000) ** 2,
     }
     names = {2: ("sampled 4", "sampled 2", "two", "one"), 1: ("one",), 0: ("sketch",)}[factors]
     return {name: setup[name] + _STEPS[name] * a_pass for name in names}
 
 
-def exact_costs(n: int, d: int, q: int, on_card: bool = False) -> dict[str, float]:
+def exact_costs(n: int, d: int, q: int) -> dict[str, float]:
     """Return the operations of an exact fit.
 
     direct  n^2 (2 d + v) / 2 + n^3 / 3
     cg      3 n^2 (2 d + 1.5 v) / 2 + steps n^2 (k + 4 q) / 2 + 3 n r^2, r the rows of a sketch
     """
-    value, double = 0.5 * (2.0 * d + _VALUE[on_card]), 1.0 if on_card else 2.0
-    kept = 0.5 * (_KEPT[on_card] + 4.0 * q) if n <= _KEPT_ROWS else value + 2.0 * q
-    rank = sketch_rank(n, on_card)
+    value, double = 0.5 * (2.0 * d + _VALUE[False]), _DOUBLE[False]
+    kept = 0.5 * (_KEPT[False] + 4.0 * q) if n <= _KEPT_ROWS else value + 2.0 * q
     direct = n * n * value + double * n**3 / 3.0
-    cg = n * n * (1.5 * _CHECKS * value + _EXACT_STEPS * kept) + 3.0 * double * n * rank**2
-    return {"direct": direct, "cg": cg}
+    cg = n * n * (1.5 * _CHECKS * value + _EXACT_STEPS * kept)
+    return {"direct": direct, "cg": cg + 3.0 * double * n * sketch_rank(n) ** 2}
 
 
-def sketch_rank(n: int, on_card: bool = False) -> int:
+def sketch_rank(n: int, on_device: bool = False) -> int:
     """Return the rows of the sketch that preconditions n rows: the more, the fewer passes."""
-    return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_card else 10) * n**0.5)))
+    return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_device else 10) * n**0.5)))
 
 
 def is_small(n: int) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import cast, is_tensor, namespace, times
-from .._numerics.factors import Triangle, cholesky, gram_of_triangle
+from ..._numerics.arrays import cast, is_tensor, namespace, times
+from ..._numerics.factors import Triangle, cholesky, gram_of_triangle
 
 __all__ = ["OneFactor", "SampledRows", "Sketched", "TwoFactors", "definite_factor"]
 

@@ -1,23 +1,29 @@
-"""The direct solution on a card: kernel matrix, factors, moments and solve stay there.
+"""The direct solution on a device: kernel matrix, factors, moments and solve stay there.
 
-It is `KernelRidge` with one alpha: only landmarks go to the card, and only coefficients come back.
+It is a ridge with one alpha: only landmarks go to the device, and only coefficients come back.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .._numerics.arrays import namespace
-from .._numerics.factors import add_gram, cholesky, inverse_corner
-from .._numerics.validation import check_total_weight
-from ..basis.passes import Sample, allowed_square
-from ..rows import Reduction
-from .iterative import LandmarkSystem
+from ..._numerics.arrays import namespace
+from ..._numerics.factors import add_gram, cholesky, inverse_corner
+from ..._numerics.types import Array, Floats
+from ..._numerics.validation import check_total_weight
+from ...basis import Engine
+from ...basis.passes import Sample, allowed_square
+from ...rows import Place, Reduction
+from ..folds import ChosenAlpha, Search
+from .base import Fit, RidgeOptions, System, Unsolved
+from .products import LandmarkSystem
 
-__all__ = ["LEAST", "direct_on_card"]
+__all__ = ["LEAST", "DeviceSystem"]
 
 # Fewer landmarks than this are as quick on the host, which keeps the moments.
 LEAST = 2048
@@ -28,17 +34,44 @@ _LOSS = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}
 _POWER_STEPS = 6
 
 
-def direct_on_card(
-    system: LandmarkSystem, alpha: float
-) -> tuple[np.ndarray, np.ndarray, dict[str, Any]] | None:
-    """Return coefficients of the features, the intercept and a report.
+@dataclass(frozen=True)
+class DeviceSystem(System):
+    """A ridge of one alpha, solved on a device by factors of all landmarks without pivots.
+
+    Where landmarks depend on each other, or rounding spoils the solution, the system that `instead`
+    makes takes over: the host, which chooses pivots, does better.
+    """
+
+    engine: Engine
+    sample: Sample
+    options: RidgeOptions
+    instead: Callable[[], System]
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def choice(self, search: Search) -> ChosenAlpha:
+        return ChosenAlpha(search.alphas[0])
+
+    def solve(self, alpha: float) -> Fit:
+        options = self.options
+        system = LandmarkSystem(self.engine, self.sample, options.fit_intercept, options.n_jobs)
+        solution = _solved(system, alpha)
+        if solution is None:
+            raise Unsolved(self.instead())
+        matrix, intercept, report = solution
+        return Fit.in_span(
+            self.engine, matrix, intercept, ChosenAlpha(alpha), report=self.report | report,
+            origin=self.sample.origin,
+        )  # fmt: skip
+
+
+def _solved(system: LandmarkSystem, alpha: float) -> tuple[Floats, Floats, dict[str, Any]] | None:
+    """Return coefficients of the features, the intercept and a report; None where it goes wrong.
 
     (G'G + n alpha P) B = G'T in features G of which the first are whitened, see
-    `partial_whitening`. None where landmarks depend on each other, or rounding spoils the solution:
-    then the host, which chooses pivots, does better.
+    `partial_whitening`.
     """
     rows, m = system.rows, system.m
-    system.room.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
+    system.budget.require(24.0 * m * m, f"Three matrices of {m} landmarks", 'solver="cg"')
     K = system.gram()
     factor = cholesky(K.clone())
     torch, eps = namespace(K), float(np.finfo(np.float64).eps)
@@ -72,7 +105,7 @@ def direct_on_card(
     return coef.cpu().numpy(), intercept.cpu().numpy(), report
 
 
-def _whitened_size(L: Any, shift: float, dtype: np.dtype) -> int:
+def _whitened_size(L: Array, shift: float, dtype: np.dtype) -> int:
     """Return how many features to whiten in each row; all of them where fewer lose too much."""
     m, smallest = len(L), float(namespace(L).diagonal(L).min()) ** 2
     most = allowed_square(smallest, shift, np.float64, 1.0, _LOSS[dtype])
@@ -82,7 +115,7 @@ def _whitened_size(L: Any, shift: float, dtype: np.dtype) -> int:
     return m
 
 
-def _largest_eigenvalue(D: Any) -> float:
+def _largest_eigenvalue(D: Array) -> float:
     """Estimate the largest eigenvalue of D D' by power iteration."""
     v, value = namespace(D).ones_like(D[:, 0]), 0.0
     for _ in range(_POWER_STEPS):
@@ -93,23 +126,24 @@ def _largest_eigenvalue(D: Any) -> float:
 
 
 class _Grams(Reduction):
-    """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a card, in double precision."""
+    """The sums G'G (lower triangle), G'[T, 1] and [T, 1]'[T, 1] on a device, in float64."""
 
-    features: Any
-    origin: Any
+    features: Callable[[Any], Array]
+    origin: Array
 
-    def __init__(self, system: LandmarkSystem, first: Any, share: Any) -> None:
+    def __init__(self, system: LandmarkSystem, first: Array, share: Array) -> None:
         self.system, self.first, self.share = system, first, share
         self.width = system.m
 
-    def on(self, place: Any) -> Reduction:
-        sample: Sample = self.system.sample
+    def on(self, place: Place) -> Reduction:
+        sample = self.system.sample
         there = copy.copy(self)
-        there.features = self.system._there(np.float64)
+        there.features = self.system.features_in(np.float64)
         there.origin = 0.0 if sample.origin is None else place.moved(sample.origin, np.float64)
         return there
 
-    def __call__(self, rows: Any, targets: Any, weights: Any) -> Any:
+    def __call__(self, rows: Any, *beside: Any) -> tuple[Array, Array]:
+        targets, weights = beside
         torch, s = namespace(self.first), len(self.first)
         G, T = self.features(rows), targets.to(torch.float64) - self.origin
         if s:
@@ -121,7 +155,7 @@ class _Grams(Reduction):
             G, right = G.mul_(root), right * root
         return G, right
 
-    def combine(self, total: Any, part: Any) -> Any:
+    def combine(self, total: Any, part: tuple[Array, Array]) -> Any:
         G, right = part
         if total is None:
             zeros, q = namespace(G).zeros, right.shape[1]

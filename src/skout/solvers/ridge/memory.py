@@ -1,36 +1,38 @@
-"""How much memory an iterative fit may take, here or on a card, said before the work begins."""
+"""How much memory a solver may take on the host or a device, told before the work begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._numerics.arrays import tensor, torch_dtype
-from .._numerics.objects import to_device
-from .._numerics.threads import total_memory
-from ..rows import Source, limits
+from ..._numerics.arrays import tensor, torch_dtype
+from ..._numerics.objects import to_device
+from ..._numerics.threads import total_memory
+from ..._numerics.types import Array, Matrix, Rows
+from ...rows import Source, limits
 
-__all__ = ["Room", "room_for"]
+__all__ = ["MemoryBudget", "budget_for"]
 
-# Shares of the free memory of a card: for factors, and for all that is held.
+# Shares of the free memory of a GPU: for factors, and for all that is held. The rest is for what
+# PyTorch's allocator cannot use in one piece.
 _FACTORS, _ALL = 0.6, 0.9
-# Share of the memory of this machine for factors.
+# Share of the memory of this machine for factors, whose other programs want some too.
 _HOST = 0.25
 _GB = 2.0**30
 
 
-class Room:
-    """Where an iterative solver works, a device or the host, None, and what it may hold there.
+class MemoryBudget:
+    """What a solver may hold on a device, or on the host (None), and the arrays that lie there.
 
-    Of the bytes that are free there, a pass takes `work`; factors have m rows.
+    Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
+    rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
     """
 
     def __init__(self, device: Any, free: float, work: float, m: int) -> None:
         self.device, self.free, self.work, self.m = device, free, work, m
-        share = _FACTORS if self.on_card else 1.0
+        share = 1.0 if device is None else _FACTORS
         square = 8.0 * m * m
         self.factors = next(
             (k for k, size in ((2, 2 * square), (1, square / 2)) if size + work <= share * free), 0
@@ -39,12 +41,8 @@ class Room:
         held = {2: 2 * square, 1: square / 2, 0: 0.0}[self.factors]
         self.factor_bytes = int(held + self.holds_gram * square)
 
-    @property
-    def on_card(self) -> bool:
-        return self.device is not None
-
     def require(self, needed: float, what: str, remedy: str) -> None:
-        """Raise where a card has too little memory for something, before the work begins."""
+        """Raise where there is too little memory for something, before the work begins."""
         if not self.holds(needed):
             raise MemoryError(
                 f"{what} would take {needed / _GB:.1f} GiB on {self.device}, which has "
@@ -52,47 +50,40 @@ class Room:
             )
 
     def holds(self, needed: float) -> bool:
-        """Return whether there is room for so many bytes besides a pass."""
-        return needed + self.work <= (_ALL if self.on_card else 1.0) * self.free
+        """Return whether there is memory for so many bytes besides a pass."""
+        return needed + self.work <= (1.0 if self.device is None else _ALL) * self.free
 
     def kept(self) -> int:
         """Return the bytes of features that may be kept between passes."""
-        if not self.on_card:
+        if self.device is None:
             given = limits().given_bytes
             return max(limits().coordinates_bytes, int(self.free)) if given is None else given
         return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
-    def costs(self, rows: Source, q: int, function: Callable[..., Any]) -> Any:
-        """Return what a function of `solvers.cost` says of a fit here."""
-        n, d = len(rows), int(np.prod(rows.tail) or 1)
-        kept = min(1.0, self.kept() / max(4.0 * n * self.m, 1.0))
-        return function(n, self.m, d, q, self.on_card, factors=self.factors, kept=kept)
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return a new array there."""
-        if not self.on_card:
+        if self.device is None:
             return np.empty(shape, dtype=dtype)
         import torch
 
         return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
 
-    def moved(self, rows: Any, dtype: Any) -> Any:
+    def moved(self, rows: Rows, dtype: Any = None) -> Rows:
         """Return rows there."""
-        return to_device(rows, self.device, dtype) if self.on_card else rows
+        return rows if self.device is None else to_device(rows, self.device, dtype)
 
-    def mixed(self, W: Any, A: Any) -> Any:
+    def mixed(self, W: Matrix, A: Array) -> Array:
         """Return W A."""
-        if not self.on_card:
+        if self.device is None:
             return W @ A
         dense = tensor(W.toarray() if sparse.issparse(W) else W, self.device)
         return dense.to(A.dtype) @ A
 
 
-def room_for(rows: Source, m: int) -> Room:
-    """Return the room of a fit on some rows, or raise where a card has too little."""
+def budget_for(rows: Source, m: int) -> MemoryBudget:
+    """Return the memory of a fit with m landmarks, or raise where a GPU has too little."""
     if rows.device is None:
-        there = total_memory() or 8 * _GB
-        return Room(None, _HOST * there, 0.0, m)
+        return MemoryBudget(None, _HOST * (total_memory() or 8 * _GB), 0.0, m)
     work = 3.0 * min(limits().device_bytes, 8.0 * len(rows) * m)
     free = _free_on(rows.device)
     if work > _ALL * free:
@@ -102,11 +93,11 @@ def room_for(rows: Source, m: int) -> Room:
             f"work in smaller blocks: skout.memory_limits(device_mb="
             f"{max(1, int(_ALL * free / 3 / 2**20))})."
         )
-    return Room(rows.device, free, work, m)
+    return MemoryBudget(rows.device, free, work, m)
 
 
 def _free_on(device: Any) -> float:
-    """Return the bytes that are free on a card."""
+    """Return the bytes that are free on a device."""
     import torch
 
     if device.type != "cuda":

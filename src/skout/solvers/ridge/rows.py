@@ -1,16 +1,23 @@
-"""The systems of outputs that have different rows, through products that serve all of them."""
+"""Ridge regression from coordinates that are kept, where outputs have different rows.
+
+Moments hold a matrix Z'Z for each set of outputs with equal rows. Where these would take too much
+memory, or operations, the coordinates Z of all rows are kept instead: some outputs are solved
+directly, one after another, and the others together by conjugate gradients, whose products
+Z'(W * (Z C)) serve all of them, each by what takes fewer operations. Outputs that a task matrix
+relates have one system together, see `coupling`.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from .._numerics.arrays import (
+from ..._numerics.arrays import (
     constant,
     gram,
     is_tensor,
@@ -19,18 +26,24 @@ from .._numerics.arrays import (
     row_slices,
     unique_columns,
 )
-from .._numerics.factors import cholesky
-from .._numerics.linalg import (
+from ..._numerics.factors import cholesky
+from ..._numerics.linalg import (
     positive_solve,
     positive_solver,
     ridge_solve,
     symmetric_eigen,
     triangular_inverse,
 )
-from .design import Design
-from .moments import PartlyWhitened
+from ..._numerics.types import Array, Floats, Ints
+from ...basis.moments import PartlyWhitened
+from ...basis.passes import Sample
+from ..cg import refined
+from ..design import Design
+from ..folds import Splits
+from .base import Fit, RidgeOptions, SystemOfRows, warn_unless_converged
+from .coupling import Coefficients, OutputSystems, balance, coupled, coupled_path
 
-__all__ = ["MaskedSystem", "Systems", "balance", "cheaper_by_steps"]
+__all__ = ["MaskedSystem", "RowsSystem", "cheaper_by_steps"]
 
 # Digits that conjugate gradients gain, and steps they take for each that they should take.
 _DIGITS, _MORE_STEPS = 9.0, 1.1
@@ -41,123 +54,87 @@ _GATHERED = 8192
 # Most noise of a preconditioner from products in float32; with more coordinates it is larger.
 _MOST_NOISE, _MOST_ROUGH = 0.1, 512
 _ROUNDING = 0.5 * float(np.finfo(np.float32).eps)
-
-
-class Systems:
-    """The systems of the outputs, each of the rows that it has; centred, if there is an intercept.
-
-    n are the weights of these rows, z_sum and t_sum the weighted sums of z_i and y_ij over them,
-    and spread is the norm of each output about its mean.
-    """
-
-    fit_intercept: bool
-    n: Any  # (d,)
-    z_sum: Any  # (p, d)
-    t_sum: Any  # (d,)
-    spread: Any  # (d,)
-
-    @functools.cached_property
-    def _safe(self) -> Any:
-        return self.n + (self.n <= 0.0)
-
-    def _centred(self, products: Any, C: Any = None) -> Any:
-        """Return sum_i w_ij z_i x_ij of centred rows, given it of rows as they are.
-
-        x_ij are the targets y_ij, or z_i'c_j.
-        """
-        if not self.fit_intercept:
-            return products
-        sums = self.t_sum if C is None else (self.z_sum * C).sum(0)
-        return products - self.z_sum * (sums / self._safe)
-
-    def near(self, array: np.ndarray) -> Any:
-        """Return numbers where the products are computed."""
-        return array
-
-    def intercept(self, coef: np.ndarray) -> np.ndarray:
-        """Return the mean over its rows of what is left of each output, zeros without intercept."""
-        if not self.fit_intercept:
-            return np.zeros(len(self.n))
-        left = self.t_sum - (self.z_sum * self.near(coef)).sum(0)
-        return numpy_of(left / self._safe)
+# Relative residual of conjugate gradients where they stand for a direct solver, and most steps.
+_TOL, _MOST_STEPS = 1e-9, 2000
+# What a round of them in float32 makes of the residual.
+_GAIN = 1e-4
 
 
 @dataclass
-class MaskedSystem(Systems):
+class MaskedSystem(OutputSystems):
     """Z, and for each output the weights w_ij of the rows, 0 where a row does not have it.
 
-    Arrays are NumPy's, or tensors on the card where Z is. The design may have features in place of
-    Z of which only some are whitened, see `partly`: then coefficients c are of these, and their
-    penalty is c'Pc.
+    The design may have features in place of Z of which only some are whitened, see `partly`: then
+    coefficients c are of these, and their penalty is c'Pc.
     """
 
     design: Design  # (n, p)
-    T: Any  # targets, 0 where they are missing, (n, d)
-    W: Any  # (n, d)
+    T: Array  # targets, 0 where they are missing, (n, d)
+    W: Array  # (n, d)
     fit_intercept: bool = False
-    K: np.ndarray | None = None  # Z Z', where it is at hand
+    K: Floats | None = None  # Z Z', where it was computed
     partly: PartlyWhitened | None = None
 
     @classmethod
     def of(
-        cls, design: Design, targets: np.ndarray, weights: Any, intercept: bool, **more: Any
+        cls,
+        design: Design,
+        targets: Floats,
+        weights: Floats | None,
+        fit_intercept: bool = False,
+        K: Floats | None = None,
+        partly: PartlyWhitened | None = None,
     ) -> MaskedSystem:
-        """Return the system of targets with NaN and of weights of the rows, or None."""
+        """Return the systems of targets with NaN, and of weights of the rows."""
         missing = np.isnan(targets)
         W = (~missing).astype(np.float64)
         if weights is not None:
             W *= weights[:, None]
         T = np.where(missing, 0.0, targets).astype(np.float64)
         near = design.Z.near if design.rows is None else design.rows.near
-        return cls(design, near(T), near(W), intercept, **more)
+        return cls(design, near(T), near(W), fit_intercept, K, partly)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the coefficients."""
         return self.design.shape[1], self.T.shape[1]
 
-    def near(self, array: np.ndarray) -> Any:
-        """Return numbers where the products are computed."""
+    def on_device(self, array: Floats) -> Array:
         return constant(array, self.T) if is_tensor(self.T) else array
 
-    def take(self, index: np.ndarray) -> MaskedSystem:
+    def take(self, index: Ints) -> MaskedSystem:
         """Return the systems of some of the rows."""
         at = positions(index, self.T)
         K = None if self.K is None else self.K[np.ix_(index, index)]
         return replace(self, design=self.design.take(index), T=self.T[at], W=self.W[at], K=K)
 
-    def columns(self, index: np.ndarray) -> MaskedSystem:
+    def columns(self, index: Ints) -> MaskedSystem:
         """Return the systems of some of the outputs."""
         at = positions(index, self.T)
         return replace(self, T=self.T[:, at], W=self.W[:, at])
 
     def balanced(self) -> MaskedSystem:
         """Return the systems with weights by which every output counts alike."""
-        return replace(self, W=self.W * self.near(balance(numpy_of(self.n))))
+        return replace(self, W=self.W * self.on_device(balance(numpy_of(self.n))))
 
     @functools.cached_property
-    def n(self) -> Any:
-        """Weight of the rows of each output, shape (d,)."""
+    def n(self) -> Array:
         return self.W.sum(0)
 
     @functools.cached_property
-    def z_sum(self) -> Any:
-        """Sums of the rows of Z that each output has, shape (p, d)."""
+    def z_sum(self) -> Array:
         return self.design.adjoint(self.W)
 
     @functools.cached_property
-    def t_sum(self) -> Any:
+    def t_sum(self) -> Array:
         return (self.W * self.T).sum(0)
 
     @functools.cached_property
-    def spread(self) -> Any:
-        """Root of the weighted squares of each output about its mean, shape (d,)."""
+    def spread(self) -> Array:
         return (self.W * (self.T - self.t_sum / self._safe) ** 2).sum(0) ** 0.5
 
     @functools.cached_property
-    def right(self) -> Any:
-        """sum_i w_ij z_i y_ij, of centred rows if there is an intercept; shape (p, d)."""
-        return self._centred(self.design.adjoint(self.W * self.T))
+    def right(self) -> Array:
+        return self._centered(self.design.adjoint(self.W * self.T))
 
     @property
     def may_round(self) -> bool:
@@ -165,60 +142,58 @@ class MaskedSystem(Systems):
         return self.design.is_near
 
     @functools.cached_property
-    def _rounded(self) -> tuple[Design, np.ndarray]:
+    def _rounded(self) -> tuple[Design, Floats]:
         """Z and W for products in float32."""
         return self.design.rounded(), self.W.astype(np.float32)
 
-    def gram_product(self, C: Any, single: bool = False) -> Any:
-        """Return sum_i w_ij z_i z_i' c_j, of centred rows if there is an intercept."""
+    def gram_product(self, C: Array, single: bool = False) -> Array:
         Z, W = self._rounded if single else (self.design, self.W)
-        return self._centred(Z.masked(W, C), C)
+        return self._centered(Z.masked(W, C), C)
 
     @functools.cached_property
-    def _penalty(self) -> np.ndarray | None:
+    def _penalty(self) -> Floats | None:
         """P, None for the identity."""
         return None if self.partly is None else self.partly.penalty()
 
-    def product(self, alpha: float, single: bool = False) -> Callable[[Any], Any]:
+    def product(self, alpha: float, single: bool = False) -> Callable[[Array], Array]:
         """Return C -> (sum_i w_ij z_i z_i' + n_j alpha P) c_j; sums in float32 if `single`."""
         P, shift = self._penalty, alpha * self.n
         return lambda C: self.gram_product(C, single) + shift * (C if P is None else P @ C)
 
-    def products(self, alpha: float) -> list[Callable[[Any], Any]]:
+    def products(self, alpha: float) -> list[Callable[[Array], Array]]:
         """Return `product` in each precision, the cheapest first."""
         return [self.product(alpha, single) for single in (True, False)[not self.may_round :]]
 
     @functools.cached_property
-    def _mean_square(self) -> np.ndarray:
-        """The mean of z z' over all entries of T that are there, of centred rows or not."""
-        return self._centred_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
+    def _mean_square(self) -> Floats:
+        """The mean of z z' over all entries of T that are observed, of centered rows or not."""
+        return self._centered_gram(self.design.gram(self.W.sum(1) / self.W.sum()))
 
     @functools.cached_property
-    def _rough_square(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same from products in float32, and its diagonal before rows are centred."""
+    def _rough_square(self) -> tuple[Floats, Floats]:
+        """The same from products in float32, and its diagonal before rows are centered."""
         G = self._rounded[0].gram(self.W.sum(1) / self.W.sum(), np.float32)
-        return self._centred_gram(G), np.diagonal(G)[:-1]
+        return self._centered_gram(G), np.diagonal(G)[:-1]
 
-    def _centred_gram(self, G: Any) -> np.ndarray:
-        """Return Z'WZ, of centred rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
+    def _centered_gram(self, G: Array) -> Floats:
+        """Return Z'WZ, of centered rows if there is an intercept, of [Z, 1]'W[Z, 1]."""
         G = numpy_of(G)
         A, z_sum = G[:-1, :-1], G[-1, :-1]
         return A - np.outer(z_sum, z_sum) / G[-1, -1] if self.fit_intercept else A
 
     @functools.cached_property
-    def spectrum(self) -> tuple[Any, Any]:
-        """Eigenvalues and vectors of the mean of z z' over all entries that are there."""
+    def spectrum(self) -> tuple[Array, Array]:
         values, vectors = symmetric_eigen(self._mean_square)
-        return self.near(np.maximum(values, 0.0)), self.near(np.ascontiguousarray(vectors))
+        return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
 
-    def preconditioner(self, alpha: float) -> Callable[[Any], Any]:
+    def preconditioner(self, alpha: float) -> Callable[[Array], Array]:
         """Return R -> M^-1 R, where the rows of each output count as those of all."""
         M = self._rough(alpha)
-        M = _penalised(self._mean_square, alpha, self._penalty) if M is None else M
-        inverse = positive_solver(self.near(M))
+        M = _penalized(self._mean_square, alpha, self._penalty) if M is None else M
+        inverse = positive_solver(self.on_device(M))
         return lambda R: inverse(R / self._safe)
 
-    def _rough(self, alpha: float) -> np.ndarray | None:
+    def _rough(self, alpha: float) -> Floats | None:
         """Return the matrix of `preconditioner` from float32 products, None if these are too noisy.
 
         An entry has the noise eps |z_j| |z_k|: as M = L L' measures it, they come to at most
@@ -227,7 +202,7 @@ class MaskedSystem(Systems):
         if not self.may_round or self.design.shape[1] > _MOST_ROUGH:
             return None
         A, squares = self._rough_square
-        M = _penalised(A, alpha, self._penalty)
+        M = _penalized(A, alpha, self._penalty)
         factor = cholesky(M.copy())
         if factor is None:
             return None
@@ -235,10 +210,10 @@ class MaskedSystem(Systems):
         noise = _ROUNDING * float((inverse**2).sum(axis=0) @ squares)
         return M if noise <= _MOST_NOISE else None
 
-    def directly(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def directly(self, alpha: float, columns: Ints, rows: Ints) -> Floats:
         """Solve for outputs that have the same rows, in coordinates or in the rows.
 
-        c = Z'(Z Z' + n alpha I)^-1 T = (Z'Z + n alpha I)^-1 Z'T, of centred and weighted rows.
+        c = Z'(Z Z' + n alpha I)^-1 T = (Z'Z + n alpha I)^-1 Z'T, of centered and weighted rows.
         """
         if len(rows) < self.design.shape[1]:
             return self._by_rows_alone(alpha, columns, rows)
@@ -247,16 +222,16 @@ class MaskedSystem(Systems):
         if self.partly is None:
             return ridge_solve(A, b, shift)
         try:
-            return positive_solve(_penalised(A, shift, self._penalty), b)
+            return positive_solve(_penalized(A, shift, self._penalty), b)
         except LinAlgError:  # in coordinates, rounding can be told from the rest
             M = self.partly.finish()
             return M.T @ ridge_solve(M @ A @ M.T, M @ b, shift)
 
-    def _square(self, column: int, rows: np.ndarray) -> np.ndarray:
-        """Return sum_i w_ij z_i z_i' over the rows that an output has, of centred rows or not."""
+    def _square(self, column: int, rows: Ints) -> Floats:
+        """Return sum_i w_ij z_i z_i' over the rows that an output has, of centered rows or not."""
         if not self.design.is_near:
-            return self._centred_gram(self.design.gram(self.W[:, column]))
-        A: Any = None
+            return self._centered_gram(self.design.gram(self.W[:, column]))
+        A: Array = None
         for some in row_slices(len(rows), _GATHERED):
             Z, w = self._taken(rows[some], column)
             part = gram(Z if (w == 1.0).all() else Z * np.sqrt(w)[:, None])
@@ -266,13 +241,13 @@ class MaskedSystem(Systems):
         z_sum = self.z_sum[:, column]
         return A - np.outer(z_sum, z_sum) / self.n[column]
 
-    def _taken(self, rows: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+    def _taken(self, rows: Ints, column: int) -> tuple[Floats, Floats]:
         """Return rows of Z in float64, and what they weigh for an output."""
         Z = numpy_of(self.design.Z.take(rows)).astype(np.float64, copy=False)
         return Z, numpy_of(self.W[positions(rows, self.T), column])
 
-    def _by_rows_alone(self, alpha: float, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        # c = Z'(Z Z' + n alpha I)^-1 T, of centred rows times sqrt(w)
+    def _by_rows_alone(self, alpha: float, columns: Ints, rows: Ints) -> Floats:
+        # c = Z'(Z Z' + n alpha I)^-1 T, of centered rows times sqrt(w)
         Z, w = self._taken(rows, int(columns[0]))
         T = numpy_of(self.T[positions(rows, self.T)])[:, columns]
         n, root = w.sum(), np.sqrt(w)[:, None]
@@ -286,11 +261,10 @@ class MaskedSystem(Systems):
 
     @property
     def has_few_entries(self) -> bool:
-        """Whether a system of all entries that are there is small enough to be solved at once."""
         count, p = int((self.W > 0.0).sum()), self.design.shape[1]
         return self.K is not None and count <= min(_MOST_ENTRIES, 3 * p)
 
-    def by_entries(self, shift: float, M: np.ndarray) -> np.ndarray:
+    def by_entries(self, shift: float, M: Floats) -> Floats:
         """Return C = Z'G of outputs related by M, from one system of all entries e = (i, j) (2.20).
 
         (k(x_i, x_i') M_jj' + shift / w_e) c = y - b_j, and G adds c_e M_j to its row i.
@@ -309,39 +283,54 @@ class MaskedSystem(Systems):
         np.add.at(G, i, c[:, None] * M[j])
         return self.design.adjoint(G)
 
-    def on_host(self) -> Any:
-        """Return what a solver on the host asks of these systems."""
-        return _OnHost(self) if is_tensor(self.T) else self
+    def solve(
+        self, alpha: float, *, tol: float = _TOL, max_iter: int = _MOST_STEPS
+    ) -> Coefficients:
+        """Solve for each output on the rows that it has.
 
-    def by_rows(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        An output that has no row gets NaN, in the part of a split for instance.
+        """
+        p, d = self.shape
+        coef = np.full((p, d), np.nan)
+        few, many = self.by_rows()
+        for columns, rows in few:
+            coef[:, columns] = self.directly(alpha, columns, rows)
+        report: dict[str, Any] = {
+            "solver": "direct", "converged": True, "iterations": 0, "relative_residual": 0.0,
+            "tolerance": tol, "outputs_by_cg": len(many), "coordinates_held": self.design.is_held,
+        }  # fmt: skip
+        if len(many):
+            part = self if len(many) == d else self.columns(many)
+            run = refined(
+                part.products(alpha), part.right, part.preconditioner(alpha), tol=tol,
+                max_iter=max_iter, gain=_GAIN, believe=True, spread=part.spread,
+            )  # fmt: skip
+            coef[:, many] = numpy_of(run.x)
+            report |= {"solver": "cg", "iterations": run.steps, "relative_residual": run.residual}
+            report["converged"] = bool(run.residual <= tol or run.stuck)
+        return Coefficients(coef, self.intercept(coef), report)
+
+    def by_rows(self) -> tuple[list[tuple[Ints, Ints]], Ints]:
         """Return the outputs to solve directly, those with equal rows together, and the others.
 
         The first come with the numbers of their rows; outputs without rows are left out. All that
         have rows are among the others where Z is not held.
         """
-        there = numpy_of(self.W) > 0.0
+        observed = numpy_of(self.W) > 0.0
         if not self.design.is_held:
-            return [], np.flatnonzero(there.any(axis=0))
-        first, codes = unique_columns(there)
-        counts = there[:, first].sum(axis=0)
+            return [], np.flatnonzero(observed.any(axis=0))
+        first, codes = unique_columns(observed)
+        counts = observed[:, first].sum(axis=0)
         by_steps, _ = cheaper_by_steps(counts, np.bincount(codes), *self.design.shape)
         direct = [
-            (np.flatnonzero(codes == k), np.flatnonzero(there[:, column]))
+            (np.flatnonzero(codes == k), np.flatnonzero(observed[:, column]))
             for k, column in enumerate(first)
             if counts[k] and not by_steps[k]
         ]
         return direct, np.flatnonzero(by_steps[codes])
 
 
-def balance(n: np.ndarray) -> np.ndarray:
-    """Return mean(n) / n_j, with which outputs of n_j rows count alike; 1 where there is none."""
-    there = n > 0.0
-    return np.where(there, n[there].mean() / np.where(there, n, 1.0), 1.0)
-
-
-def cheaper_by_steps(
-    counts: np.ndarray, sizes: np.ndarray, n: int, p: int
-) -> tuple[np.ndarray, float]:
+def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:
     """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
 
     Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
@@ -360,20 +349,55 @@ def cheaper_by_steps(
     return chosen, float(np.where(chosen, by_steps, directly).sum() + shared)
 
 
-def _penalised(A: np.ndarray, shift: float, P: np.ndarray | None) -> np.ndarray:
+def _penalized(A: Floats, shift: float, P: Floats | None) -> Floats:
     """Return A + shift P, of which None is the identity."""
     return A + shift * (np.eye(len(A)) if P is None else P)
 
 
-class _OnHost:
-    """A system on a card for a solver here: only products of a few columns travel."""
+@dataclass(frozen=True)
+class RowsSystem(SystemOfRows):
+    """A ridge in coordinates of all rows, which are kept, or made again in each pass.
 
-    def __init__(self, system: MaskedSystem) -> None:
-        self.system, self.shape = system, system.shape
-        self.n, self.right = numpy_of(system.n), numpy_of(system.right)
-        self.spectrum = tuple(numpy_of(part) for part in system.spectrum)
-        self.intercept = system.intercept
+    Attributes
+    ----------
+    sample : Sample
+    splits : list of (train, test)
+    options : RidgeOptions
+    system : MaskedSystem
+        Of the sample, its origin subtracted from the targets.
+    finish : callable
+        From coefficients of the coordinates to the `Fit`; the intercept is that of T - origin.
+    """
 
-    def gram_product(self, C: np.ndarray) -> np.ndarray:
-        """Return the products of `MaskedSystem`."""
-        return numpy_of(self.system.gram_product(self.system.near(C)))
+    sample: Sample
+    splits: Splits
+    options: RidgeOptions
+    system: MaskedSystem
+    finish: Callable[[Coefficients, float], Fit]
+    reports: list[dict[str, Any]] = field(default_factory=list)
+
+    def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
+        rows, part = self.system.design.take(held), self.system.take(train)
+        M = self.options.task_matrix
+        fits = (
+            [self._solved(part, alpha) for alpha in alphas]
+            if M is None
+            else coupled_path(part.balanced(), alphas, M)
+        )
+        F = [numpy_of(rows.product(part.on_device(fit.coef))) + fit.intercept for fit in fits]
+        return np.stack(F) if self.sample.origin is None else np.stack(F) + self.sample.origin
+
+    def solve(self, alpha: float) -> Fit:
+        M = self.options.task_matrix
+        if M is None:
+            solution = self._solved(self.system, alpha)
+        else:
+            solution = coupled(self.system.balanced(), alpha, M)
+        warn_unless_converged(solution.report, self.options.max_iter)
+        return self.finish(solution, alpha)
+
+    def _solved(self, system: MaskedSystem, alpha: float) -> Coefficients:
+        options = self.options
+        if options.solver == "cg":
+            return system.solve(alpha, tol=options.tol, max_iter=options.max_iter)
+        return system.solve(alpha, max_iter=max(_MOST_STEPS, options.max_iter))

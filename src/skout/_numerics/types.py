@@ -1,0 +1,31 @@
+"""Names for what goes in and out of functions, where no library has a type for it.
+
+PyTorch is optional and SciPy's sparse matrices carry no types, so that a type checker would know
+neither: these names tell the reader what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Floats", "Index", "Ints", "Matrix", "RandomState", "Rows", "Weights"]
+
+#: Numbers on the host in double precision, and positions.
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+#: A NumPy array or a PyTorch tensor: the same lines compute with both.
+Array: TypeAlias = Any
+#: A NumPy array or a CSR matrix.
+Matrix: TypeAlias = Any
+#: Encoded rows in memory: an array, a CSR matrix, packed bits or a bag of features.
+Rows: TypeAlias = Any
+#: Weights of rows: none, an array, or a `Source` where they lie on disk or on a cluster.
+Weights: TypeAlias = Any
+#: Positions of rows, a mask of them, or a slice.
+Index: TypeAlias = NDArray[Any] | Sequence[int] | slice
+#: None, an int, a NumPy Generator or a RandomState.
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None

@@ -1,0 +1,442 @@
+"""Cross-validation of a penalty: rows are dealt into folds, and the best alpha of a path is chosen.
+
+Whoever has a path over the penalties, from moments, a kernel matrix or a convex solver, is a
+`Path`: it returns held-out losses, or predictions that a `Scorer` turns into scores. `deal` makes
+the splits and `choose` the choice, for every estimator of the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from tqdm.auto import tqdm
+
+from .._numerics.arrays import row_slices
+from .._numerics.threads import map_blocks
+from .._numerics.types import Floats, Index, Ints, RandomState, Weights
+from .._numerics.validation import check_number, check_rng, check_size
+from ..rows import source
+from ..rows.encode import named
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "TEST",
+    "TRAIN",
+    "ChosenAlpha",
+    "Path",
+    "Scorer",
+    "Search",
+    "Splits",
+    "choose",
+    "deal",
+    "greatest_score",
+    "groups_of_splits",
+    "groups_or_splits",
+    "held_rows",
+    "interleaved_groups",
+    "least_loss",
+    "mean_square",
+    "squared_error",
+]
+
+#: Pairs (train, test) of positions of rows, or masks.
+Splits: TypeAlias = Sequence[tuple[Index, Index]]
+#: A number of folds, a splitter of scikit-learn, or splits.
+CV: TypeAlias = Any
+
+#: The roles that a row may have in a split; their sum where it has both.
+TRAIN, TEST = 1, 2
+# A cross-validation whose rows have more different roles than this is refused: each keeps moments.
+_MAX_GROUPS = 64
+# Held-out rows that are scored, in all splits together.
+_SCORED_ROWS = 2000
+# The alpha of models that choose none.
+_DEFAULT = 1e-3
+# Standard errors by which another alpha must be ahead of the default: with 1 the choice follows
+# chance on small data, with 4 it hardly leaves the default.
+_AHEAD = 2.0
+
+
+# Dealing rows into folds --------------------------------------------------------------------------
+
+
+def deal(
+    cv: CV,
+    n: int,
+    y: Any = None,
+    weights: Weights = None,
+    random_state: RandomState = None,
+    *,
+    stratified: bool = False,
+    groups: ArrayLike | None = None,
+) -> Splits:
+    """Return the training and test rows of each split of n rows in which both have weight.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of splits
+        A number of folds deals the rows at random, since files are often sorted. A splitter, which
+        is given y and the groups, or splits, are taken as they are.
+    n : int
+    y : n targets or objects, optional
+    weights : ndarray of shape (n,), optional
+        Other kinds of weights, which are not in memory, are not looked at.
+    random_state : None, int or Generator
+    stratified : bool, default False
+        Whether y are classes, of which each fold has its share.
+    groups : array of shape (n,), optional
+        Rows of a group come into the same fold.
+    """
+    from sklearn.model_selection import check_cv  # slow to import
+
+    numbers = None if groups is None else _check_groups(groups, n)
+    if isinstance(cv, Integral) and not stratified and n > 1:
+        cv = check_size(cv, n, "cv")  # no more folds than rows
+    with named("cv"):
+        folds = check_cv(cv, y if stratified else None, classifier=stratified)
+        if cv is None or isinstance(cv, Integral):
+            # the sketch uses the generator itself, and a sample of blocks its first child
+            rng = check_rng(random_state).spawn(2)[1]
+            folds, numbers = _shuffled(folds, numbers, rng)
+            y = y if stratified else None
+        splits = list(folds.split(np.zeros((n, 1)), y, numbers))
+    if not splits:
+        raise ValueError(f"cv must have at least one split. Got {cv!r} instead.")
+    for part in (np.asarray(part) for split in splits for part in split):
+        if part.size == 0 or part.dtype.kind not in "biu":
+            raise ValueError("cv must give row numbers for training and for testing. Got none.")
+        if part.dtype.kind != "b" and (part.max() >= n or part.min() < -n):
+            raise ValueError(f"cv must give rows of X, 0 to {n - 1}. Got row {part.max()} instead.")
+    if not isinstance(weights, np.ndarray):
+        return splits
+    splits = [split for split in splits if all(weights[part].sum() > 0.0 for part in split)]
+    _check_splits(splits, cv)
+    return splits
+
+
+def _check_groups(groups: ArrayLike, n: int) -> Ints:
+    """Return the number of the group of each row."""
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(
+            f"groups must have one entry for each of the {n} rows. Got shape {groups.shape}."
+        )
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _shuffled(folds: Any, groups: Ints | None, rng: np.random.Generator) -> tuple[Any, Ints | None]:
+    """Return a splitter that deals rows, or groups of about equal numbers of rows, at random."""
+    if groups is None:
+        seed = int(rng.integers(2**31))
+        return type(folds)(folds.n_splits, shuffle=True, random_state=seed), None
+    from sklearn.model_selection import GroupKFold  # slow to import
+
+    numbers = rng.permutation(groups.max() + 1)  # which breaks the ties of equal groups
+    if len(numbers) < 2:
+        raise ValueError("groups must be at least 2 different ones. Got 1: leave groups out.")
+    return GroupKFold(min(folds.n_splits, len(numbers))), numbers[groups]
+
+
+def _check_splits(splits: Sequence[Any], cv: CV) -> None:
+    """Raise where no split is left to choose alpha by."""
+    if not splits:
+        raise ValueError(
+            f"cv={cv!r} has no split whose training rows and test rows both have a positive "
+            "sample_weight: give fewer folds or other splits, or one alpha."
+        )
+
+
+def groups_of_splits(splits: Splits, n: int) -> tuple[Ints, np.ndarray]:
+    """Group the rows that have the same role in every split, so that each group has its moments.
+
+    Returns
+    -------
+    groups : ndarray of int, shape (n,)
+    roles : ndarray of int, shape (n_groups, n_splits)
+        1 in training, 2 in testing, 3 in both, 0 in neither.
+    """
+    groups, roles = _grouped(splits, n)
+    if len(roles) > _MAX_GROUPS:
+        raise ValueError(
+            f"The splits of cv divide the rows into {len(roles)} parts, more than {_MAX_GROUPS}; "
+            "their moments would not fit. Use k-fold splits, or GridSearchCV over alpha."
+        )
+    return groups, roles
+
+
+def groups_or_splits(splits: Splits, n: int) -> tuple[list[Ints], np.ndarray]:
+    """Return the rows of groups, and the roles these have, whatever the splits are.
+
+    Where there would be many groups, the training and the test rows of each split are two.
+    """
+    groups, roles = _grouped(splits, n)
+    if len(roles) <= max(_MAX_GROUPS, 2 * len(splits)):
+        return [np.flatnonzero(groups == group) for group in range(len(roles))], roles
+    rows = [np.arange(n)[part] for split in splits for part in split]
+    return rows, np.kron(np.eye(len(splits), dtype=np.int8), np.array([[TRAIN], [TEST]], np.int8))
+
+
+def _grouped(splits: Splits, n: int) -> tuple[Ints, np.ndarray]:
+    roles = np.zeros((n, len(splits)), dtype=np.int8)
+    for j, (train, test) in enumerate(splits):
+        roles[train, j] |= TRAIN
+        roles[test, j] |= TEST
+    # a number for each row of roles, the same for equal rows: base 4, then renumbered
+    numbers = np.zeros(n, dtype=np.int64)
+    for columns in row_slices(len(splits), 16):
+        for column in roles[:, columns].T:
+            numbers = 4 * numbers + column
+        numbers = np.unique(numbers, return_inverse=True)[1]
+    _, first, groups = np.unique(numbers, return_index=True, return_inverse=True)
+    return groups, roles[first]
+
+
+def interleaved_groups(
+    cv: CV, n_alphas: int, start: int, n: int
+) -> tuple[Ints | None, np.ndarray | None]:
+    """Deal n rows, the first of which is number `start`, into folds in turn.
+
+    Folds then do not depend on how the rows come in blocks. Returns what `groups_of_splits` does;
+    None twice where there is a single alpha.
+    """
+    if n_alphas == 1:
+        return None, None
+    k = int(check_number(cv, "cv, in partial_fit,", low=2, integer=True))
+    return (start + np.arange(n)) % k, np.eye(k, dtype=np.int8) + 1
+
+
+def held_rows(
+    splits: Splits,
+    n: int,
+    most: int = _SCORED_ROWS,
+    random_state: RandomState = None,
+    weights: Weights = None,
+) -> list[Ints]:
+    """Return the test rows to score, increasing, one array a split: all, or a random sample.
+
+    Parameters
+    ----------
+    splits : list of (train, test)
+    n : int
+        The number of rows.
+    most : int, default 2000
+        Of all splits together, but at least one of each.
+    random_state : None, int or Generator
+    weights : ndarray of shape (n,), optional
+        Rows without weight are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skout.solvers.folds import held_rows
+    >>> [rows.tolist() for rows in held_rows([([2, 3], [0, 1]), ([0, 1], [3, 2])], 4)]
+    [[0, 1], [2, 3]]
+    """
+    # the sketch uses the generator itself, a sample of blocks and the folds its first children
+    rng = check_rng(random_state).spawn(3)[2]
+    share = max(1, most // len(splits))
+    held = []
+    for _, test in splits:
+        rows = np.unique(np.arange(n)[test])
+        if isinstance(weights, np.ndarray):
+            rows = rows[weights[rows] > 0.0]
+        held.append(np.sort(rows[rng.permutation(len(rows))[:share]]))
+    return held
+
+
+# Choosing alpha -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What alpha is chosen by in place of the loss: a score of predictions of held-out rows.
+
+    Attributes
+    ----------
+    splits : list of (train, test)
+    held : list of ndarrays of int
+        The test rows that are scored, increasing, one array a split: `held_rows`.
+    score : callable
+        (number of the split, F) -> n_alphas numbers, the greater the better. F has shape
+        (n_alphas, len(held), d).
+    name : str
+        What the score is called in `cv_results_`.
+    """
+
+    splits: Splits
+    held: list[Ints]
+    score: Callable[[int, Floats], Sequence[float]]
+    name: str = ""
+
+
+class Search(NamedTuple):
+    """Which alphas to choose from, the splits to try them on, and a score where there is one.
+
+    Attributes
+    ----------
+    alphas : list of floats
+    splits : list of (train, test)
+        Without any, nothing is chosen.
+    scorer : Scorer, optional
+        None chooses by the loss of the held-out rows.
+    """
+
+    alphas: list[float]
+    splits: Splits = ()
+    scorer: Scorer | None = None
+
+
+class ChosenAlpha(NamedTuple):
+    """The alpha that was chosen, and the table of the choice; None where there was no choice."""
+
+    alpha: float
+    results: dict[str, Any] | None = None
+
+
+class Path(Protocol):
+    """Fits on the training rows of each split, for many penalties."""
+
+    @property
+    def splits_in_threads(self) -> bool:
+        """Whether threads take one split each; else a split uses all threads."""
+
+    def losses(self, alphas: Sequence[float], split: int) -> Sequence[float]:
+        """Return the mean loss of held-out rows by each alpha; nothing where a split lacks rows."""
+
+    def predictions(self, alphas: Sequence[float], split: int, held: Ints) -> Floats:
+        """Return what each alpha predicts for some rows, shape (n_alphas, len(held), d)."""
+
+
+def choose(
+    path: Path,
+    search: Search,
+    n_splits: int | None = None,
+    *,
+    cv: CV = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> ChosenAlpha:
+    """Return the alpha of greatest score or least loss over the splits, and the table of both.
+
+    Without splits, or without rows enough to compare them, it is the largest. Where `cv` is given,
+    a cross-validation none of whose splits has rows is an error instead.
+    """
+    alphas, splits, scorer = search
+    n_splits = len(splits) if n_splits is None else n_splits
+
+    def tried(k: int) -> Any:
+        if scorer is None:
+            return path.losses(alphas, k)
+        return path.predictions(alphas, k, scorer.held[k])
+
+    results: Iterable[Any] = map(tried, range(n_splits))
+    if path.splits_in_threads and n_splits:
+        results = map_blocks(tried, range(n_splits), n_jobs=n_jobs)
+    bar = tqdm(results, total=n_splits, desc="folds", disable=not (verbose and n_splits))
+    table = [row if scorer is None else scorer.score(k, row) for k, row in enumerate(bar)]
+    table = [row for row in table if len(row)]
+    if scorer is not None and table:
+        return greatest_score(alphas, table, scorer.name)
+    if n_splits and cv is not None:
+        _check_splits(table, cv)
+    return least_loss(alphas, np.array(table)) if table else ChosenAlpha(max(alphas))
+
+
+def least_loss(alphas: Sequence[float], table: Floats) -> ChosenAlpha:
+    """Return the alpha of least mean loss in a table of shape (n_splits, n_alphas), and the table.
+
+    The table is a dict with "alpha", "mean_loss", "std_loss" and "fold_loss".
+    """
+    mean = table.mean(axis=0)
+    results = {
+        "alpha": np.array(alphas),
+        "mean_loss": mean,
+        "std_loss": table.std(axis=0),
+        "fold_loss": table,
+    }
+    return ChosenAlpha(alphas[int(np.argmin(mean))], results)
+
+
+def greatest_score(
+    alphas: Sequence[float], table: Sequence[Sequence[float]], name: str = ""
+) -> ChosenAlpha:
+    """Return the alpha of greatest mean score, or the default that is as good, and the table.
+
+    The alpha nearest to 1e-3, the default of the models, is kept unless the best is ahead of it by
+    more than two standard errors of their difference over the splits: on small data the best is
+    often best by chance.
+
+    The table, (n_splits, n_alphas), comes as a dict with "alpha", "mean_score", "std_error" (of
+    the mean over the splits), "fold_score" and "scoring", the name of the score.
+
+    Examples
+    --------
+    >>> from skout.solvers.folds import greatest_score
+    >>> greatest_score([1e-5, 1e-3], [[0.52, 0.50], [0.50, 0.51]]).alpha
+    0.001
+    >>> greatest_score([1e-5, 1e-3], [[0.60, 0.50], [0.58, 0.51]]).alpha
+    1e-05
+    """
+    scores = np.asarray(table, dtype=np.float64)
+    mean = scores.mean(axis=0)
+    results = {
+        "alpha": np.array(alphas),
+        "mean_score": mean,
+        "std_error": _standard_error(scores),
+        "fold_score": scores,
+        "scoring": name,
+    }
+    equals = [j for j in range(len(alphas)) if mean[j] == mean.max()]
+    best = min(equals, key=lambda j: _from_default(alphas[j]))
+    usual = min(range(len(alphas)), key=lambda j: _from_default(alphas[j]))
+    ahead = scores[:, [best]] - scores[:, [usual]]
+    is_clear = ahead.mean() > _AHEAD * _standard_error(ahead)[0]
+    return ChosenAlpha(alphas[best if is_clear else usual], results)
+
+
+def _standard_error(scores: Floats) -> Floats:
+    """Return the standard error of the mean over splits, 0 where there is one."""
+    if len(scores) < 2:
+        return np.zeros(scores.shape[1])
+    return scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+
+
+def _from_default(alpha: float) -> tuple[float, float]:
+    """Return how far an alpha is from the default, the larger of two first."""
+    steps = abs(np.log10(alpha / _DEFAULT)) if alpha > 0.0 else np.inf  # nan: no alpha at all
+    return round(float(steps), 9), -alpha
+
+
+def squared_error(y: Any, held: list[Ints]) -> Callable[[int, Floats], Sequence[float]]:
+    """Return minus the mean squared error as the score of a `Scorer`."""
+    targets = source(y)
+
+    def score(k: int, F: Floats) -> list[float]:
+        T = targets.take(held[k])
+        T = T.toarray() if sparse.issparse(T) else T.reshape(len(T), -1)
+        return [-mean_square(T, predicted) for predicted in F]
+
+    return score
+
+
+def mean_square(T: Floats, F: Floats, weights: Weights = None) -> float:
+    """Return the mean squared error over rows and outputs; NaN in T is left out.
+
+    With missing targets it is the mean over outputs of that over the rows that have them. An output
+    that no row has, or that no training row had, which makes F NaN, says nothing.
+    """
+    squares = (T - F) ** 2
+    missing = np.isnan(squares)
+    if not missing.any():
+        return float(np.average(squares.mean(axis=1), weights=weights))
+    W = (~missing).astype(np.float64)
+    W = W if weights is None else W * weights[:, None]
+    total, used = (W * np.where(missing, 0.0, squares)).sum(axis=0), W.sum(axis=0)
+    return float(np.mean(total[used > 0.0] / used[used > 0.0])) if used.any() else np.nan

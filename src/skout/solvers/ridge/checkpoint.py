@@ -1,0 +1,148 @@
+"""Checkpoints of the pass that sums moments, and the bar that shows how far it is."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..._numerics.arrays import row_keys
+from ..._numerics.checkpoints import Checkpoint, digest, update_digest
+from ..._numerics.types import RandomState
+from ...basis import Engine
+from ...basis.moments import MaskedMoments, Moments
+from ...basis.passes import Sample
+from ...rows import Progress, Source, is_lazy, reads_once
+from ...sketches import Sketch
+
+__all__ = ["NO_MISSING", "Bar", "Checkpoint", "RidgeCheckpoint", "open_checkpoint"]
+
+_FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
+NO_MISSING = (
+    "checkpoint stores the moments of whole rows, and y has missing values: leave checkpoint out, "
+    "or fit the rows without them."
+)
+
+
+class RidgeCheckpoint(Checkpoint, Progress):
+    """The moments of the blocks that are done, one for each of `n_groups` groups of rows."""
+
+    n_groups = 1
+
+    def add_fit(self, engine: Engine, sample: Sample, solver: str) -> None:
+        """Add what a fit knows before its pass, and what tells its data from others."""
+        parts = (engine.components,) if solver == "direct" else ()
+        self.add_facts(solver=solver, landmarks=digest(*parts, row_keys(engine.landmarks)))
+        self.add_facts(**_facts_of(sample))
+        self.n_groups = sample.n_groups
+
+    def begin(self, blocks: list[slice]) -> tuple[int, list[Moments | None] | None]:
+        """Return how many of the blocks are done, and the moments of each group so far."""
+        longest = blocks[0].stop - blocks[0].start if blocks else 0
+        self.add_facts(blocks=f"{len(blocks)} of up to {longest} rows")
+        stored = self.kept()
+        if stored is None:
+            return 0, None
+        totals: list[Moments | None] = [None] * self.n_groups
+        for group in range(self.n_groups):
+            if f"{group}_zz" in stored:
+                fields: dict[str, Any] = {
+                    name: stored.get(f"{group}_{name}", np.nan) for name in _FIELDS
+                }
+                numbers = {name: float(fields[name]) for name in ("weight", "count")}
+                totals[group] = Moments(**fields | numbers)
+        return int(stored["done"]), totals
+
+    def advance(self, done: int, total: list[Moments | None]) -> None:
+        """Write the moments of the first blocks, if the last file is old enough."""
+        if self.is_due() and any(isinstance(part, MaskedMoments) for part in total):
+            raise ValueError(NO_MISSING)
+        moments = {
+            f"{group}_{name}": getattr(part, name)
+            for group, part in enumerate(total)
+            if part is not None
+            for name in _FIELDS
+        }
+        self.keep(done, **moments)
+
+
+class Bar(Progress):
+    """A bar on the screen, if wanted, and a checkpoint, if there is one."""
+
+    def __init__(self, verbose: bool, checkpoint: RidgeCheckpoint | None = None) -> None:
+        self.verbose, self.inner = verbose, checkpoint or Progress()
+        self._bar: Any = None
+
+    def begin(self, blocks: list[slice]) -> tuple[int, Any]:
+        done, total = self.inner.begin(blocks)
+        self._bar = tqdm(
+            total=len(blocks), initial=done, desc="moments", unit="block", disable=not self.verbose
+        )
+        return done, total
+
+    def advance(self, done: int, total: Any) -> None:
+        self.inner.advance(done, total)
+        self._bar.update(done - self._bar.n)
+        if done == self._bar.total:
+            self._bar.close()
+
+
+def _facts_of(sample: Sample) -> dict[str, Any]:
+    """Return what tells these data from others."""
+    rows, targets = sample.rows, sample.targets
+    digests = _digests(rows, targets)
+    return {
+        "shape_of_X": f"{rows.shape} {rows.dtype}",
+        "shape_of_y": f"{targets.shape} {targets.dtype}",
+        "files_of_X": rows.stamp(),
+        "files_of_y": targets.stamp(),
+        "rows_of_X": digests[0],
+        "rows_of_y": digests[1],
+        "weights": digest(sample.weights),
+        "folds": digest(sample.groups),
+    }
+
+
+def _digests(*columns: Source) -> list[str]:
+    """Return a digest of each column; they are read in turn, since they may be of one stream."""
+    totals = [hashlib.sha256() for _ in columns]
+    for stretches in itertools.zip_longest(*(column.compared() for column in columns)):
+        for column, rows, total in zip(columns, stretches, totals, strict=True):
+            if rows is not None:
+                update_digest(total, column.take(rows))
+    return [total.hexdigest()[:16] for total in totals]
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str],
+    X: Any,
+    *,
+    sketch: Sketch | None,
+    random_state: RandomState,
+    device: str | None,
+    **facts: Any,
+) -> RidgeCheckpoint:
+    """Return where a ridge keeps its progress, and raise where an earlier fit left another one."""
+    if is_lazy(X):
+        raise ValueError(
+            "checkpoint is for a pass in one process. X lies on a cluster, where dask computes "
+            "again what is lost: give checkpoint=None."
+        )
+    if device not in (None, "cpu"):
+        raise ValueError(
+            f"checkpoint is for a pass on the CPU. Got device={device!r}, where a pass takes "
+            "seconds: give checkpoint=None."
+        )
+    once = reads_once(X)
+    if sketch is None or once or not isinstance(random_state, Integral):
+        raise ValueError(
+            "checkpoint needs a sketch, data that can be read again, and a random_state that "
+            f"is an int. Got sketch={sketch!r}, random_state={random_state!r}"
+            f"{' and blocks that can be read only once' if once else ''}."
+        )
+    return RidgeCheckpoint(path, sketch=sketch, random_state=random_state, **facts)
