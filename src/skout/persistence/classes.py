@@ -199,7 +199,7 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
 def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
     """Return the attributes of an object that go into a file, default candidates if they shall."""
     kind = type(item)
-    if not candidates and hasattr(item, "decode"):
+    if not candidates and (hasattr(item, "decode") or hasattr(item, "without_pool")):
         item = _without_candidates(item)
     computed = _computed(kind)
     state = {name: one for name, one in _state(kind, item, path).items() if name not in computed}
@@ -231,7 +231,7 @@ def _state(kind: type, item: Any, path: str) -> dict[str, Any]:
 
 
 def _without_candidates(item: Any) -> Any:
-    """Return a decoder without its default candidates, which are its training outputs."""
+    """Return a part of a model without its default candidates, which are its training outputs."""
     is_fitted = not vars(item).keys() <= item.get_params(deep=False).keys()
     if is_fitted and hasattr(item, "without_pool"):
         return item.without_pool()
