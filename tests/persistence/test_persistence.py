@@ -629,7 +629,7 @@ def classes_in(path):
     metadata, arrays = read_file(path)
     nodes = json.loads(arrays["structure"].tobytes())["nodes"]
     found = [node.get("class") for node in nodes]
-    found += [node["name"] for node in nodes if node["kind"] == "type"]
+    found += [node["name"] for node in nodes if node["kind"] == "named"]
     return {json.loads(metadata["about"])["class"], *filter(None, found)}
 
 

@@ -215,7 +215,7 @@ LIST = {"kind": "list", "items": []}
 INTEGERS = np.arange(4)
 CSR = {"kind": "csr_matrix", "data": {"ref": 0}, "indices": {"ref": 0}, "indptr": {"ref": 1}}
 NODES = {
-    "unknown class": ([thing("os.system")], "class 'os.system', which is not skout's"),
+    "unknown class": ([thing("os.system")], "names 'os.system', which is not skout's"),
     "class by path": ([thing("skout.persistence.os.system")], "not skout's"),
     "module by path": ([thing("skout.apps.cli.serve.server.Limits")], "not skout's"),
     "class in a module": ([thing("skout.rows.memory.Memory")], "not skout's"),
@@ -227,7 +227,10 @@ NODES = {
     "function": ([thing("skout.kernels.as_kernel")], "not skout's"),
     "abstract class": ([thing("skout.kernels.Kernel")], "not skout's"),
     "class of deep": ([thing("skout.deep.Trainer")], "not skout's"),
-    "type": ([{"kind": "type", "name": "subprocess.Popen"}], "'subprocess.Popen', which is not"),
+    "type": ([{"kind": "named", "name": "subprocess.Popen"}], "'subprocess.Popen', which is not"),
+    "function of NumPy": ([{"kind": "named", "name": "numpy.load"}], "not skout's"),
+    "function of Python": ([{"kind": "named", "name": "builtins.eval"}], "not skout's"),
+    "function of ours": ([{"kind": "named", "name": "skout.load"}], "not skout's"),
     "kind": ([{"kind": "eval", "code": "1"}], "unknown kind 'eval'"),
     "value": ([{"kind": "list", "items": [{"eval": "1"}]}], "unknown kind 'eval'"),
     "two tags": ([{"kind": "list", "items": [{"int": "1", "float": "0"}]}], "do not fit together"),
@@ -507,7 +510,7 @@ ARCHIVES = {
         "not skout's",
     ),
     "loader": (archive_of(scikit("ConstructorFromReduceNode", [])), "which is not trusted"),
-    "function": (archive_of(scikit("FunctionNode", None, __class__="load")), "is not allowed"),
+    "function": (archive_of(scikit("FunctionNode", None, __class__="load")), "not skout's"),
     "pickle": (archive_of(scikit("ObjectNode", as_dict()), **NOT_ARRAYS), "do not fit together"),
     "long array": (
         archive_of(scikit("ObjectNode", as_dict()), **{"a.npy": as_npy(np.arange(3))[:-8]}),

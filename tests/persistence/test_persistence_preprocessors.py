@@ -258,7 +258,7 @@ def other_column(number):
 
 
 def other_function(name):
-    return lambda nodes: of_kind(nodes, "function").update(name=name)
+    return lambda nodes: of_kind(nodes, "named").update(name=name)
 
 
 def other_degree(nodes):
@@ -269,8 +269,8 @@ CRAFTED = {
     "word beyond": ("counts", other_column(10**9), "not numbered from 0"),
     "word before": ("counts", other_column(-1), "not numbered from 0"),
     "word without": ("counts", other_column("0"), "not numbered from 0"),
-    "function of Python": ("logarithms", other_function("builtins.eval"), "is not allowed"),
-    "function of skout": ("logarithms", other_function("skout.load"), "is not allowed"),
+    "function of Python": ("logarithms", other_function("builtins.eval"), "not skout's"),
+    "function of skout": ("logarithms", other_function("skout.load"), "not skout's"),
     "spline": ("splines linear", other_degree, "do not fit together"),
 }
 

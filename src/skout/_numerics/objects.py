@@ -127,7 +127,7 @@ class Ragged(Rows):
 
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> Self:
-        rows = with_attributes(cls, state)
+        (rows,) = with_attributes(cls, state)
         (indptr,) = arrays_of(state, "indptr")
         fits = (
             indptr.ndim == 1

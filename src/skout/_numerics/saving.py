@@ -64,13 +64,17 @@ def name_of(kind: type) -> str:
     return f"{module}.{name}"
 
 
-def with_attributes(kind: type[T], state: dict[str, Any]) -> T:
-    """Return an object with the attributes of a file; no method of its class is called."""
-    for name in not_attributes(kind, state):
+def with_attributes(kind: type[T], *states: dict[str, Any]) -> list[T]:
+    """Return objects with the attributes of a file; no method of their class is called.
+
+    The states have the same names.
+    """
+    for name in not_attributes(kind, states[0] if states else ()):
         raise FileError(f"{name!r} is no attribute of {kind.__name__} that a file can set.")
-    item = object.__new__(kind)
-    vars(item).update(state)
-    return item
+    items = [object.__new__(kind) for _ in states]
+    for item, state in zip(items, states, strict=True):
+        vars(item).update(state)
+    return items
 
 
 def not_attributes(kind: type, names: Iterable[str]) -> list[str]:

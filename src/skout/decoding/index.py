@@ -109,7 +109,7 @@ class FaissIndex(OnPages):
 
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> FaissIndex:
-        index = with_attributes(cls, state)
+        (index,) = with_attributes(cls, state)
         return index.build(*arrays_of(state, "embedding_")) if "embedding_" in state else index
 
     def __getstate__(self) -> dict[str, Any]:

@@ -388,7 +388,7 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
         if "weights" in state:
             attributes["module_"] = given_network(state["module"], state["n_outputs_"])
             load_weights(attributes["module_"], state["weights"])
-        model = with_attributes(cls, attributes)
+        (model,) = with_attributes(cls, attributes)
         if "module_" in attributes:
             wanted = {"auto": "cuda", None: "cpu"}.get(model.device, model.device)
             is_usable = not str(wanted).startswith("cuda") or torch.cuda.is_available()

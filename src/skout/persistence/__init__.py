@@ -162,12 +162,14 @@ def load(
         return Reader(arrays, given).model(structure)
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, Any]:
     """Return what a file holds, without making a model of it.
 
     Parameters
     ----------
     path : path
+    parts : bool, default True
+        Whether "parts" are wanted, which takes longer than the rest.
 
     Returns
     -------
@@ -189,14 +191,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     [{'name': 'gamma', 'what': '0.5', 'bytes': 0, 'parts': []}]
     """
     version, about, arrays = _read(path, mmap=True)
-    with _refused():
-        parts = parts_of(*_structure(version, arrays))
-    return {
-        "version": version,
-        "bytes": os.path.getsize(path),
-        "about": about,
-        "parts": parts,
-    }
+    found = {"version": version, "bytes": os.path.getsize(path), "about": about}
+    if parts:
+        with _refused():
+            found["parts"] = parts_of(*_structure(version, arrays))
+    return found
 
 
 def _by_name(modules: Any) -> dict[str, Any]:

@@ -8,11 +8,9 @@ module is imported when a file names it. It says itself what is in its file, see
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import is_dataclass
 from importlib import import_module
@@ -29,19 +27,17 @@ from .files import FileError
 __all__ = [
     "class_of",
     "function_name",
-    "function_of",
-    "function_path",
     "has_state",
     "is_part",
     "is_rebuilt",
     "is_saved",
-    "is_type",
     "name_of",
     "new_parameters",
     "refusal",
     "restored",
     "state_of",
-    "type_of",
+    "value_name",
+    "value_of",
 ]
 
 # What a class of skout must be an attribute of to be in a file: a room, an application. Modules
@@ -50,9 +46,12 @@ _MODULES = re.compile(
     r"skout(\.(_numerics|kernels|sketches|losses|basis|solvers|regressors|deep|decoding|predictors"
     r"|apps(\.[a-z]+){1,2}|persistence\.older))?"
 )
-_BUILTINS = {
-    *("bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set"),
-    *("frozenset", "object"),
+_BUILTINS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, object),
+        type(None),
+    )
 }
 # The only functions that a file may name beside NumPy's ufuncs: they make numbers of numbers or
 # of SMILES. All others are given at load.
@@ -83,22 +82,19 @@ def class_of(name: str) -> type:
 
     Its module is imported.
     """
-    module = name.rpartition(".")[0]
-    found = _attribute(name) if _MODULES.fullmatch(module) else scikit.class_of(name)
-    if not isinstance(found, type) or not is_saved(found) or name_of(found) != name:
-        raise FileError(f"The file names the class {name!r}, which is not skout's.")
-    return found
-
-
-def _attribute(name: str) -> Any:
-    """Return what a dotted name of a module of ours leads to, None if it leads nowhere."""
     module, _, last = name.rpartition(".")
+    found = None
     try:
-        return getattr(import_module(module), last, None)
+        if _MODULES.fullmatch(module):
+            found = getattr(import_module(module), last, None)
+        else:
+            found = scikit.class_of(name)
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("skout"):  # an extra that is not installed
             raise
-        return None
+    if not is_saved(found) or name_of(found) != name:
+        raise FileError(f"The file names {name!r}, which is not skout's.")
+    return found
 
 
 @functools.cache
@@ -106,17 +102,13 @@ def is_saved(kind: Any) -> bool:
     """Whether this is a class of skout or of scikit-learn whose objects are saved."""
     if not isinstance(kind, type):
         return False
-    if kind.__module__.startswith("skout."):
-        is_plain = _is_plain(kind) and not inspect.isabstract(kind)
-        is_found = _MODULES.fullmatch(name_of(kind).rpartition(".")[0]) is not None
-        return is_found and (is_plain or hasattr(kind, "__skout_restore__"))
-    of_others = kind.__module__.startswith(("sklearn.", "scipy."))
-    return of_others and scikit.class_of(name_of(kind)) is kind
-
-
-def _is_plain(kind: type) -> bool:
-    """Whether objects are just their attributes: estimators, rows, named tuples, dataclasses."""
-    return issubclass(kind, BaseEstimator | Rows) or hasattr(kind, "_fields") or is_dataclass(kind)
+    if not kind.__module__.startswith("skout."):
+        return scikit.class_of(name_of(kind)) is kind
+    # objects that are just their attributes, or whose class says what they are
+    is_estimator = issubclass(kind, BaseEstimator | Rows) and not inspect.isabstract(kind)
+    is_record = hasattr(kind, "_fields") or is_dataclass(kind)
+    is_known = is_estimator or is_record or hasattr(kind, "__skout_restore__")
+    return is_known and _MODULES.fullmatch(name_of(kind).rpartition(".")[0]) is not None
 
 
 def is_part(kind: type) -> bool:
@@ -124,43 +116,28 @@ def is_part(kind: type) -> bool:
     return issubclass(kind, BaseEstimator | Rows) and not scikit.is_unchecked(kind)
 
 
-def is_type(kind: type) -> bool:
-    """Whether a class may be a value itself: those of objects in files, kinds of candidates."""
-    with suppress(FileError):
-        return type_of(name_of(kind)) is kind
-    return False
-
-
-def type_of(name: str) -> type:
-    """Return the class that is a value in a file."""
+def value_of(name: str) -> Any:
+    """Return the class or function that a file has as a value: of a parameter, say."""
     module, _, last = name.rpartition(".")
+    if module == "builtins" and last in _BUILTINS:
+        return _BUILTINS[last]
     if module == "numpy":
         found = getattr(np, last, None)
-        if isinstance(found, type) and (found is np.ndarray or issubclass(found, np.generic)):
+        is_type = isinstance(found, type) and issubclass(found, np.generic | np.ndarray)
+        if is_type or isinstance(found, np.ufunc):
             return found
-    if name == "builtins.NoneType":
-        return type(None)
-    return getattr(builtins, last) if module == "builtins" and last in _BUILTINS else class_of(name)
+    return getattr(import_module(module), last) if name in _FUNCTIONS else class_of(name)
 
 
-def function_path(item: Any) -> str | None:
-    """Return the name of a function that a file may name, None for anything else."""
+def value_name(item: Any) -> str | None:
+    """Return the name of a class or function that may be a value, None for anything else."""
     last = getattr(item, "__name__", "")
-    if isinstance(item, np.ufunc) and getattr(np, last, None) is item:
-        return f"numpy.{last}"
-    for name in _FUNCTIONS:
-        if name.endswith(f".{last}") and function_of(name) is item:
-            return name
+    names = [f"numpy.{last}", *(name for name in _FUNCTIONS if name.endswith(f".{last}"))]
+    for name in [name_of(item)] if isinstance(item, type) else names:
+        with suppress(FileError):
+            if value_of(name) is item:
+                return name
     return None
-
-
-def function_of(name: str) -> Callable[..., Any]:
-    """Return the function that a file names, if it may."""
-    module, _, last = name.rpartition(".")
-    found = getattr(np, last, None) if module == "numpy" else None
-    if name not in _FUNCTIONS and not isinstance(found, np.ufunc):
-        raise FileError(f"The file names the function {name!r}, which is not allowed.")
-    return found or getattr(import_module(module), last)
 
 
 def function_name(item: Any, path: str) -> str:
@@ -198,12 +175,17 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
 
 def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
     """Return the attributes of an object that go into a file, default candidates if they shall."""
-    kind = type(item)
+    kind, makers = type(item), _makers(type(item))
     if not candidates and (hasattr(item, "decode") or hasattr(item, "without_pool")):
         item = _without_candidates(item)
-    computed = _computed(kind)
-    state = {name: one for name, one in _state(kind, item, path).items() if name not in computed}
-    wrong = [] if _is_made(kind) else not_attributes(kind, state)
+    if hasattr(kind, "__skout_state__"):
+        state = item.__skout_state__()
+    elif makers is not None:
+        return makers[0](item)
+    else:
+        state = scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
+    state = {name: one for name, one in state.items() if name not in _computed(kind)}
+    wrong = not_attributes(kind, state) if makers is None else []
     if wrong:
         raise TypeError(
             f"{path or 'model'} is of the type {kind.__name__}, and has the attribute {wrong[0]!r} "
@@ -213,21 +195,14 @@ def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
     return state
 
 
-def _is_made(kind: type) -> bool:
-    """Whether objects are made by a function of their state, which need not be attributes."""
-    is_made = hasattr(kind, "__skout_restore__") or scikit.makers(kind) is not None
-    return is_made or issubclass(kind, tuple)
-
-
-def _state(kind: type, item: Any, path: str) -> dict[str, Any]:
-    if hasattr(kind, "__skout_state__"):
-        return item.__skout_state__()
-    if isinstance(item, tuple):
-        return item._asdict()  # type: ignore[attr-defined]
-    makers = scikit.makers(kind)
-    if makers is not None:
-        return makers[0](item)
-    return scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
+@functools.cache
+def _makers(kind: type) -> scikit.Makers | None:
+    """Return what makes states and objects of a class that are more than their attributes."""
+    if hasattr(kind, "__skout_restore__"):
+        return vars, lambda states: [kind.__skout_restore__(state) for state in states]
+    if issubclass(kind, tuple):
+        return lambda item: item._asdict(), lambda states: [kind(**state) for state in states]
+    return scikit.makers(kind)
 
 
 def _without_candidates(item: Any) -> Any:
@@ -252,15 +227,11 @@ def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
     """Return n objects of a class, given all values of each attribute."""
     rows = zip(*columns.values(), strict=True)
     states = [dict(zip(columns, values, strict=True)) for values in rows] or [{} for _ in range(n)]
-    if hasattr(kind, "__skout_restore__"):
-        return [kind.__skout_restore__(state) for state in states]
-    if issubclass(kind, tuple):
-        return [kind(**state) for state in states]
-    makers = scikit.makers(kind)
+    makers = _makers(kind)
     if makers is not None:
         return makers[1](states)
     defaults = new_parameters(kind)
-    items = [with_attributes(kind, {**defaults, **state}) for state in states]
+    items = with_attributes(kind, *({**defaults, **state} for state in states))
     return scikit.finished(kind, items) if scikit.is_derived(kind) else items
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class _Walk:
         if node["kind"] == "array":
             size = self.arrays[node["array"]].nbytes
         shown = inner if node["kind"] not in ("list", "tuple", "dict") else inner[:_SHOWN]
+        shown = [] if "column" in node else shown
         return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
 
     def _inside(self, node: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -55,7 +56,7 @@ class _Walk:
         if kind == "dict":
             return [(_shortened(key), value) for key, value in node["items"]]
         if "column" in node:
-            return [(_named(path), spec) for path, spec in _references(node["column"], ())]
+            return [("", spec) for spec in _references(node["column"])]
         if kind in ("list", "tuple"):
             return [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
         if kind == "record":
@@ -63,21 +64,12 @@ class _Walk:
         return [(name, node[name]) for name in _FIELDS if name in node]
 
 
-def _references(column: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield where a column has nodes, and these."""
-    if isinstance(column, list):
-        column = dict(enumerate(column))
-    if "ref" in column:
-        yield path, column
-        return
-    for name, inner in column.items():
-        if isinstance(inner, dict | list):
-            yield from _references(inner, (*path, str(name)))
-
-
-def _named(path: tuple[str, ...]) -> str:
-    """Return the path of an attribute in a column."""
-    return ".".join(name for name in path if name not in ("columns", "of")) or "[...]"
+def _references(column: Any) -> list[Any]:
+    """Return what stands for nodes in a column."""
+    if isinstance(column, dict) and "ref" in column:
+        return [column]
+    inner = column.values() if isinstance(column, dict) else column
+    return [one for part in inner if isinstance(part, dict | list) for one in _references(part)]
 
 
 def _leaf(name: str, what: str) -> dict[str, Any]:
@@ -92,7 +84,7 @@ def _what(node: dict[str, Any]) -> str:
         return f"{np.dtype(str(node['dtype'])).name} array, {shape}"
     if kind in ("object", "own", "partial"):
         return str(node["class"]).rpartition(".")[2]
-    if kind in ("given", "function", "type", "dtype"):
+    if kind in ("given", "named", "dtype"):
         return f"{kind} {node['name']}"
     if kind == "record":
         return f"records of {', '.join(name for name, _ in node['fields'])}"

@@ -40,6 +40,8 @@ _KEPT = {
     **{"_row_count": "row_count", "_fitc_shift": "fitc_shift", "_origin": "origin"},
     **{"_folds": "folds", "_n_seen": "n_added"},
 }
+# Nodes that are others now.
+_KINDS = ["object", "type", "function", "partial", "network", "tree", "spline", "imputer", "sklearn"]
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
 _ROWS = 4096  # that boosted trees predict at a time
@@ -68,7 +70,7 @@ class _Converter:
         self.numbers: list[int] = []  # of what the nodes became
 
     def add(self, node: Node) -> None:
-        make = getattr(self, f"_{node['kind']}", self.moved)
+        make = getattr(self, f"_{node['kind']}") if node["kind"] in _KINDS else self.moved
         self.numbers.append(self._added(make(node))["ref"])
 
     def _added(self, node: Node) -> dict[str, int]:
@@ -110,7 +112,9 @@ class _Converter:
         return {name: spec for name, spec in state.items() if name not in gone}
 
     def _type(self, node: Node) -> Node:
-        return {"kind": "type", "name": class_name(node["name"])}
+        return {"kind": "named", "name": class_name(node["name"])}
+
+    _function = _type
 
     def _partial(self, node: Node) -> Node:
         return {**self.moved(node), "class": class_name(node["class"])}
@@ -182,9 +186,9 @@ class _Converter:
         if loader == "SliceNode":
             return self._added({"kind": "slice", "items": list(content.values())})
         if loader == "TypeNode":
-            return self._added({"kind": "type", "name": f"{part['__module__']}.{name}"})
+            return self._added({"kind": "named", "name": f"{part['__module__']}.{name}"})
         if loader == "FunctionNode":
-            return self._added({"kind": "function", "name": f"numpy.{name}"})
+            return self._added({"kind": "named", "name": f"numpy.{name}"})
         require(loader == "RandomStateNode", f"an archive with a {loader}, which is not trusted")
         state = self._in_archive(content, arrays)
         return self._added({"kind": "generator", "legacy": True, "state": state})
@@ -228,7 +232,7 @@ class Bins(KBinsDiscretizer):
 
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> KBinsDiscretizer:
-        item = with_attributes(KBinsDiscretizer, state)
+        (item,) = with_attributes(KBinsDiscretizer, state)
         (edges,) = arrays_of(state, "bin_edges_")
         sizes = [len(one) - 1 for one in edges]
         require(np.array_equal(item.n_bins_, sizes), "bins that are not as many as their edges say")

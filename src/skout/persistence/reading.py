@@ -7,6 +7,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,11 @@ class Reader:
             before = self._items
             values = [self.value(spec["same"])] * n
             self._count((n - 1) * (self._items - before))
+        elif "choices" in spec:
+            at, before = self._array_of(spec["at"]), self._items
+            choices = self.column(spec["choices"], int(at.max()) + 1)
+            self._count((n - 1) * (self._items - before))
+            values = [choices[i] for i in at.tolist()]
         elif "numbers" in spec:
             numbers = self._array_of(spec["numbers"])
             values = numbers.tolist() if spec["python"] else list(numbers)
@@ -199,11 +205,11 @@ class Reader:
 
 def _parts(whole: Any, ends: np.ndarray) -> list[Any]:
     """Return the parts of an array or a list, given where each of them ends."""
-    stops = ends.tolist() if ends.ndim == 1 and ends.dtype.kind in "iu" else [-1]
-    starts = [0, *stops[:-1]]
-    if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops or [0])[-1] != len(whole):
+    stops = np.append(0, ends).astype(np.int64)
+    is_split = ends.ndim == 1 and ends.dtype.kind in "iu" and not np.any(stops[1:] < stops[:-1])
+    if not is_split or stops[-1] != len(whole):
         raise FileError("The file has a column whose parts are not one after the other.")
-    return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
+    return [whole[a:b] for a, b in pairwise(stops.tolist())]
 
 
 def _size_of(columns: Mapping[str, list[Any]]) -> int:
@@ -329,8 +335,7 @@ _READERS: dict[str, Callable[[Reader, dict[str, Any]], Any]] = {
     "dtype": _read_dtype,
     **dict.fromkeys(SPARSE, _read_sparse),
     "generator": _read_generator,
-    "type": lambda reader, node: classes.type_of(node["name"]),
-    "function": lambda reader, node: classes.function_of(node["name"]),
+    "named": lambda reader, node: classes.value_of(node["name"]),
     "given": _read_given,
     "partial": _read_partial,
     **dict.fromkeys(("object", "own"), lambda reader, node: reader.objects(node, 1)[0]),

@@ -22,25 +22,24 @@ from .files import FileError
 
 __all__ = ["advice", "class_of", "finished", "is_derived", "is_unchecked", "makers", "state_of"]
 
-# Modules of scikit-learn whose public classes may be in a file; of two of them, only some may.
+# Modules of scikit-learn whose public classes may be in a file, but for some of them; of others,
+# only those that have a rule, or the name of which is below.
 _MODULES = {
     *("calibration", "compose", "covariance", "cross_decomposition", "decomposition", "dummy"),
     *("discriminant_analysis", "ensemble", "feature_extraction", "feature_extraction.text"),
     *("feature_selection", "gaussian_process", "gaussian_process.kernels", "impute", "isotonic"),
     *("kernel_approximation", "kernel_ridge", "linear_model", "mixture", "model_selection"),
-    *("multiclass", "multioutput", "naive_bayes", "neighbors", "neural_network", "pipeline"),
-    *("preprocessing", "random_projection", "svm", "tree"),
-}
-_ONLY = {
-    "neighbors": {"KNeighborsRegressor", "RadiusNeighborsRegressor"},
-    "svm": {"LinearSVC", "LinearSVR", "NuSVR", "SVR"},
+    *("multiclass", "multioutput", "naive_bayes", "neural_network", "pipeline", "preprocessing"),
+    *("random_projection", "tree"),
 }
 _SEARCHES = ("GridSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV", "RandomizedSearchCV")
 _NOT = (*_SEARCHES, "GradientBoostingClassifier", "IsolationForest")
 _TREE = "sklearn.tree._tree.Tree"
-# Parts of estimators.
+# Estimators of other modules, and parts of estimators.
 _PARTS = {
     _TREE,
+    "sklearn.svm.LinearSVC",
+    "sklearn.svm.LinearSVR",
     "scipy.interpolate.BSpline",
     "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
@@ -62,11 +61,9 @@ _SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 def class_of(name: str) -> Any:
     """Return the class that a file names, None if it may not."""
     module, _, last = name.rpartition(".")
-    if name not in _PARTS:
-        room = module.removeprefix("sklearn.")
-        is_open = room in _MODULES and last in _ONLY.get(room, {last}) and room != module
-        if not is_open or last in _NOT or last.startswith("_"):
-            return None
+    is_open = module[:8] == "sklearn." and module[8:] in _MODULES and last[:1] != "_"
+    if name not in _RULES and name not in _PARTS and (not is_open or last in _NOT):
+        return None
     if last == "IterativeImputer":  # which is there after an import
         import_module("sklearn.experimental.enable_iterative_imputer")
     return getattr(import_module(module), last, None)
@@ -107,7 +104,7 @@ def state_of(item: Any, path: str) -> dict[str, Any]:
     """Return what a file has of an estimator, if it can be loaded again."""
     kind = type(item)
     try:
-        _check(kind, item)
+        _check(kind, [item])
     except (FileError, AttributeError) as error:
         why = str(error).removeprefix("The file has ")
         raise TypeError(
@@ -118,27 +115,28 @@ def state_of(item: Any, path: str) -> dict[str, Any]:
 
 def finished(kind: type, items: list[Any]) -> list[Any]:
     """Return estimators that have the attributes of a file, checked and fit for use."""
+    _check(kind, items)
     for item in items:
         if not _MADE.isdisjoint(vars(item)):
             raise FileError(f"The file has {_MADE & vars(item).keys()}, which no file can set.")
         if "memory" in vars(item):
             item.memory = None  # a file names no other file
-        for finish in _check(kind, item):
+    for attribute, _, finish in _rules(kind):
+        for item in [one for one in items if finish and attribute in vars(one)]:
             finish(item)
     return items
 
 
-def _check(kind: type, item: Any) -> list[Callable[[Any], None]]:
-    """Raise where compiled code would do harm; return what makes the rest of an item."""
-    jobs = vars(item).get("n_jobs")
-    if not (jobs is None or (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS)):
-        what = f"{kind.__name__} with n_jobs={jobs!r}, which must be None or at most {_MOST_JOBS}"
-        raise FileError(f"The file has {what}.")
-    rules = [rule for rule in _rules(kind) if rule[0] in vars(item)]
-    for _, check, _ in rules:
-        if check is not None:
+def _check(kind: type, items: list[Any]) -> None:
+    """Raise where compiled code would do harm."""
+    for item in items:
+        jobs = vars(item).get("n_jobs")
+        if not (jobs is None or (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS)):
+            most = f"which must be None or at most {_MOST_JOBS}"
+            raise FileError(f"The file has {kind.__name__} with n_jobs={jobs!r}, {most}.")
+    for attribute, check, _ in _rules(kind):
+        for item in [one for one in items if check and attribute in vars(one)]:
             check(item)
-    return [finish for _, _, finish in rules if finish is not None]
 
 
 @functools.cache
@@ -217,10 +215,10 @@ def _has_children(nodes: np.ndarray) -> np.ndarray:
 def _check_trees(item: Any) -> None:
     """Raise unless the rows that an estimator lets pass have the features of its trees."""
     owners, width = [item] if "tree_" in vars(item) else item.estimators_, item.n_features_in_
-    owners = owners.ravel() if isinstance(owners, np.ndarray) else owners
-    trees = [one.tree_ for one in owners]
-    fits = [name_of(type(one)) == _TREE and one.n_features == width for one in trees]
-    require(type(width) is int and all(fits), "a tree that is made for other rows than its owner")
+    for owner in owners.ravel() if isinstance(owners, np.ndarray) else owners:
+        is_tree = f"{type(owner.tree_).__module__}.{type(owner.tree_).__name__}" == _TREE
+        if not is_tree or type(width) is not int or owner.tree_.n_features != width:
+            raise FileError("The file has a tree that is made for other rows than its owner.")
 
 
 def _check_boosting(item: Any) -> None:
@@ -310,13 +308,21 @@ _LINK = ("coef_", None, _make_link)
 _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None] | None]] = {
     "sklearn.ensemble.ExtraTreesClassifier": _FOREST,
     "sklearn.ensemble.ExtraTreesRegressor": _FOREST,
-    "sklearn.ensemble.GradientBoostingRegressor": ("estimators_", _check_boosting, _make_loss),
+    "sklearn.ensemble.GradientBoostingRegressor": (
+        "estimators_",
+        _check_boosting,
+        _make_loss,
+    ),
     "sklearn.ensemble.HistGradientBoostingClassifier": _HISTOGRAMS,
     "sklearn.ensemble.HistGradientBoostingRegressor": _HISTOGRAMS,
     "sklearn.ensemble.RandomForestClassifier": _FOREST,
     "sklearn.ensemble.RandomForestRegressor": _FOREST,
     "sklearn.ensemble.RandomTreesEmbedding": _FOREST,
-    "sklearn.feature_extraction.text.CountVectorizer": ("vocabulary_", _check_vocabulary, None),
+    "sklearn.feature_extraction.text.CountVectorizer": (
+        "vocabulary_",
+        _check_vocabulary,
+        None,
+    ),
     "sklearn.isotonic.IsotonicRegression": ("X_thresholds_", None, _make_curve),
     "sklearn.linear_model.GammaRegressor": _LINK,
     "sklearn.linear_model.PoissonRegressor": _LINK,
