@@ -41,7 +41,17 @@ _KEPT = {
     **{"_folds": "folds", "_n_seen": "n_added"},
 }
 # Nodes that are others now.
-_KINDS = ["object", "type", "function", "partial", "network", "tree", "spline", "imputer", "sklearn"]
+_KINDS = (
+    "function",
+    "imputer",
+    "network",
+    "object",
+    "partial",
+    "sklearn",
+    "spline",
+    "tree",
+    "type",
+)
 _OPTIMIZERS = "sklearn.neural_network._stochastic_optimizers."
 
 _ROWS = 4096  # that boosted trees predict at a time
