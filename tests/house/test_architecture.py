@@ -75,7 +75,7 @@ OPTIONAL = {
     "distributed",
     "rdkit",
     "faiss",
-    *("networkx", "safetensors", "skops", "transformers"),
+    *("networkx", "safetensors", "transformers"),
     *("h5py", "pyarrow", "zarr"),
     *("mlflow", "onnx", "onnxruntime"),
     *("fastapi", "starlette", "uvicorn"),
