@@ -390,8 +390,8 @@ class NeuralRegressor(MultiOutputMixin, RegressorMixin, PartsByName):
             load_weights(attributes["module_"], state["weights"])
         (model,) = with_attributes(cls, attributes)
         if "module_" in attributes:
-            wanted = {"auto": "cuda", None: "cpu"}.get(model.device, model.device)
-            is_usable = not str(wanted).startswith("cuda") or torch.cuda.is_available()
+            wanted = {"auto": "cuda", None: "cpu"}.get(model.device, str(model.device))
+            is_usable = not wanted.startswith("cuda") or torch.cuda.is_available()
             model._device = torch.device(wanted if is_usable else "cpu")
             model.module_.to(model._device).eval()
         return model

@@ -73,7 +73,8 @@ class PackedBits(Rows):
 
     @classmethod
     def __skout_restore__(cls, state: dict[str, Any]) -> Self:
-        return cls(*arrays_of(state, "words"), state["n_bits"], state["dtype"])
+        (words,) = arrays_of(state, "words")
+        return cls(words, state["n_bits"], state["dtype"])
 
     def _like(self, words: Any, sizes: Any, dtype: Any = None) -> Self:
         """Return rows of as many bits, whose words need no check."""

@@ -90,8 +90,9 @@ def save(
     notes = _checked_notes(metadata)
     writer = Writer(candidates)
     structure = writer.structure(model)
+    kind: type = type(model)
     about = {
-        "class": name_of(type(model)),
+        "class": name_of(kind),
         "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **_versions()},
         "facts": _facts(model, candidates),
@@ -158,8 +159,8 @@ def load(
             "classes."
         )
     with _refused():
-        structure, arrays = _structure(version, arrays)
-        return Reader(arrays, given).model(structure)
+        structure, stored = _structure(version, arrays)
+        return Reader(stored, given).model(structure)
 
 
 def describe(path: str | os.PathLike[str], *, parts: bool = True) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def class_of(name: str) -> type:
     Its module is imported.
     """
     module, _, last = name.rpartition(".")
-    found = None
+    found: Any = None
     try:
         if _MODULES.fullmatch(module):
             found = getattr(import_module(module), last, None)
@@ -97,11 +97,13 @@ def class_of(name: str) -> type:
     return found
 
 
-@functools.cache
 def is_saved(kind: Any) -> bool:
     """Whether this is a class of skout or of scikit-learn whose objects are saved."""
-    if not isinstance(kind, type):
-        return False
+    return isinstance(kind, type) and _is_saved(kind)
+
+
+@functools.cache
+def _is_saved(kind: type) -> bool:
     if not kind.__module__.startswith("skout."):
         return scikit.class_of(name_of(kind)) is kind
     # objects that are just their attributes, or whose class says what they are
@@ -113,7 +115,7 @@ def is_saved(kind: Any) -> bool:
 
 def is_part(kind: type) -> bool:
     """Whether objects of a class of users can be saved: estimators and rows."""
-    return issubclass(kind, BaseEstimator | Rows) and not scikit.is_unchecked(kind)
+    return not scikit.is_unchecked(kind) and issubclass(kind, BaseEstimator | Rows)
 
 
 def value_of(name: str) -> Any:
@@ -157,13 +159,13 @@ def function_name(item: Any, path: str) -> str:
 
 def has_state(item: Any) -> bool:
     """Whether an object goes into a file by its attributes."""
-    kind = type(item)
+    kind: type = type(item)
     return not isinstance(item, type) and (is_saved(kind) or is_part(kind))
 
 
 def refusal(item: Any, path: str, candidates: bool) -> str:
     """Return why an object cannot be saved, and what to do."""
-    kind = type(item)
+    kind: type = type(item)
     package = kind.__module__.partition(".")[0]
     advice = _ADVICE.get(package, "Use what skout has, or keep this part outside the model")
     if package == "sklearn":
@@ -175,13 +177,14 @@ def refusal(item: Any, path: str, candidates: bool) -> str:
 
 def state_of(item: Any, candidates: bool, path: str) -> dict[str, Any]:
     """Return the attributes of an object that go into a file, default candidates if they shall."""
-    kind, makers = type(item), _makers(type(item))
+    kind: type = type(item)
+    makers = _makers(kind)
     if not candidates and (hasattr(item, "decode") or hasattr(item, "without_pool")):
         item = _without_candidates(item)
     if hasattr(kind, "__skout_state__"):
         state = item.__skout_state__()
     elif makers is not None:
-        return makers[0](item)
+        state = makers[0](item)
     else:
         state = scikit.state_of(item, path) if scikit.is_derived(kind) else vars(item)
     state = {name: one for name, one in state.items() if name not in _computed(kind)}
@@ -231,7 +234,7 @@ def restored(kind: type, columns: dict[str, list[Any]], n: int) -> list[Any]:
     if makers is not None:
         return makers[1](states)
     defaults = new_parameters(kind)
-    items = with_attributes(kind, *({**defaults, **state} for state in states))
+    items: list[Any] = with_attributes(kind, *({**defaults, **state} for state in states))
     return scikit.finished(kind, items) if scikit.is_derived(kind) else items
 
 

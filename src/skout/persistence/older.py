@@ -166,7 +166,8 @@ class _Converter:
 
     def _in_archive(self, part: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
         """Return the value of version 2 that a part of an archive of skops is."""
-        content, loader, name = part.get("content"), part["__loader__"], part["__class__"]
+        content: Any = part.get("content")
+        loader, name = part["__loader__"], part["__class__"]
 
         def values() -> list[Any]:
             return [self._in_archive(one, arrays) for one in content or ()]
@@ -214,7 +215,7 @@ def _arrays_in(members: Mapping[str, bytes]) -> dict[str, np.ndarray]:
         rest = file.read()
         fits = not dtype.hasobject and math.prod(shape) * dtype.itemsize == len(rest)
         require(fits, "an array that is not as long as it says")
-        arrays[name] = np.frombuffer(rest, dtype).reshape(shape, order="CF"[is_fortran])
+        arrays[name] = np.frombuffer(rest, dtype).reshape(shape, order="F" if is_fortran else "C")
     return arrays
 
 

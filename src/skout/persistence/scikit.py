@@ -157,8 +157,8 @@ def _depths(
     """
     sizes = [len(nodes) for nodes in trees]
     require(sizes and min(sizes) > 0, "a tree without nodes")
-    ends = np.cumsum(sizes)
-    starts, nodes = ends - sizes, np.concatenate(trees)
+    ends: np.ndarray = np.cumsum(sizes)
+    starts, nodes = ends - np.array(sizes), np.concatenate(trees)
     left, right = (np.repeat(starts, sizes) + nodes[name].astype(np.int64) for name in names[:2])
     has_children, feature = inner(nodes), nodes[names[2]]
     at = np.flatnonzero(has_children)
@@ -224,12 +224,13 @@ def _check_trees(item: Any) -> None:
 def _check_boosting(item: Any) -> None:
     _check_trees(item)
     stages, start = item.estimators_, item.init_
+    kind: type = type(start)
     is_column = isinstance(stages, np.ndarray) and stages.ndim == 2 and stages.shape[1] == 1
     is_column = is_column and item.n_trees_per_iteration_ == 1
     require(is_column, "boosted trees that are not in one column")
     fits = [one.tree_.n_outputs == one.tree_.max_n_classes == 1 for one in stages[:, 0]]
     require(all(fits), "a boosted tree of several outputs")
-    is_mean = name_of(type(start)) == "sklearn.dummy.DummyRegressor" and start.n_outputs_ == 1
+    is_mean = name_of(kind) == "sklearn.dummy.DummyRegressor" and start.n_outputs_ == 1
     is_known = is_mean or (isinstance(start, str) and start == "zero")
     require(is_known, "boosting that starts from another estimator: give init=None or 'zero'")
 
@@ -279,9 +280,9 @@ def _check_svm(item: Any) -> None:
 def _check_vocabulary(item: Any) -> None:
     """Raise unless words have the columns 0, 1, ...: SciPy does not look whether they are there."""
     words = item.vocabulary_
-    numbers = list(words.values()) if isinstance(words, dict) else [None]
+    numbers: list[Any] = list(words.values()) if isinstance(words, dict) else [None]
     are_numbers = all(isinstance(one, int | np.integer) for one in numbers)
-    fits = are_numbers and sorted(map(int, numbers)) == list(range(len(numbers)))
+    fits = are_numbers and sorted(numbers) == list(range(len(numbers)))
     require(fits, "a vocabulary whose words are not numbered from 0")
 
 

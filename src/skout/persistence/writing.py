@@ -134,8 +134,8 @@ class Writer:
     def _foreign(self, item: Any, path: str) -> dict[str, Any]:
         """Return the node of a class, a function, or an object of a class that a file may name."""
         if isinstance(item, Given):
-            name = item.name or classes.function_name(item.item, path)
-            return self._given(name, item.item, path)
+            given = item.name or classes.function_name(item.item, path)
+            return self._given(given, item.item, path)
         name = classes.value_name(item) if callable(item) else None
         if name is not None:
             return {"kind": "named", "name": name}
@@ -251,7 +251,7 @@ class Writer:
     def _array(self, array: np.ndarray, path: str) -> dict[str, Any]:
         shape = list(array.shape)
         if array.dtype == object:
-            return {"kind": "objects", "shape": shape, **self._items(array.ravel(), path)}
+            return {"kind": "objects", "shape": shape, **self._items(list(array.ravel()), path)}
         fields = array.dtype.names or ()
         if fields and all(SIMPLE.fullmatch(array.dtype[name].str) for name in fields):
             return self._record(array, path)
