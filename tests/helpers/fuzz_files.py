@@ -342,14 +342,16 @@ def other_arrays(data: bytes, rng: np.random.Generator) -> bytes:
             cut = array[: rng.integers(len(array) + 1)]
             cut = np.ascontiguousarray(np.concatenate([cut, array]) if rng.random() < 0.3 else cut)
             arrays[node["array"]] = cut
-            shape = [len(cut), *cut.shape[1:]]
-            node["shape"] = shape[::-1] if node["order"] == "F" else shape
+            if "shape" in node:
+                shape = [len(cut), *cut.shape[1:]]
+                node["shape"] = shape[::-1] if node["order"] == "F" else shape
         else:
             dtype = [np.float64, np.float32, np.int64, np.int32, np.uint8][rng.integers(5)]
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 arrays[node["array"]] = np.ascontiguousarray(array.astype(dtype))
-            node["dtype"] = np.dtype(dtype).str
+            if "dtype" in node:
+                node["dtype"] = np.dtype(dtype).str
     return put_together(metadata, arrays, structure)
 
 

@@ -198,7 +198,7 @@ def tree_arrays(nodes):
     state = tree.get("columns", tree.get("state"))
     records, values = state["nodes"], state.get("values", {})
     fields = nodes[records.get("arrays", records)["ref"]]["fields"]
-    refs = {**dict(fields), "values": values.get("arrays", values)}
+    refs = {name: ref for name, _, ref in fields} | {"values": values.get("arrays", values)}
     return state, fields, {name: nodes[ref["ref"]] for name, ref in refs.items() if ref}
 
 
@@ -235,9 +235,14 @@ def set_array(field, make):
 
     def change(nodes, arrays):
         node = tree_arrays(nodes)[2][field]
-        made = np.ascontiguousarray(make(arrays[node["array"]].reshape(node["shape"])))
-        arrays[node["array"]] = made
-        node.update(shape=list(made.shape), dtype=made.dtype.str)
+        arrays[node["array"]] = np.ascontiguousarray(make(arrays[node["array"]]))
+
+    return change
+
+
+def set_dtype(field, dtype):
+    def change(nodes, _arrays):
+        next(one for one in tree_arrays(nodes)[1] if one[0] == field)[1] = dtype
 
     return change
 
@@ -274,8 +279,8 @@ OWN = {
     "no features": (set_features(0), "a feature beyond those"),
     "fraction of a feature": (set_features(3.5), NOT),
     "more features than rows have": (set_features(100), "for other rows than its owner"),
-    "dtype of children": (set_array("left_child", lambda a: a.astype(np.int32)), NOT),
-    "dtype of thresholds": (set_array("threshold", lambda a: a.astype(np.float32)), NOT),
+    "dtype of children": (set_dtype("left_child", "<i4"), NOT),
+    "dtype of thresholds": (set_dtype("threshold", "<f4"), NOT),
     "dtype of values": (set_array("values", lambda a: a.astype(np.float32)), NOT),
     "few values": (set_array("values", lambda a: a[:-1]), NOT),
     "flat values": (set_array("values", np.ravel), NOT),
@@ -330,8 +335,9 @@ def other_rows(name):
     def change(nodes, arrays):
         owner = next(one for one in nodes if name in one.get("state", {}))
         node = nodes[owner["state"][name]["ref"]]
-        arrays[node["array"]] = arrays[node["array"]].reshape(-1)[:2].copy()
-        node.update(shape=[1, 2])
+        arrays[node["array"]] = arrays[node["array"]].reshape(-1)[:2].copy().reshape(1, 2)
+        for key in ("dtype", "shape", "order"):
+            node.pop(key, None)
 
     return change
 

@@ -327,12 +327,16 @@ NODES = {
         [
             array("0", "<i8", [4]),
             array("p", "<i8", [2]),
-            {"kind": "record", "aligned": False, "fields": [["a", {"ref": 0}], ["b", {"ref": 1}]]},
+            {
+                "kind": "record",
+                "aligned": False,
+                "fields": [["a", "<i8", {"ref": 0}], ["b", "<i8", {"ref": 1}]],
+            },
         ],
         "records with",
     ),
     "records of lists": (
-        [LIST, {"kind": "record", "aligned": False, "fields": [["a", {"ref": 0}]]}],
+        [LIST, {"kind": "record", "aligned": False, "fields": [["a", "<i8", {"ref": 0}]]}],
         "no arrays",
     ),
 }

@@ -43,7 +43,8 @@ class _Walk:
         inner = [self.part(*one, depth + 1) for one in self._inside(node)]
         size = sum(one["bytes"] for one in inner)
         if node["kind"] == "array":
-            size = self.arrays[node["array"]].nbytes
+            array = self.arrays[node["array"]]
+            size, node = array.nbytes, {"dtype": array.dtype, "shape": array.shape, **node}
         shown = inner if node["kind"] not in ("list", "tuple", "dict") else inner[:_SHOWN]
         shown = [] if "column" in node else shown
         return {"name": name, "what": _what(node), "bytes": size, "parts": shown}
@@ -60,7 +61,7 @@ class _Walk:
         if kind in ("list", "tuple"):
             return [(f"[{i}]", v) for i, v in enumerate(node["items"]) if isinstance(v, dict)]
         if kind == "record":
-            return [(name, spec) for name, spec in node["fields"]]
+            return [(name, spec) for name, _, spec in node["fields"]]
         return [(name, node[name]) for name in _FIELDS if name in node]
 
 
@@ -87,7 +88,7 @@ def _what(node: dict[str, Any]) -> str:
     if kind in ("given", "named", "dtype"):
         return f"{kind} {node['name']}"
     if kind == "record":
-        return f"records of {', '.join(name for name, _ in node['fields'])}"
+        return f"records of {', '.join(name for name, *_ in node['fields'])}"
     if "n" in node:
         return f"{kind} of {node['n']}{_of(node['column'])}"
     if kind == "generator":

@@ -136,7 +136,8 @@ class _Converter:
         return {"kind": "object", "class": class_name(node["class"]), "state": state}
 
     def _tree(self, node: Node) -> Node:
-        fields = self.moved(self.old[node["nodes"]["ref"]]["items"])
+        pairs = self.old[node["nodes"]["ref"]]["items"]
+        fields = [[name, self.old[r["ref"]]["dtype"], self.moved(r)] for name, r in pairs]
         state = {
             "n_features": node["n_features"],
             "n_classes": None,

@@ -192,8 +192,10 @@ class Reader:
         return array
 
     def array(self, node: dict[str, Any]) -> np.ndarray:
-        raw, shape = self.arrays[node["array"]], tuple(node["shape"])
-        dtype = _simple_dtype(node["dtype"])
+        raw = self.arrays[node["array"]]
+        if "dtype" not in node:
+            return raw
+        dtype, shape = _simple_dtype(node["dtype"]), tuple(node["shape"])
         if raw.dtype != stored_as(dtype):
             raise FileError(f"An array of {dtype} is stored as {raw.dtype}.")
         if dtype.kind == "U" and raw.max(initial=0) > _LAST_CHARACTER:
@@ -270,10 +272,11 @@ def _object_array(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _read_record(reader: Reader, node: dict[str, Any]) -> np.ndarray:
-    fields = {name: reader.value(spec) for name, spec in node["fields"]}
+    fields = {name: reader.value(spec) for name, _, spec in node["fields"]}
     if not all(isinstance(one, np.ndarray) and one.dtype != object for one in fields.values()):
         raise FileError("The file has records of what are no arrays.")
-    dtype = np.dtype([(name, one.dtype) for name, one in fields.items()], align=node["aligned"])
+    dtypes = [(name, _simple_dtype(dtype)) for name, dtype, _ in node["fields"]]
+    dtype = np.dtype(dtypes, align=node["aligned"])
     shape = next(iter(fields.values())).shape
     reader.charge(math.prod(shape) * dtype.itemsize)
     records = np.zeros(shape, dtype)

@@ -192,7 +192,7 @@ class Writer:
             return {"same": self.value(first, path)}
         if kind is float or (kind is int and max(map(abs, items)) < _LARGE):
             numbers = np.array(items, dtype=np.float64 if kind is float else np.int64)
-            return {"numbers": self.value(numbers, path), "python": True}
+            return {"numbers": self.value(_narrow(numbers), path), "python": True}
         if issubclass(kind, np.number | np.bool_) and SIMPLE.fullmatch(first.dtype.str):
             return {"numbers": self.value(np.array(items), path), "python": False}
         distinct = {id(one): one for one in items}
@@ -200,14 +200,14 @@ class Writer:
             return {"same": self.value(first, path)}
         if 2 * len(distinct) <= len(items):
             place = {number: i for i, number in enumerate(distinct)}
-            at = self.value(np.array([place[id(one)] for one in items]), path)
+            at = self.value(_narrow(np.array([place[id(one)] for one in items])), path)
             return {"choices": self.column(list(distinct.values()), path), "at": at}
         if len(distinct) < len(items) or not self._written.keys().isdisjoint(distinct):
             return None
         if kind is np.ndarray:
             return self._joined(items, path)
         if kind in (list, tuple):
-            ends = np.cumsum([len(one) for one in items])
+            ends = _narrow(np.cumsum([len(one) for one in items]))
             flat = [inner for one in items for inner in one]
             return {
                 "lists": CONTAINERS[kind],
@@ -243,7 +243,7 @@ class Writer:
             ends = np.cumsum([len(one) for one in arrays])
             whole = np.empty((ends[-1], *first.shape[1:]), first.dtype)  # with its padding
             np.concatenate(arrays, out=whole)
-            return {"arrays": self.value(whole, path), "ends": self.value(ends, path)}
+            return {"arrays": self.value(whole, path), "ends": self.value(_narrow(ends), path)}
         return None
 
     # Arrays ---------------------------------------------------------------------------------------
@@ -263,15 +263,18 @@ class Writer:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         stored = array.T if order == "F" else array
         stored = stored if stored.flags.c_contiguous else stored.copy(order="C")
-        name = str(len(self.arrays))
-        self.arrays[name] = _as_numbers(stored) if stored.dtype.kind in "cUS" else stored
-        return {"kind": "array", "array": name, "dtype": dtype, "shape": shape, "order": order}
+        name, is_number = str(len(self.arrays)), stored.dtype.kind not in "cUS"
+        self.arrays[name] = stored if is_number else _as_numbers(stored)
+        node = {"kind": "array", "array": name}
+        if is_number and order == "C":
+            return node  # the header says the rest
+        return {**node, "dtype": dtype, "shape": shape, "order": order}
 
     def _record(self, array: np.ndarray, path: str) -> dict[str, Any]:
-        """Return the node of an array of records, field by field: padding is not stored."""
+        """Return the node of an array of records, field by field."""
         dtype, names = array.dtype, array.dtype.names or ()
         is_aligned = dtype == np.dtype([(name, dtype[name]) for name in names], align=True)
-        fields = [[name, self.value(np.ascontiguousarray(array[name]), path)] for name in names]
+        fields = [[name, dtype[name].str, self.value(_narrow(array[name]), path)] for name in names]
         return {"kind": "record", "aligned": is_aligned, "fields": fields}
 
     def _generator(self, item: Any, path: str) -> dict[str, Any]:
@@ -290,6 +293,16 @@ def _dtype_name(dtype: np.dtype, path: str) -> str:
             f"{path} has the dtype {dtype}, which cannot be saved. Make it numbers or text."
         )
     return name
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """Return a contiguous array, of integers in as few bytes as they need."""
+    dtype = array.dtype
+    if dtype.kind in "iu" and array.size:
+        ends = (np.min_scalar_type(int(end)) for end in (array.min(), array.max()))
+        needed = np.promote_types(*ends)
+        dtype = needed if needed.kind in "iu" else dtype
+    return np.ascontiguousarray(array, dtype)
 
 
 def _as_numbers(array: np.ndarray) -> np.ndarray:
