@@ -8,9 +8,7 @@ from .euler import Graph as Graph  # in files
 from .gradient import GradientDecoder
 from .index import FaissIndex, index_recall
 from .labels import LabelSetDecoder
-from .local import LocalSearchDecoder
 from .pools import EmbeddedPool
-from .prices import hub_prices
 from .rankings import RankingDecoder, kemeny
 from .sets import CandidateSets
 from .strings import StringDecoder
@@ -25,12 +23,10 @@ __all__ = [
     "FaissIndex",
     "GradientDecoder",
     "LabelSetDecoder",
-    "LocalSearchDecoder",
     "LossDecoder",
     "RankingDecoder",
     "StringDecoder",
     "as_decoder",
-    "hub_prices",
     "index_recall",
     "kemeny",
 ]

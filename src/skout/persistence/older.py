@@ -32,7 +32,7 @@ _ROOMS = (
     *(".regressors", "._numerics", ".persistence.older", ".apps.tuning", ".apps.tables"),
     ".apps.spectra.identify",
 )
-_NETWORKS = ("Bottleneck", "CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
+_NETWORKS = ("CharTransformer", "MLP", "NeuralRegressor", "TextEncoder", "Training")
 _RENAMED = {"_Images": "Images", "HoledMoments": "MaskedMoments"}
 # What `Kept` calls the private attributes that a `KernelRidge` had.
 _KEPT = {

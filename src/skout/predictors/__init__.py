@@ -13,8 +13,6 @@ from .joint import JointBasis as JointBasis
 from .joint import JointRegressor as JointRegressor
 from .nonconformity import LearntScore as LearntScore
 from .nonconformity import Softmax as Softmax
-from .sides import SideInputs as SideInputs
-from .sides import SideRidge as SideRidge
 from .twoway import TwoWay
 
 __all__ = [
