@@ -94,7 +94,7 @@ class MLP(Described):
         return self.layers(x)
 
 
-class CharTransformer(nn.Module):
+class CharTransformer(Described):
     """Transformer encoder on the UTF-8 bytes of strings, such as SMILES.
 
     It needs no vocabulary: a string becomes a start token and its bytes, so that any string can
