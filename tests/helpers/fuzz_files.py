@@ -39,6 +39,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    OneHotEncoder,
     SplineTransformer,
     StandardScaler,
 )
@@ -160,6 +161,13 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
             )
         ),
         X,
+        SETS,
+    ),
+    "categories": (
+        lambda: make_pipeline(
+            OneHotEncoder(handle_unknown="ignore", min_frequency=3, drop="first"), Ridge()
+        ),
+        np.round(X),
         SETS,
     ),
     "text": (lambda: make_pipeline(CountVectorizer(analyzer="char"), Ridge()), WORDS, SETS),

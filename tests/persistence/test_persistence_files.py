@@ -514,7 +514,8 @@ ARCHIVES = {
         "not skout's",
     ),
     "loader": (archive_of(scikit("ConstructorFromReduceNode", [])), "which is not trusted"),
-    "function": (archive_of(scikit("FunctionNode", None, __class__="load")), "not skout's"),
+    "function": (archive_of(scikit("FunctionNode", None, __class__="load")), "is not trusted"),
+    "type": (archive_of(scikit("TypeNode", None, __class__="load")), "not skout's"),
     "pickle": (archive_of(scikit("ObjectNode", as_dict()), **NOT_ARRAYS), "do not fit together"),
     "long array": (
         archive_of(scikit("ObjectNode", as_dict()), **{"a.npy": as_npy(np.arange(3))[:-8]}),

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn import compose, decomposition, feature_selection, impute, preprocessing
+from sklearn import (
+    compose,
+    decomposition,
+    feature_extraction,
+    feature_selection,
+    impute,
+    preprocessing,
+)
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
@@ -122,6 +129,9 @@ CASES = {
         GAPS,
     ),
     "as a frame": (SimpleImputer().set_output(transform="pandas"), FRAME[["a", "b"]]),
+    "one hot of groups": (OneHotEncoder(min_frequency=15, drop="first"), np.round(X)),
+    "one hot without": (OneHotEncoder(drop="if_binary"), np.round(X)),
+    "names": (feature_extraction.DictVectorizer(), [{"a": 1.0, "b": 2.0}, {"a": 3.0}] * 20),
     "union": (FeatureUnion([("a", SimpleImputer()), ("b", impute.MissingIndicator())]), GAPS),
     "counts": (CountVectorizer(ngram_range=(1, 2), dtype=np.float32), DOCUMENTS),
     "given words": (CountVectorizer(vocabulary=["file", "words"]), DOCUMENTS),
@@ -265,7 +275,15 @@ def other_degree(nodes):
     next(one for one in nodes if str(one.get("class")).endswith("BSpline"))["state"]["k"] = 10**6
 
 
+def other_widths(nodes):
+    owner = next(one for one in nodes if "_n_features_outs" in one.get("state", {}))
+    nodes[owner["state"]["_n_features_outs"]["ref"]]["items"] = [1, 0, 0, 0]
+
+
 CRAFTED = {
+    "columns of categories": ("OneHotEncoder", other_widths, "that have no columns"),
+    "columns of groups": ("one hot of groups", other_widths, "that have no columns"),
+    "names of columns": ("names", other_column(10**9), "not numbered from 0"),
     "word beyond": ("counts", other_column(10**9), "not numbered from 0"),
     "word before": ("counts", other_column(-1), "not numbered from 0"),
     "word without": ("counts", other_column("0"), "not numbered from 0"),

@@ -193,14 +193,10 @@ class _Converter:
         if loader == "NdArrayNode":
             shape = [json.loads(one["content"]) for one in part["shape"]["content"]]
             return self._added({"kind": "objects", "shape": shape, "items": values()})
-        if loader in ("ListNode", "TupleNode", "SetNode"):
+        if loader in ("ListNode", "TupleNode"):
             return self._added({"kind": loader[:-4].lower(), "items": values()})
-        if loader == "SliceNode":
-            return self._added({"kind": "slice", "items": list(content.values())})
         if loader == "TypeNode":
             return self._added({"kind": "named", "name": f"{part['__module__']}.{name}"})
-        if loader == "FunctionNode":
-            return self._added({"kind": "named", "name": f"numpy.{name}"})
         require(loader == "RandomStateNode", f"an archive with a {loader}, which is not trusted")
         state = self._in_archive(content, arrays)
         return self._added({"kind": "generator", "legacy": True, "state": state})

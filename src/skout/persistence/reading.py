@@ -126,11 +126,6 @@ class Reader:
             before = self._items
             values = [self.value(spec["same"])] * n
             self._count((n - 1) * (self._items - before))
-        elif "choices" in spec:
-            at, before = self._array_of(spec["at"]), self._items
-            choices = self.column(spec["choices"], int(at.max()) + 1)
-            self._count((n - 1) * (self._items - before))
-            values = [choices[i] for i in at.tolist()]
         elif "numbers" in spec:
             numbers = self._array_of(spec["numbers"])
             values = numbers.tolist() if spec["python"] else list(numbers)

@@ -286,6 +286,18 @@ def _check_vocabulary(item: Any) -> None:
     require(fits, "a vocabulary whose words are not numbered from 0")
 
 
+def _check_one_hot(item: Any) -> None:
+    """Raise unless there are columns for all categories, which SciPy does not look at either."""
+    widths, drops = item._n_features_outs, item._drop_idx_after_grouping
+    grouped = item._default_to_infrequent_mappings if item._infrequent_enabled else None
+    for i, categories in enumerate(item.categories_):
+        group = None if grouped is None else grouped[i]
+        most = len(categories) if group is None else int(max(group)) + 1
+        drop = None if drops is None else drops[i]
+        is_dropped = isinstance(drop, int | np.integer) and 0 <= drop < most
+        require(widths[i] >= most - is_dropped, "categories that have no columns")
+
+
 def _make_loss(item: Any) -> None:
     item._loss = item._get_loss(sample_weight=None)
 
@@ -304,6 +316,7 @@ _TREES = ("tree_", _check_trees, None)
 _FOREST = ("estimators_", _check_trees, None)
 _HISTOGRAMS = ("_predictors", _check_histograms, _make_loss)
 _NEIGHBOURS = ("_fit_X", _check_neighbours, _fit_again)
+_WORDS = ("vocabulary_", _check_vocabulary, None)
 _LINK = ("coef_", None, _make_link)
 # Of objects of a class that have an attribute: what is checked, and what makes the rest of them.
 _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None] | None]] = {
@@ -319,17 +332,15 @@ _RULES: dict[str, tuple[str, Callable[[Any], None] | None, Callable[[Any], None]
     "sklearn.ensemble.RandomForestClassifier": _FOREST,
     "sklearn.ensemble.RandomForestRegressor": _FOREST,
     "sklearn.ensemble.RandomTreesEmbedding": _FOREST,
-    "sklearn.feature_extraction.text.CountVectorizer": (
-        "vocabulary_",
-        _check_vocabulary,
-        None,
-    ),
+    "sklearn.feature_extraction.DictVectorizer": _WORDS,
+    "sklearn.feature_extraction.text.CountVectorizer": _WORDS,
     "sklearn.isotonic.IsotonicRegression": ("X_thresholds_", None, _make_curve),
     "sklearn.linear_model.GammaRegressor": _LINK,
     "sklearn.linear_model.PoissonRegressor": _LINK,
     "sklearn.linear_model.TweedieRegressor": _LINK,
     "sklearn.neighbors.KNeighborsRegressor": _NEIGHBOURS,
     "sklearn.neighbors.RadiusNeighborsRegressor": _NEIGHBOURS,
+    "sklearn.preprocessing.OneHotEncoder": ("categories_", _check_one_hot, None),
     "sklearn.svm.NuSVR": ("support_", _check_svm, None),
     "sklearn.svm.SVR": ("support_", _check_svm, None),
     "sklearn.tree.DecisionTreeClassifier": _TREES,

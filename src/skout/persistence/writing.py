@@ -174,9 +174,9 @@ class Writer:
     def column(self, items: Sequence[Any], path: str) -> dict[str, Any]:
         """Return the JSON of many values, in arrays where they are alike.
 
-        {"same": value}, {"choices": a column, "at": positions in it}, {"numbers": array},
-        {"arrays": all of them, one after the other}, {"lists": "list", "of": the column of all
-        their items}, {"class": ..., "columns": one for each attribute}, or {"each": values}.
+        {"same": value}, {"numbers": array}, {"arrays": all of them, one after the other},
+        {"lists": "list", "of": the column of all their items}, {"class": ..., "columns": one for
+        each attribute}, or {"each": values}.
         """
         self._go_down(path)
         found = self._alike(items, path) if len({type(one) for one in items}) == 1 else None
@@ -195,13 +195,9 @@ class Writer:
             return {"numbers": self.value(_narrow(numbers), path), "python": True}
         if issubclass(kind, np.number | np.bool_) and SIMPLE.fullmatch(first.dtype.str):
             return {"numbers": self.value(np.array(items), path), "python": False}
-        distinct = {id(one): one for one in items}
+        distinct = {id(one) for one in items}
         if len(distinct) == 1:
             return {"same": self.value(first, path)}
-        if 2 * len(distinct) <= len(items):
-            place = {number: i for i, number in enumerate(distinct)}
-            at = self.value(_narrow(np.array([place[id(one)] for one in items])), path)
-            return {"choices": self.column(list(distinct.values()), path), "at": at}
         if len(distinct) < len(items) or not self._written.keys().isdisjoint(distinct):
             return None
         if kind is np.ndarray:
