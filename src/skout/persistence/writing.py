@@ -169,7 +169,10 @@ class Writer:
     def _items(self, items: Sequence[Any], path: str) -> dict[str, Any]:
         if len(items) >= _FEW:
             return {"n": len(items), "column": self.column(items, path)}
-        return {"items": [self.value(one, f"{path}[{i}]") for i, one in enumerate(items)]}
+        return {"items": self._each(items, path)}
+
+    def _each(self, items: Sequence[Any], path: str) -> list[Any]:
+        return [self.value(one, f"{path}[{i}]") for i, one in enumerate(items)]
 
     def column(self, items: Sequence[Any], path: str) -> dict[str, Any]:
         """Return the JSON of many values, in arrays where they are alike.
@@ -181,7 +184,7 @@ class Writer:
         self._go_down(path)
         found = self._alike(items, path) if len({type(one) for one in items}) == 1 else None
         if found is None:
-            found = {"each": [self.value(one, f"{path}[{i}]") for i, one in enumerate(items)]}
+            found = {"each": self._each(items, path)}
         self._depth -= 1
         return found
 
@@ -203,13 +206,9 @@ class Writer:
         if kind is np.ndarray:
             return self._joined(items, path)
         if kind in (list, tuple):
-            ends = _narrow(np.cumsum([len(one) for one in items]))
-            flat = [inner for one in items for inner in one]
-            return {
-                "lists": CONTAINERS[kind],
-                "ends": self.value(ends, path),
-                "of": self.column(flat, path),
-            }
+            ends = self.value(_narrow(np.cumsum([len(one) for one in items])), path)
+            flat = self.column([inner for one in items for inner in one], path)
+            return {"lists": CONTAINERS[kind], "ends": ends, "of": flat}
         if isinstance(first, type) or not classes.has_state(first):
             return None
         states = [classes.state_of(one, self.candidates, path) for one in items]
@@ -225,12 +224,8 @@ class Writer:
         """Return arrays of one dtype and width as one array, or those of objects as a column."""
         first = arrays[0]
         if first.dtype == object and all(one.shape == first.shape for one in arrays):
-            flat = [inner for one in arrays for inner in one.ravel()]
-            return {
-                "lists": "objects",
-                "shape": list(first.shape),
-                "of": self.column(flat, path),
-            }
+            flat = self.column([inner for one in arrays for inner in one.ravel()], path)
+            return {"lists": "objects", "shape": list(first.shape), "of": flat}
         is_plain = first.ndim > 0 and (first.dtype.fields or first.dtype.kind in "biufc")
         if is_plain and all(
             one.dtype == first.dtype and one.shape[1:] == first.shape[1:] and one.flags.c_contiguous
