@@ -8,7 +8,8 @@ more to say has one of two methods, or both:
     def __skout_restore__(cls, state: dict[str, Any]) -> Self   the object of it, or a FileError
 
 A file may have been made to do harm: where compiled code would follow a number without looking,
-`__skout_restore__` looks.
+`__skout_restore__` looks. A file names a class by its room, ``skout.kernels.Bags``: the room must
+have it, so that modules inside of the room can change.
 """
 
 from __future__ import annotations
