@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from experiments.common import clock, figure_path, mean_sd, print_table, read_record, write_record
-from experiments.pieces import Plan, alone, joined
+from experiments.pieces import Plan, Size, alone, joined
 from skout import KernelBasis
 from skout.datasets import make_subspace_regression
 from skout.deep import MLP, NeuralRegressor, Training
@@ -168,9 +168,10 @@ def leverage(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def plan(quick: bool) -> Plan:
+def plan(size: Size) -> Plan:
     """Return the part without networks: leverage scores and perfect h, ten draws."""
-    draws = 2 if quick else 10
+    quick = size == "quick"
+    draws = {"quick": 2, "brief": 3, "full": 10}[size]
     sizes = SIZES[::4] if quick else SIZES
     pieces = {"leverage": alone(leverage, quick)}
     pieces |= {f"m_y {m}": alone(perfect, m, draws, quick) for m in sizes}

@@ -289,13 +289,19 @@ def table_3_4() -> list[Row]:
     seconds = value["seconds"]
     share = seconds["p-SR"].over(seconds["none"])
     rows.append(
-        number("rf1, p-SR, training time as a share of none", (sparse / exact, 0.025 / exact),
-               share, 3)  # fmt: skip
+        number(
+            "rf1, p-SR, training time as a share of none", (sparse / exact, 0.025 / exact), share, 3
+        )  # fmt: skip
     )
     ratio = seconds["p-SR"].mean / seconds["accumulation"].mean
     rows.append(
-        less("rf1, p-SR, training time beside accumulation", "less (0.37)", seconds["p-SR"],
-             seconds["accumulation"], f"{ratio:.2f} of it")  # fmt: skip
+        less(
+            "rf1, p-SR, training time beside accumulation",
+            "less (0.37)",
+            seconds["p-SR"],
+            seconds["accumulation"],
+            f"{ratio:.2f} of it",
+        )  # fmt: skip
     )
     if there("table_3_4_folds"):
         folds = [r for r in read_record("table_3_4_folds")["results"] if r["sketch"] != "SubSample"]
@@ -462,7 +468,9 @@ def figure_b_5() -> list[Row]:
     sizes = sorted({a for a, b in mse if a})
     inputs = [m for m in sizes if m >= 100]
     worst = max(inputs, key=lambda m: mse[m, None].mean)
-    outputs = max((m for m in sizes if m >= 250), key=lambda m: mse[None, m].mean, default=sizes[-1])
+    outputs = max(
+        (m for m in sizes if m >= 250), key=lambda m: mse[None, m].mean, default=sizes[-1]
+    )
     text = f"{mse[worst, None].mean - exact.mean:+.5f} at most"
     what = f"SIOKR less IOKR, m_x >= {inputs[0]}"
     return [
@@ -475,7 +483,9 @@ def figure_b_5() -> list[Row]:
 def table_4_2() -> list[Row]:
     results = read_record("table_4_2")["results"]
     how = "chosen" if any(row["how"] == "chosen" for row in results) else "authors'"
-    found = {row["method"]: of_pair(row["f1"], row["draws"]) for row in results if row["how"] == how}
+    found = {
+        row["method"]: of_pair(row["f1"], row["draws"]) for row in results if row["how"] == how
+    }
     rows = [
         number(f"bibtex, {name}", theirs, found[name], more=True)
         for name, theirs in PAPER_4_2.items()
