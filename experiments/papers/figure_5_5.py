@@ -1,7 +1,7 @@
 """Figures 5.5 and C.7: how large must the output sketch be on ChEBI-20? Perfect h.
 
     python -m experiments.papers.figure_5_5 [--quick] [--draw]
-    python -m experiments.papers.figure_5_5 --single  the widths of figure C.7, all in single precision
+    python -m experiments.papers.figure_5_5 --single  figure C.7 in single precision
 
 Mol2vec vectors, the cosine kernel, Gaussian kernels of four widths as in the thesis, and the
 whitened cosine of `text2mol.py`. The coordinates of 500 validation molecules stand in for the
