@@ -211,7 +211,7 @@ def perceptron(width: int, X: Any, Y: np.ndarray, X_test: Any, seed: int) -> lis
 
 
 RIVALS = {"LR": (logistic, (0.1, 1.0, 10.0)), "NN": (perceptron, (150, 500))}
-EPOCHS = 20
+EPOCHS = 60
 CUTS = (0.5, 0.4, 0.3, 0.2, 0.1)
 
 
