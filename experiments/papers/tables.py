@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from experiments.common import mean_sd, read_record, record_path
-from experiments.papers.figure_4_2 import table_of
+from experiments.papers.figure_4_2 import shares, table_of
 from experiments.papers.table_3_3 import PAPER as PAPER_3_3
 from experiments.papers.table_3_3 import PAPER_BEST
 from experiments.papers.table_3_4 import PAPER as PAPER_3_4
 from experiments.papers.table_3_4 import PAPER_RANGE
 from experiments.papers.table_4_2 import PAPER as PAPER_4_2
-from experiments.papers.table_4_2 import PAPER_SECONDS
+from experiments.papers.table_4_2 import PAPER_SECONDS, TIMES_N
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -200,24 +200,27 @@ def table_4_2() -> None:
     print(f"\nExample F1 in percent, Gaussian kernels, m_x = 2250, m_y = 200, {draws} draws\n")
     rows = []
     for method in PAPER_4_2:
-        chosen, authors = results[method, "chosen"], results[method, "authors'"]
+        chosen, authors, times_n = (results[method, how] for how in ("chosen", "authors'", TIMES_N))
         values = f"{chosen['alpha']:.0e}, {chosen['s_x']:.0e}, {chosen['s_y']:.0e}"
         cells = [method, pair(PAPER_4_2[method], 2), pair(chosen["f1"], 2), values]
-        rows.append([*cells, pair(authors["f1"], 2)])
+        rows.append([*cells, pair(authors["f1"], 2), pair(times_n["f1"], 2)])
     head = ["method", "thesis", "ours, chosen by CV", "alpha, s_x, s_y", "ours, authors' values"]
+    head += ["those, lambda times n"]
     print(markdown(head, rows))
 
 
 def table_4_3() -> None:
     """The seconds of the four methods on bibtex."""
     found = {r["method"]: r for r in read_record("table_4_2")["results"] if r["how"] == "seconds"}
-    print("\nSeconds on bibtex, in turns in one run, the fastest of five; shares are of IOKR\n")
+    repeats = len(found["IOKR"]["fit"])
+    print(f"\nSeconds of the processor on bibtex, {repeats} repeats in turns; shares are of IOKR\n")
     rows = []
     for method, theirs in PAPER_SECONDS.items():
         row, exact = found[method], PAPER_SECONDS["IOKR"]
-        cells = [f"{row['fit']:.2f}", f"{row['predict']:.2f}"]
+        cells = [pair(mean_sd(row[name]), 2) for name in ("fit", "predict")]
         for name, mine, other in zip(("fit", "predict"), theirs, exact, strict=True):
-            cells += [f"{row[f'{name} of IOKR']:.2f}", f"{mine / other:.2f}"]
+            share = mean_sd(np.divide(row[name], found["IOKR"][name]))
+            cells += [pair(share, 2), f"{mine[0] / other[0]:.2f}"]
         rows.append([method, *cells])
     head = ["method", "fit", "predict", "share, fit", "thesis", "share, predict", "thesis"]
     print(markdown(head, rows))
@@ -226,23 +229,29 @@ def table_4_3() -> None:
 def figure_4_2() -> None:
     """Shares of the time of IOKR, and the error, for sizes of both sketches."""
     results = read_record("figure_4_2")["results"]
-    mse, times = table_of(results, "mse"), table_of(results, "seconds")
-    exact = times[None, None]
-    print(
-        f"\nIOKR: fit {exact['fit seconds']:.2f} s, prediction {exact['predict seconds']:.2f} s, "
-        f"test MSE {mse[None, None]['mse'][0]:.5f}\n"
-    )
+    mse = table_of(results, "mse")
+    print("\nSeconds of the processor of IOKR\n")
+    names = {"formula": "by (4.6)", "seconds": "skout"}
+    exact = [row for row in results if row["what"] in names and row["m_x"] is row["m_y"] is None]
+    rows = [
+        [names[row["what"]], *(pair(mean_sd(row[name]), 2) for name in ("fit", "predict"))]
+        for row in exact
+    ]
+    print(markdown(["IOKR", "fit", "prediction"], rows))
+    share = {
+        (what, name): shares(results, what, name) for what in names for name in ("fit", "predict")
+    }
     rows = [
         [
-            f"{m_x}, {m_y}",
-            *(f"{row[f'{name} %']:.1f}" for name in ("fit", "predict")),
-            f"{mse[m_x, m_y]['mse'][0] - mse[None, None]['mse'][0]:+.5f}",
+            f"{sizes[0]}, {sizes[1]}",
+            *(f"{np.mean(values[sizes]):.2f}" for values in share.values()),
+            f"{mse[sizes]['mse'][0] - mse[None, None]['mse'][0]:+.5f}",
         ]
-        for (m_x, m_y), row in times.items()
-        if m_x is not None
+        for sizes in table_of(results, "seconds")
+        if sizes[0] is not None
     ]
-    head = ["m_x, m_y", "fit, % of IOKR", "prediction, % of IOKR", "test MSE - that of IOKR"]
-    print(markdown(head, rows))
+    head = ["m_x, m_y", "fit, % of (4.6)", "prediction", "fit, % of skout's IOKR", "prediction"]
+    print(markdown([*head, "test MSE - that of IOKR"], rows))
 
 
 def figure_b_4() -> None:
