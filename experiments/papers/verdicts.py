@@ -593,7 +593,6 @@ def figure_5_2() -> list[Row]:
         if "mse" in row
     }
     plain, ours = found["NN", None], found["DSOKR", 75]
-    weights = {row["method"]: row["weights"] for row in record["results"] if row.get("m_y") == 75}
     spans = (
         "75 noisy rows span the 50 directions of the signal only roughly: perfect coefficients "
         "leave as much error. On the axis of the figure, to 2.2, the difference cannot be seen"
@@ -603,10 +602,6 @@ def figure_5_2() -> list[Row]:
         own(
             similar("the same, 75 coordinates of 1,000 rows", "-", found["truncated", 75], plain),
             "the paper has no such sketch",
-        ),
-        claim(
-            "weights of the network, m_y = 75", "150,075", f"{weights['DSOKR']:,}",
-            Value(150_075 - weights["DSOKR"]),
         ),
     ]  # fmt: skip
     if ("Gaussian", 75) in found:
