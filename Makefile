@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest pytest lint typecheck format bench bench-all bench-gpu reproduce records clean
+.PHONY: help demo test docs test-core test-wheel test-oldest test-newest record-oldest record-newest test-unseeded pytest lint typecheck format bench bench-all bench-gpu reproduce clean
 
 # Targets with two signs are shown first, those with three below them.
 help:
@@ -32,6 +32,9 @@ test: lint ## lint, check types, run all tests and doctests
 
 pytest: $(READY) ### run all tests and doctests (PYTEST_ARGS="-k ridge" for some)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-unseeded: $(READY) ### the tests with other random numbers at each run
+	SKOUT_UNSEEDED=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Both ends of what pyproject.toml allows, each in an environment of its own. Torch is in neither;
 # the oldest versions may have flaws that skout does not reach, and use what others deprecated since.
@@ -112,11 +115,8 @@ bench-cost: BENCH_ARGS ?= measure
 bench-%: $(READY)
 	$(BIN)/python -m benchmarks.$* $(BENCH_ARGS)
 
-reproduce: $(READY) ### the papers' tables and figures on a CPU, an hour (ONLY=table-4.2 for some)
+reproduce: $(READY) ### what the papers say, each in minutes (ONLY=table-4.2; REPRODUCE_ARGS=--full for the records)
 	$(BIN)/python -m experiments.reproduce $(if $(ONLY),--only "$(ONLY)") $(REPRODUCE_ARGS)
-
-records: $(READY) ### every record that needs no GPU, made again; goes on where it was stopped
-	$(BIN)/python -m experiments.records $(RECORDS_ARGS)
 
 docs: $(SITE) ## the site, in docs/_build/html: warnings are errors, links are checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

@@ -49,7 +49,7 @@ def place(monkeypatch, folder, kind, name, X, Y, n):
 def carried_out(plan, folder):
     from experiments.pieces import carry_out
 
-    return carry_out(plan, quick=True, folder=folder / "parts")
+    return carry_out(plan, "quick", folder=folder / "parts")
 
 
 @pytest.mark.parametrize("name", ["bookmarks", "mediamill"])
@@ -59,7 +59,7 @@ def test_table_4_2(folder, monkeypatch, name):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (90, 6)).astype(float)
     place(monkeypatch, folder, "multilabel", name, X, X[:, :3], 60)
-    plan = table_4_2.plan(True, name)
+    plan = table_4_2.plan("quick", name)
     (row,) = carried_out(plan, folder)
     assert plan.record == f"table_4_2_{name}"
     assert (row["method"], row["how"]) == ("SISOKR", "chosen")
@@ -73,7 +73,7 @@ def test_table_3_4(folder, monkeypatch, name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     place(monkeypatch, folder, "multioutput", name, X, X[:, :2] + X[:, 1:], 150)
-    plan = table_3_4.plan(True, name)
+    plan = table_3_4.plan("quick", name)
     plan = dataclasses.replace(plan, pieces={"p-SR": plan.pieces["p-SR"]})
     rows = carried_out(plan, folder)
     assert plan.record == f"table_3_4_official_{name}"
@@ -103,4 +103,4 @@ def test_table_3_3_of_otoliths(folder, monkeypatch):
     assert (len(y), len(y_test), X.shape[1]) == (60, 10, 16)
     row = table_3_3.run_split(0, True, "otoliths")["p-SR"]
     assert row["pinball"] < 0.5 * table_3_3.constant_loss(0, "otoliths")
-    assert table_3_3.plan(True, "otoliths").record == "table_3_3_otoliths"
+    assert table_3_3.plan("quick", "otoliths").record == "table_3_3_otoliths"

@@ -4,6 +4,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -117,6 +118,18 @@ def test_the_page_of_costs_is_that_of_the_records():
 
     text = (DOCS / "scale.md").read_text(encoding="utf-8")
     assert cost.page_text() == text, "run: python -m benchmarks.cost page"
+
+
+def test_what_the_page_of_the_papers_names_is_there():
+    text = (DOCS / "papers.md").read_text(encoding="utf-8")
+    for name in re.findall(r"\{py:\w+\}`(?:[^`<]*<|~)([\w.]+)>?`", text):
+        pkgutil.resolve_name(name)
+    calls = re.findall(r"`(\w+)\(([^`]*)\)`", text)
+    calls = [(name, arguments) for name, arguments in calls if hasattr(skout, name)]
+    assert len(calls) > 5
+    for name, arguments in calls:
+        known = inspect.signature(getattr(skout, name)).parameters
+        assert set(re.findall(r"(\w+)=", arguments)) <= set(known), name
 
 
 def run_git(folder: Path, *arguments: str) -> None:
