@@ -23,8 +23,8 @@ from sklearn.gaussian_process.kernels import RBF
 from skout import KernelBasis, KernelMachine, KernelRidge, memory_limits, save
 from skout.basis import Engine
 from skout.basis.features import KernelMatrix
-from skout.basis.moments import partial_whitening
-from skout.basis.passes import Plan, Sample, accuracy_plan
+from skout.basis.moments import PartlyWhitened
+from skout.basis.passes import Plan, Sample, Whitening, accuracy_plan
 from skout.kernels import Cosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from skout.losses import Huber
 from skout.rows import Memory
@@ -442,8 +442,9 @@ def test_partial_whitening(size, dtype):
     rng = np.random.default_rng(0)
     L = np.tril(rng.standard_normal((20, 20))) + 5 * np.eye(20)
     F = rng.standard_normal((700, 20))  # more rows than are whitened at a time
-    apply, finish = partial_whitening(np.linalg.inv(L), size, np.dtype(dtype))
-    found = apply(F.astype(dtype)) @ finish.T
+    C = np.linalg.inv(L)
+    half = Whitening(C, Plan(size, False, np.dtype(dtype))).apply(F.astype(dtype))
+    found = half @ PartlyWhitened(C, size).finish().T
     atol = 1e-12 if dtype == np.float64 else 1e-5
     assert_allclose(found, np.linalg.solve(L, F.T).T, atol=atol)
 

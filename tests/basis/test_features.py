@@ -84,8 +84,8 @@ def test_moments_add_and_subtract(cut, weighted, seed):
     assert_moments(sum_moments([left, right], np.array([False, True])), right)
     zero = Moments.zeros(4, 2)
     assert_same_bits(zero + left, left)
-    zero.add(left)
-    zero.add(right)
+    zero += left
+    zero += right
     assert_moments(zero, total)
 
 
@@ -187,7 +187,7 @@ def test_known_features_are_taken_as_they_are(n_known):
     none = np.zeros((0, 0))
     known = KnownRows(place, values, none, none, kept, none)
     out = np.full((40, 9), np.nan)  # of which the features are the first columns
-    known.fill(features, X, place, out[:, :5])
+    known.features(features, X, place, out[:, :5])
     expected = np.where(place[:, None] >= 0, values[place][:, kept], Gaussian(0.3)(X, X[:5]))
     assert_allclose(out[:, :5], expected, atol=1e-13)
 
@@ -217,7 +217,8 @@ def streamed(features, sample, dtype=np.float64, verbose=False, mean=None, **opt
     """The moments of features, less their mean if that is given, one a group."""
     plan = Plan(0, mean is not None, np.dtype(dtype))
     blocks = BlockMoments(features, Whitening(np.eye(features.m), plan, mean), sample)
-    return blocks.of(sample, progress=Bar(verbose), **options)
+    beside = (sample.targets, sample.weights, sample.groups, None)
+    return sample.rows.reduce(blocks, *beside, progress=Bar(verbose), **options)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

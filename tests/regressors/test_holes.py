@@ -16,8 +16,7 @@ from skout import (
     iokr,
     memory_limits,
 )
-from skout.basis.moments import MaskedMoments, Moments, mean_of_observed
-from skout.basis.passes import block_moments
+from skout.basis.moments import MaskedMoments, Moments, block_moments, mean_of_observed
 from skout.kernels import Gaussian, Learnt
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
@@ -79,7 +78,7 @@ def assert_are_sums(found, rows):
 
 def test_moments_are_sums_over_the_rows_of_each_output():
     found = moments_of(np.arange(N))
-    assert len(found.zz) == 4  # of five outputs two have the same rows
+    assert len(found.parts) == 4  # of five outputs two have the same rows
     assert_are_sums(found, np.arange(N))
 
 
@@ -95,6 +94,18 @@ def test_moments_add_up_and_subtract(cuts):
     assert_are_sums(total - moments_of(np.arange(50)), np.arange(50, N))
 
 
+def weights(moments):
+    """The weight of the rows of each output."""
+    return [moments.of_columns([j]).weight for j in range(moments.shape[1])]
+
+
+def assert_same(found, expected, atol):
+    assert_allclose(found.codes, expected.codes)
+    for part, other in zip(found.parts, expected.parts, strict=True):
+        for name in ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count"):
+            assert_allclose(getattr(part, name), getattr(other, name), atol=atol)
+
+
 def test_moments_of_full_and_of_holed_targets_mix():
     Z = RNG.standard_normal((20, P))
     T = RNG.standard_normal((20, 2))
@@ -103,30 +114,26 @@ def test_moments_of_full_and_of_holed_targets_mix():
     full, other = Moments.of_block(Z, T, None), block_moments(Z, holed, None)
     assert isinstance(other, MaskedMoments)
     for total in (full + other, other + full):
-        assert_allclose(total.weight, [40.0, 39.0])
-    assert_allclose((full - other).weight, [0.0, 1.0])
-    assert_allclose((full - other).zz[(full - other).codes[1]], np.outer(Z[3], Z[3]), atol=1e-12)
+        assert_allclose(weights(total), [40.0, 39.0])
+    assert_allclose(weights(full - other), [0.0, 1.0])
+    assert_allclose((full - other).of_columns([1]).zz, np.outer(Z[3], Z[3]), atol=1e-12)
     kept = full.zz.copy()
     full += other
-    assert_allclose(full.weight, [40.0, 39.0])
+    assert_allclose(weights(full), [40.0, 39.0])
     assert_allclose(Moments.of_block(Z, T, None).zz, kept)
-    moved = other.shifted(np.ones(P))
-    expected = block_moments(Z + 1.0, holed, None)
-    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
-        assert_allclose(getattr(moved, name), getattr(expected, name), atol=1e-10)
+    moved = other.each(lambda part: part.shifted(np.ones(P)))
+    assert_same(moved, block_moments(Z + 1.0, holed, None), 1e-10)
     L = np.tril(RNG.standard_normal((P, P)))
-    for code, zz in enumerate(other.map(L).zz):
-        assert_allclose(zz, block_moments(Z @ L.T, holed, None).zz[code], atol=1e-10)
+    mapped = other.each(lambda part: part.map(L))
+    assert_same(mapped, block_moments(Z @ L.T, holed, None), 1e-10)
 
 
 def test_moments_of_tensors():
     Z = RNG.standard_normal((20, P))
     T = np.where(RNG.random((20, 2)) < 0.5, np.nan, 1.0)
     here = block_moments(Z.copy(), T, W[:20])
-    there = block_moments(torch.as_tensor(Z), torch.as_tensor(T), torch.as_tensor(W[:20])).on_host()
-    for name in ("weight", "zt", "tt", "z_sum", "t_sum"):
-        assert_allclose(getattr(there, name), getattr(here, name), atol=1e-12)
-    assert_allclose(there.zz[0], here.zz[0], atol=1e-12)
+    there = block_moments(*(torch.as_tensor(part) for part in (Z, T, W[:20])))
+    assert_same(there.each(Moments.on_host), here, 1e-12)
 
 
 # Ridge --------------------------------------------------------------------------------------------

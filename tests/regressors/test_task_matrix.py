@@ -16,7 +16,7 @@ from skout import (
     memory_limits,
     sisokr,
 )
-from skout.basis.passes import block_moments
+from skout.basis.moments import block_moments
 from skout.kernels import Gaussian
 from skout.sketches import PSparsified, SubSample
 from skout.solvers.ridge.coupling import CoupledMoments, _best_matrix, coupled

@@ -18,7 +18,6 @@ from .._numerics.arrays import n_rows, take
 from .._numerics.objects import Joint, Ragged
 from ..basis import KernelBasis
 from ..basis.moments import MaskedMoments, Moments, PartlyWhitened
-from ..basis.passes import KnownRows
 from ..basis.weights import OutputWeights
 from ..decoding import CandidateDecoder, CandidateSets, EmbeddedPool, FaissIndex, StringDecoder
 from ..decoding.euler import Graph
@@ -134,7 +133,7 @@ CLASSES: dict[str, type] = ByName(
         KernelBasis,
         *(Bags, Joint, Spectra, _Images),  # rows
         # parts of models
-        *(Graph, JointBasis, JointRegressor, KnownRows, MappedBasis, Moments, OutputWeights),
+        *(Graph, JointBasis, JointRegressor, MappedBasis, Moments, OutputWeights),
         *(PartlyWhitened, SideInputs, SideRidge),
         *(AnswerConfidence, Fold, LearntScore, Softmax),
         *(Calibration, Kept, MaskedMoments),

@@ -139,7 +139,7 @@ def _moments(U: np.ndarray, V: np.ndarray, T: np.ndarray, w: np.ndarray) -> Mome
     total = Moments.zeros(p, T.shape[1])
     for some in row_slices(len(U), max(1, _BLOCK // p)):
         Z = (U[some, :, None] * V[some, None, :]).reshape(-1, p)
-        total.add(Moments.of_block(Z, T[some], w[some]))
+        total += Moments.of_block(Z, T[some], w[some])
     return total
 
 

@@ -28,7 +28,7 @@ from .._numerics.validation import (
 )
 from ..basis import Engine, KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
-from ..basis.moments import AnyMoments
+from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import Sample
 from ..kernels import Kernel, as_kernel
 from ..rows import (
@@ -482,7 +482,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         """The fit, from the attributes that it became."""
         kept, engine = self._kept, self.basis_.engine_ if hasattr(self, "basis_") else None
         parts = [part for part in [*(kept.folds or []), kept.moments] if part is not None]
-        whitened = [part.whitened() for part in parts]
+        whitened = [part.each(Moments.whitened) for part in parts]
         moments = functools.reduce(operator.add, whitened) if whitened else None
         return Fit(
             self.kernel_, self.landmarks_, kept.matrix, self.intercept_, ChosenAlpha(self.alpha_),
@@ -571,7 +571,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
             return None
         if kept.fitc_shift is not None:
             refuse_fitc(once=True)
-        base = None if kept.moments is None else kept.moments.whitened()
+        base = None if kept.moments is None else kept.moments.each(Moments.whitened)
         return _Added(
             self.basis_.engine_, kept.matrix.shape[1], None, base, kept.folds, kept.origin,
             kept.n_added, self.solver_report_,

@@ -113,7 +113,7 @@ def _of_moments(fit: Fit, fit_intercept: bool) -> Iterable[Variance]:
     total, engine = fit.moments, fit.engine
     assert total is not None
     assert engine is not None
-    total = total.whitened()
+    total = total.each(Moments.whitened)
     intercept = fit.intercept if fit.origin is None else fit.intercept - fit.origin
     coef = engine.on_coordinates(fit.matrix)
     for columns in total.column_sets():

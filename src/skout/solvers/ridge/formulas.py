@@ -86,7 +86,7 @@ def ridge_on_features(
             )
             return moments.partly.on_features(coef), intercept
         except LinAlgError:  # in coordinates, rounding can be told from the rest
-            moments = moments.whitened()
+            moments = moments.each(Moments.whitened)
     coef, intercept = _each(moments, lambda part: ridge(part, alpha, fit_intercept))
     return on_features(coef), intercept
 
@@ -95,7 +95,7 @@ def _each(
     moments: AnyMoments, solve: Callable[[Moments], tuple[Floats, Floats]]
 ) -> tuple[Floats, Floats]:
     """Solve for outputs that have the same rows, those of each mask in turn."""
-    coef, intercept = np.empty(moments.zt.shape), np.empty(moments.zt.shape[1])
+    coef, intercept = np.empty(moments.shape), np.empty(moments.shape[1])
     for columns in moments.column_sets():
         coef[:, columns], intercept[columns] = solve(moments.of_columns(columns))
     return coef, intercept

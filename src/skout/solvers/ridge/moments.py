@@ -79,13 +79,11 @@ class FoldMoments:
         """
         train = self.train(split)
         if self.task_matrix is not None:
-            if np.max(train.weight) <= 0.0:
+            if max(train.of_columns(columns).weight for columns in train.column_sets()) <= 0.0:
                 return []
             system = CoupledMoments(train, self.fit_intercept)
             return [fit[:2] for fit in coupled_path(system, alphas, self.task_matrix)]
-        path = [
-            (np.full(train.zt.shape, np.nan), np.full(train.zt.shape[1], np.nan)) for _ in alphas
-        ]
+        path = [(np.full(train.shape, np.nan), np.full(train.shape[1], np.nan)) for _ in alphas]
         for columns in self.total.column_sets():
             part = train.of_columns(columns)
             if part.weight > self._least(columns):
@@ -122,7 +120,7 @@ class FoldMoments:
         if self.task_matrix is not None:
             F = np.stack([Z @ coef + intercept for coef, intercept in self.fits(alphas, split)])
         else:  # of few rows and many outputs, without coefficients
-            F = np.empty((len(alphas), len(Z), train.zt.shape[1]))
+            F = np.empty((len(alphas), len(Z), train.shape[1]))
             for columns in train.column_sets():
                 part = train.of_columns(columns)
                 F[:, :, columns] = ridge_predictions(part, Z, alphas, self.fit_intercept)
@@ -183,6 +181,6 @@ class MomentSystem(System):
         partly = None if total.partly is None else total.partly._replace(gram=None)
         return Fit.in_span(
             self.engine, matrix, intercept, ChosenAlpha(alpha), report=report,
-            moments=replace(total, partly=partly), task_matrix=task_matrix,
+            moments=total.each(lambda part: replace(part, partly=partly)), task_matrix=task_matrix,
             origin=self.folds.origin,
         )  # fmt: skip

@@ -203,7 +203,7 @@ class RightSide(_FeaturePass):
     def combine(self, total: Moments | None, part: Moments) -> Moments:
         if total is None:
             return part
-        total.add(part)
+        total += part
         return total
 
     def finish(self, total: Moments) -> Moments:
