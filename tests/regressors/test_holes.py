@@ -22,8 +22,8 @@ from skout.sketches import PSparsified, SubSample
 from skout.solvers.design import Design
 from skout.solvers.folds import mean_square
 from skout.solvers.ridge import RidgeOptions
-from skout.solvers.ridge.choice import keeps_rows
-from skout.solvers.ridge.rows import MaskedSystem, cheaper_by_steps
+from skout.solvers.ridge.choice import cheaper_by_steps, keeps_rows
+from skout.solvers.ridge.rows import MaskedSystem
 from skout.sources import Blocks
 
 torch = extra("torch")
@@ -354,7 +354,7 @@ def test_what_cannot_be_done_is_said():
         InducedMachine(KERNEL).fit(X, HOLED)
     with pytest.raises(ValueError, match=r"Y.*NaN"):
         iokr("gaussian", "linear").fit(X, HOLED)
-    with pytest.raises(ValueError, match="a metric is learnt from whole rows"):
+    with pytest.raises(ValueError, match="a metric is learned from whole rows"):
         KernelRidge(Learnt("gaussian"), SubSample(20), random_state=0).fit(X, HOLED)
     with pytest.raises(ValueError, match="checkpoint"):
         ridge.set_params(checkpoint="fit.npz").fit(X, HOLED)

@@ -22,8 +22,7 @@ from skout.rows import Device, Memory
 from skout.rows import device as device_module
 from skout.sketches import SubSample
 from skout.solvers import newton
-from skout.solvers.design import Design
-from skout.solvers.ridge import coordinates_of
+from skout.solvers.design import Design, coordinates_of
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)

@@ -21,9 +21,8 @@ from skout.losses import LOSSES, Curvature, MarginLoss
 from skout.rows import Memory
 from skout.sketches import SubSample
 from skout.solvers import Problem, Solution, solve_convex
-from skout.solvers.design import Design
+from skout.solvers.design import Design, coordinates_of
 from skout.solvers.problem import balanced
-from skout.solvers.ridge import coordinates_of
 
 
 def kind_of(name, **params):

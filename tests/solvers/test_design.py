@@ -13,8 +13,7 @@ from skout import KernelBasis, KernelMachine, memory_limits
 from skout.rows import Memory
 from skout.rows.disk import Disk
 from skout.sketches import GaussianSketch, PSparsified, SubSample
-from skout.solvers.design import Design
-from skout.solvers.ridge import coordinates_of
+from skout.solvers.design import Design, coordinates_of
 
 N, P, D = 50, 8, 3
 SKETCHES = [None, SubSample(P), GaussianSketch(P), PSparsified(P, p=0.2)]

@@ -34,7 +34,7 @@ from .._numerics.validation import check_total_weight
 
 
 class PartlyWhitened(NamedTuple):
-    """Features G = (Z1, Z2 D'), of which the first `size` are whitened, and the others without them.
+    """Features G = (Z1, Z2 D'): the first `size` are whitened, and the others are without them.
 
     Features F shaped like K~ = L L' become coordinates Z = F L^(-T) = F C'. Done to every row, that
     costs as much as the moments Z'Z; not done at all, the moments F'F square the condition number

@@ -76,6 +76,12 @@ class Sample:
     # subtracted from the targets: what is far from zero would lose its last digits, (d,)
     origin: Floats | None = None
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether targets in memory are missing."""
+        T = self.targets.at_hand
+        return T is not None and bool(np.isnan(np.asarray(T)).any())
+
     def rough_mean(self) -> Floats | None:
         """Return a value near the targets; the mean of all of them would take one more pass.
 

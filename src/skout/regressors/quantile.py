@@ -31,7 +31,7 @@ _SAME = 1e-12
 class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     """Kernel quantile regression, several levels at once, that need not cross.
 
-    Minimises mean_i sum_j pinball_tau_j(f_j(x_i), y_i) + alpha/2 ||f||^2 with the kernel k M,
+    Minimizes mean_i sum_j pinball_tau_j(f_j(x_i), y_i) + alpha/2 ||f||^2 with the kernel k M,
     M_ij = exp(-gamma (tau_i - tau_j)^2), which ties the curves of near levels (example 2.13).
 
     As M is a kernel of levels, f has a curve at every level (Brault et al., 2019):
@@ -42,7 +42,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     ----------
     quantiles : float, array of shape (q,) or "all", default 0.5
         Levels, in (0, 1), such as (0.1, 0.5, 0.9); one number is one quantile, here the median.
-        "all" minimises the integral of the loss over all levels, by a quadrature of 20; it is half
+        "all" minimizes the integral of the loss over all levels, by a quadrature of 20; it is half
         the continuous ranked probability score.
     kernel : kernel, str or callable, default "gaussian"
     sketch : sketch, str or None, default None
@@ -56,7 +56,7 @@ class JointQuantileRegressor(RegressorMixin, KernelMachineBase):
     cv : int, splitter or iterable of splits, default 5
         As in `KernelMachine`.
     fit_intercept : bool, default True
-        Add an unpenalised constant to each level.
+        Add an unpenalized constant to each level.
     tol, max_iter, random_state, n_jobs, verbose, device
         As in `KernelMachine`.
 
@@ -265,7 +265,7 @@ class _Extended:
     """Predictions at other levels than those of the columns; it can be sent to workers.
 
     f(tau) = (F - b) T + b(tau), T = M^+ M(levels, tau): the representer's formula, as F - b is the
-    sum over rows times M. The intercepts b, which nothing penalises, are carried over by the curve
+    sum over rows times M. The intercepts b, which nothing penalizes, are carried over by the curve
     with the least integral of b'(tau)^2, a straight line between two levels.
     """
 

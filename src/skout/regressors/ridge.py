@@ -25,8 +25,9 @@ from .._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    warn_user,
 )
-from ..basis import Engine, KernelBasis, Span, span_of
+from ..basis import KernelBasis, Span, span_of
 from ..basis.features import LandmarkFeatures, Projection
 from ..basis.moments import AnyMoments, Moments
 from ..basis.passes import Sample
@@ -44,74 +45,48 @@ from ..rows import (
     unpacked,
 )
 from ..sketches import as_sketch, least_rows
-from ..solvers.folds import TRAIN, ChosenAlpha, Scorer, Search, Splits, deal, interleaved_groups
+from ..solvers.folds import ChosenAlpha, Scorer, Search, deal
 from ..solvers.ridge import (
     NO_MISSING,
-    Bar,
+    SYSTEMS,
     Fit,
-    FoldMoments,
-    MomentSystem,
+    GrowingMoments,
     RidgeCheckpoint,
     RidgeOptions,
     decide,
     fit_best,
     open_checkpoint,
-    system_for,
 )
-from .base import Finished, ScoresObserved, first_column
+from .base import Finished, PenalizedRegressor, first_column
 from .intervals import Calibration, calibrated, interval
 from .learning import LearnedMetric, learned_kernel, search_after
-from .means import warn_of_far_mean
 from .tasks import checked_tasks
 from .variance import Variance, WithStd, refuse_fitc, variances_of, with_fitc_weights
 
 __all__ = ["KernelRidge"]
 
-# What only some fits have.
+# What only some fits have, and what is made of a fit when it is first needed.
 _OPTIONAL = ("basis_", "cv_results_", "metric_results_", "task_matrix_", "calibration_")
-# What is made of a fit when it is first needed.
 _COMPUTED = ("coef_", "projection_", "_variances")
 # Rows of blocks that can be read only once are gathered until there are so many.
 _ONCE_ROWS = 8192
+# Targets whose mean is so many times their spread are far from zero; rows that are sampled then,
+# and how few say too little about the spread.
+_FAR, _SAMPLED, _LEAST = 10.0, 200, 30
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a `KernelRidge` keeps of a fit beside its public attributes.
+    """What a `KernelRidge` keeps of a `Fit` beside its public attributes, and of partial_fit."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (m, d)
-    moments, row_weights, row_count, fitc_shift, origin
-        See `Fit`; moments are those of the rows given to `fit`.
-    folds : list of moments, optional
-        Of the rows given to `partial_fit`, by fold.
-    n_added : int
-        The number of these rows.
-    """
-
-    matrix: Floats
-    moments: AnyMoments | None = None
+    matrix: Floats  # (m, d)
+    moments: AnyMoments | None = None  # of the rows given to `fit`
     row_weights: Floats | None = None
     row_count: float | None = None
     fitc_shift: float | None = None
     origin: Floats | None = None
-    folds: Sequence[AnyMoments] | None = None
-    n_added: int = 0
-
-
-@dataclass(frozen=True)
-class _Added:
-    """The moments of rows that came in parts, by fold, in the coordinates of an engine."""
-
-    engine: Engine
-    n_outputs: int
-    metric: LearnedMetric | None = None
-    base: AnyMoments | None = None  # of rows that train in every fold
-    folds: Sequence[AnyMoments] | None = None
-    origin: Floats | None = None
-    n: int = 0
-    report: dict[str, Any] | None = None
+    folds: Sequence[AnyMoments] | None = None  # of the rows given to `partial_fit`, by fold
+    n_added: int = 0  # the number of these rows
 
 
 def _has_sketch(model: KernelRidge) -> bool:
@@ -123,10 +98,10 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
-class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
+class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
-    Minimises mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
+    Minimizes mean_i 1/2 ||y_i - f(x_i)||^2 + alpha/2 ||f||^2, over the whole space of the kernel
     (`sketch=None`) or over the span of a sketch. A sketched fit is one pass over the rows in
     constant memory: it needs only the moments (n, Z'Z, Z'Y) of the coordinates, which add up.
     Targets may be missing, NaN: each output is then fitted on the rows that have it.
@@ -142,7 +117,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         Used when `alpha` is a sequence. A number deals the rows into so many folds at random, by
         `random_state`; for folds in the order of the rows, or of time, give a splitter.
     fit_intercept : bool, default False
-        Add an unpenalised constant to each output.
+        Add an unpenalized constant to each output.
     solver : "auto", "direct" or "cg", default "auto"
         "direct" sums moments in one pass and solves them: n m^2 + m^3 operations. "cg" takes a
         pass for each step of preconditioned conjugate gradients, n m operations, and says in
@@ -296,63 +271,39 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         -------
         self : KernelRidge
         """
-        return self._fit(X, y, sample_weight, landmarks, groups)
-
-    @all_at_once
-    def fit_scored(
-        self, X: Any, y: Any, scorer: Scorer, sample_weight: Any = None, landmarks: Any = None
-    ) -> KernelRidge:
-        """Fit with the alpha whose held-out predictions have the best score.
-
-        Parameters
-        ----------
-        X, y, sample_weight, landmarks
-            As in `fit`.
-        scorer : Scorer
-            See `skout.solvers.folds`.
-
-        Returns
-        -------
-        self : KernelRidge
-        """
-        return self._fit(X, y, sample_weight, landmarks, scorer=scorer)
+        return self._fit(X, y, sample_weight, landmarks, groups=groups)
 
     def _fit(
         self,
         X: Any,
         y: Any,
-        sample_weight: Any,
-        landmarks: Any,
+        sample_weight: Any = None,
+        landmarks: Any = None,
         groups: Any = None,
         scorer: Scorer | None = None,
     ) -> KernelRidge:
         alphas = self._check(landmarks)
         if landmarks is not None and reads_once(X):
             return self._fit_once(X, landmarks, alphas)
-        checkpoint = self._checkpoint(X)
+        checkpoint = None if self.checkpoint is None else self._open_checkpoint(X)
         sample = self._read(X, y, sample_weight)  # checked and encoded once
-        has_missing = self._has_missing(sample, checkpoint)
-        options = self._options(sample.targets.shape[1])
-        kernel, metric = self._learned(sample, alphas)
-        search, table = search_after(metric, sample, options, Search(alphas, (), scorer), groups)
+        d, kernel, metric = sample.targets.shape[1], as_kernel(self.kernel), None
+        options = self._options(d, checkpoint, has_missing=sample.has_missing)
+        if kernel.learns:
+            kernel, metric = learned_kernel(kernel, sample, alphas, options)
+        search, table = self._search(alphas, sample, metric, groups, scorer)
         span = self._span(kernel, sample, landmarks)  # landmarks, or all distinct rows
-        decision = decide(  # the only decision: moments, rows, products or the kernel matrix
-            span, sample, options, search, has_missing=has_missing, learned=metric is not None,
-            needs_moments=self.variance == "fitc",
-        )  # fmt: skip
+        decision = decide(span, sample, options, search)  # the only decision
         with large_matrices_on(None if span.is_exact else sample.rows.device):
-            system = system_for(
-                decision, span, sample, options, search, checkpoint=checkpoint,
-                has_missing=has_missing,
-            )  # fmt: skip
+            system = SYSTEMS[decision.system].of(span, sample, options, search, decision)
             fit = fit_best(system, search)  # alpha by one path of folds, then all rows
-        if self.variance == "fitc" and not span.is_exact:
+        if options.needs_moments:
             fit = with_fitc_weights(fit, sample, options)
         self._take(fit, metric, table)
         if checkpoint is not None:
             checkpoint.remove()
         if not self.fit_intercept and not isinstance(X, Source):  # no coordinates of outputs
-            warn_of_far_mean(self.projection_, sample, self.n_jobs)
+            _warn_of_far_mean(self.projection_, sample, self.n_jobs)
         return self
 
     def _check(self, landmarks: Any = None) -> list[float]:
@@ -370,35 +321,21 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         return alphas
 
-    def _check_fitc(self, *, missing: bool = False, once: bool = False) -> None:
-        """Raise where a sketched model with variance="fitc" cannot be fitted."""
-        if self.sketch is not None and self.variance == "fitc":
-            refuse_fitc(
-                alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
-                task_matrix=self.task_matrix is not None, missing=missing, once=once,
-            )  # fmt: skip
-
-    def _checkpoint(self, X: Any) -> RidgeCheckpoint | None:
-        """Return where the fit keeps its progress, if it shall."""
-        if self.checkpoint is None:
-            return None
+    def _open_checkpoint(self, X: Any) -> RidgeCheckpoint:
+        """Return where the fit keeps its progress."""
         return open_checkpoint(
             self.checkpoint, X, kernel=self.kernel, sketch=self.sketch, alpha=self.alpha,
             cv=self.cv, fit_intercept=self.fit_intercept, random_state=self.random_state,
             device=self.device,
         )  # fmt: skip
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Check and encode what was given to fit, blocks that come one by one included."""
-        seed, size = self.random_state, least_rows(self.sketch)
-        X, y, sample_weight = unpacked(X, y, sample_weight, seed=seed, size=size)
-        sample = self._sample(X, y, sample_weight, reset=True)
-        if len(sample.rows) < 2:
-            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
-        return sample
-
-    def _sample(self, X: Any, y: Any, weights: Any, *, reset: bool, adds: bool = False) -> Sample:
+    def _read(
+        self, X: Any, y: Any, weights: Any, *, adds: bool = False, reset: bool = True
+    ) -> Sample:
         """Check and encode what was given to fit, or to partial_fit, which adds rows."""
+        if not adds:  # blocks that come one by one are opened
+            seed, size = self.random_state, least_rows(self.sketch)
+            X, y, weights = unpacked(X, y, weights, seed=seed, size=size)
         rows = encoded(self, as_kernel(self.kernel), X, reset=reset, device=self.device)
         if len(rows) == 0:
             raise ValueError("Found array with 0 sample(s): X must have rows.")
@@ -409,34 +346,56 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         if self.sketch is None:  # the kernel matrix of all rows is larger than they are
             rows.check_sketch(None)
             rows, targets = rows.in_memory(), Memory(targets.here(), "y")
-        return Sample(rows, targets, weights)
+        if not adds and len(rows) < 2:
+            raise ValueError("KernelRidge needs at least two rows. Got 1 sample.")
+        sample = Sample(rows, targets, weights)
+        if adds or not self.fit_intercept or self.sketch is None:
+            return sample
+        return replace(sample, origin=sample.rough_mean())
 
-    def _has_missing(self, sample: Sample, checkpoint: RidgeCheckpoint | None) -> bool:
-        """Return whether targets in memory are missing; raise where that cannot be."""
-        T = sample.targets.at_hand  # None where they are not in memory
-        has_missing = T is not None and bool(np.isnan(np.asarray(T)).any())
+    def _options(
+        self,
+        n_outputs: int,
+        checkpoint: RidgeCheckpoint | None = None,
+        *,
+        has_missing: bool = False,
+        once: bool = False,
+    ) -> RidgeOptions:
+        """Return what solvers read of the parameters, or raise where these cannot be combined."""
+        M, needs_moments = self.task_matrix, self.variance == "fitc" and self.sketch is not None
         if has_missing and checkpoint is not None:
             raise ValueError(NO_MISSING)
-        self._check_fitc(missing=has_missing)
-        return has_missing
-
-    def _options(self, n_outputs: int) -> RidgeOptions:
-        """Return what solvers read of the parameters."""
+        if needs_moments:
+            refuse_fitc(
+                alpha=min(check_alphas(self.alpha)) == 0.0, cg=self.solver == "cg",
+                task_matrix=M is not None, missing=has_missing, once=once,
+            )  # fmt: skip
         return RidgeOptions(
-            self.fit_intercept, self.solver, self.tol, self.max_iter,  # type: ignore[arg-type]
-            checked_tasks(self.task_matrix, n_outputs), self.cv, self.random_state, self.n_jobs,
-            self.verbose,
+            self.fit_intercept, self.solver, self.tol, self.max_iter,
+            None if M is None else checked_tasks(M, n_outputs), self.cv, self.random_state,
+            self.n_jobs, self.verbose, checkpoint, has_missing, as_kernel(self.kernel).learns,
+            needs_moments,
         )  # fmt: skip
 
-    def _learned(self, sample: Sample, alphas: list[float]) -> tuple[Kernel, LearnedMetric | None]:
-        """Return the kernel; if it learns, in a metric learned from the sample, and its losses."""
-        kernel = as_kernel(self.kernel)
-        if not kernel.learns:
-            return kernel, None
-        return learned_kernel(
-            kernel, sample, alphas, fit_intercept=self.fit_intercept,
-            random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose,
-        )  # fmt: skip
+    def _search(
+        self,
+        alphas: list[float],
+        sample: Sample,
+        metric: LearnedMetric | None,
+        groups: Any,
+        scorer: Scorer | None,
+    ) -> tuple[Search, dict[str, Any] | None]:
+        """Return which alphas to choose from on which splits, or the table of a choice made."""
+        if scorer is not None:
+            return Search(alphas, scorer.splits, scorer), None
+        if len(alphas) == 1:
+            return Search(alphas), None
+        # a splitter or groups, which somebody gave for a reason, decide themselves
+        if metric is not None and groups is None and isinstance(self.cv, int):
+            return search_after(metric, sample, alphas)
+        n, targets, weights = len(sample.rows), sample.targets.at_hand, sample.weights
+        splits = deal(self.cv, n, targets, weights, self.random_state, groups=groups)
+        return Search(alphas, splits), None
 
     def _span(self, kernel: Kernel, sample: Sample, landmarks: Any) -> Span:
         """Draw the sketch from the sample, or from the rows given for it."""
@@ -451,30 +410,30 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         fit: Fit,
         metric: LearnedMetric | None = None,
         table: dict[str, Any] | None = None,
-        added: _Added | None = None,
+        grown: GrowingMoments | None = None,
     ) -> None:
         """Become what a solver returned: the only place that writes what a fit finds.
 
-        `metric` is a metric that was learned, `table` the losses that chose alpha then, and `added`
+        `metric` is a metric that was learned, `table` the losses that chose alpha then, and `grown`
         are the rows of partial_fit.
         """
         for name in (*_OPTIONAL, *_COMPUTED):
             self.__dict__.pop(name, None)
         self.kernel_, self.landmarks_, self.alpha_ = fit.kernel, fit.landmarks, fit.chosen.alpha
         self.intercept_, self.solver_report_ = fit.intercept, fit.report
-        table = table if fit.chosen.results is None else fit.chosen.results
         optional = {
             "basis_": fit.engine and KernelBasis.of(fit.engine, fit.kernel, self.sketch),
-            "cv_results_": table,
-            "metric_results_": metric and metric.results(),
+            "cv_results_": table if fit.chosen.results is None else fit.chosen.results,
+            "metric_results_": metric and dict(vars(metric)),
             "task_matrix_": fit.task_matrix,
         }
         self.__dict__.update({name: part for name, part in optional.items() if part is not None})
         self._kept = Kept(
-            fit.matrix, fit.moments if added is None else added.base, fit.row_weights,
-            fit.row_count, fit.fitc_shift, fit.origin,
-            *((None, 0) if added is None else (added.folds, added.n)),
-        )  # fmt: skip
+            fit.matrix, fit.moments, fit.row_weights, fit.row_count, fit.fitc_shift, fit.origin
+        )
+        if grown is not None:
+            parts = {"moments": grown.base, "folds": grown.folds, "n_added": grown.n}
+            self._kept = replace(self._kept, **parts)
         _ = self.projection_  # scikit-learn wants it made before `predict`
 
     @property
@@ -489,24 +448,6 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
             self.solver_report_, engine, moments, getattr(self, "task_matrix_", None),
             kept.row_weights, kept.row_count, kept.fitc_shift, kept.origin,
         )  # fmt: skip
-
-    def choice_splits(
-        self, n: int, y: Any = None, weights: Any = None, groups: Any = None
-    ) -> Splits:
-        """Return the splits of n rows that alpha is chosen on; none where there is a single one.
-
-        Parameters
-        ----------
-        n, y, weights, groups
-            See `skout.solvers.folds.deal`.
-
-        Returns
-        -------
-        splits : list of (train, test)
-        """
-        if len(check_alphas(self.alpha)) == 1:
-            return []
-        return deal(self.cv, n, y, weights, self.random_state, groups=groups)
 
     # Adding rows ----------------------------------------------------------------------------------
 
@@ -533,10 +474,23 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         -------
         self : KernelRidge
         """
-        alphas = check_alphas(self.alpha)
-        added = self._added()
-        self._check_fitc(once=True)
-        return self._solve_added(self._add(added, X, y, sample_weight, landmarks), alphas)
+        kept, earlier = getattr(self, "_kept", None), None
+        no_moments = kept is not None and kept.moments is None and kept.folds is None
+        if no_moments or self.solver == "cg":
+            raise ValueError(
+                "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
+                "make, nor a fit with 2048 landmarks or more on a GPU: give "
+                'solver="direct", and begin with partial_fit.'
+            )
+        if kept is not None:
+            if kept.fitc_shift is not None:
+                refuse_fitc(once=True)
+            base = None if kept.moments is None else kept.moments.each(Moments.whitened)
+            engine, d = self.basis_.engine_, kept.matrix.shape[1]
+            earlier = GrowingMoments(engine, d, base, kept.folds, kept.origin, kept.n_added)
+        report = {} if kept is None else self.solver_report_
+        rows, metric = self._grown(earlier, X, y, sample_weight, landmarks)
+        return self._solve_grown(rows, metric, report)
 
     def _fit_once(self, blocks: Blocks, landmarks: Any, alphas: list[float]) -> KernelRidge:
         """Fit on blocks that can be read once, as they come."""
@@ -547,75 +501,47 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
                 'solver="direct".'
             )
         if self.checkpoint is not None:
-            self._checkpoint(blocks)  # which it refuses
-        self._check_fitc(once=True)
-        added: _Added | None = None
+            self._open_checkpoint(blocks)  # which it refuses
+        rows: GrowingMoments | None = None
         for X, y, *weight in blocks.merged(_ONCE_ROWS):
-            first = landmarks if added is None else None
-            added = self._add(added, X, y, next(iter(weight), None), first)
-        if added is None:
+            w = next(iter(weight), None)
+            if rows is None:
+                rows, metric = self._grown(None, X, y, w, landmarks)
+            else:
+                rows, _ = self._grown(rows, X, y, w)
+        if rows is None:
             raise ValueError("Found blocks with 0 sample(s): Blocks must have rows.")
-        return self._solve_added(added, alphas)
+        return self._solve_grown(rows, metric, {})
 
-    def _added(self) -> _Added | None:
-        """Return the rows that were given so far, None before the first; raise without moments."""
-        kept = getattr(self, "_kept", None)
-        no_moments = kept is not None and kept.moments is None and kept.folds is None
-        if no_moments or self.solver == "cg":
-            raise ValueError(
-                "partial_fit adds to the moments of earlier rows, which conjugate gradients do not "
-                "make, nor a fit with 2048 landmarks or more on a GPU: give "
-                'solver="direct", and begin with partial_fit.'
-            )
-        if kept is None:
-            return None
-        if kept.fitc_shift is not None:
-            refuse_fitc(once=True)
-        base = None if kept.moments is None else kept.moments.each(Moments.whitened)
-        return _Added(
-            self.basis_.engine_, kept.matrix.shape[1], None, base, kept.folds, kept.origin,
-            kept.n_added, self.solver_report_,
-        )  # fmt: skip
-
-    def _add(
-        self, added: _Added | None, X: Any, y: Any, sample_weight: Any, landmarks: Any
-    ) -> _Added:
+    def _grown(
+        self,
+        rows: GrowingMoments | None,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        landmarks: Any = None,
+    ) -> tuple[GrowingMoments, LearnedMetric | None]:
         """Add the moments of rows to those of earlier ones; the first ones give the landmarks."""
-        alphas = check_alphas(self.alpha)
-        if added is not None and landmarks is not None:
+        alphas, metric = check_alphas(self.alpha), None
+        if rows is not None and landmarks is not None:
             raise ValueError("landmarks can only be given at the first call of partial_fit.")
-        sample = self._sample(X, y, sample_weight, reset=added is None, adds=True)
-        n, n_outputs = sample.targets.shape
-        if added is None:
-            kernel, metric = self._learned(sample, alphas)
+        sample = self._read(X, y, sample_weight, adds=True, reset=rows is None)
+        options = self._options(sample.targets.shape[1], once=True)
+        if rows is None:
+            kernel = as_kernel(self.kernel)
+            if kernel.learns:
+                kernel, metric = learned_kernel(kernel, sample, alphas, options)
             engine = self._span(kernel, sample, landmarks).engine()
-            added = _Added(engine, n_outputs, metric)
-        elif n_outputs != added.n_outputs:
-            raise ValueError(f"y has {n_outputs} outputs; earlier calls had {added.n_outputs}.")
-        origin = added.origin
-        if self.fit_intercept and origin is None:
-            origin = sample.rough_mean()
-        groups, roles = interleaved_groups(self.cv, len(alphas), added.n, n)
-        n_groups = 1 if roles is None else len(roles)
-        sample = replace(sample, groups=groups, n_groups=n_groups, origin=origin)
-        moments = added.engine.moments(sample, min(alphas), progress=Bar(self.verbose))
-        if added.folds is not None:
-            moments = [a + b for a, b in zip(added.folds, moments, strict=True)]
-        return replace(added, folds=moments, origin=origin, n=added.n + n)
+            rows = GrowingMoments(engine, sample.targets.shape[1])
+        return rows.plus(sample, alphas, options), metric
 
-    def _solve_added(self, added: _Added, alphas: list[float]) -> KernelRidge:
+    def _solve_grown(
+        self, rows: GrowingMoments, metric: LearnedMetric | None, report: dict[str, Any]
+    ) -> KernelRidge:
         """Solve on all rows that were given so far."""
-        moments, roles = added.folds or [], interleaved_groups(self.cv, len(alphas), 0, 0)[1]
-        if added.base is not None:  # the rows of an earlier fit train in every fold
-            moments = [*moments, added.base]
-            if roles is not None:
-                roles = np.vstack([roles, np.full(roles.shape[1], TRAIN, roles.dtype)])
-        options = self._options(added.n_outputs)
-        folds = FoldMoments(
-            moments, roles, self.fit_intercept, options.task_matrix, origin=added.origin
-        )
-        system = MomentSystem(added.engine, folds, options, report=added.report or {})
-        self._take(fit_best(system, Search(alphas)), added.metric, added=added)
+        alphas, options = check_alphas(self.alpha), self._options(rows.n_outputs, once=True)
+        fit = fit_best(rows.system(alphas, options, report), Search(alphas))
+        self._take(fit, metric, grown=rows)
         return self
 
     # Predicting -----------------------------------------------------------------------------------
@@ -633,7 +559,7 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         Returns
         -------
         y : ndarray of shape (n,) or (n, d)
-            For dask collections a dask array, for a tensor on a card a tensor there.
+            For dask collections a dask array, for a tensor on a GPU a tensor.
         std : ndarray of shape (n,) or (n, d)
             If wanted.
         """
@@ -792,3 +718,36 @@ class KernelRidge(MultiOutputMixin, ScoresObserved, PartsByName):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _warn_of_far_mean(projection: Projection, sample: Sample, n_jobs: int | None) -> None:
+    """Warn where a model without intercept is worse than the mean of targets far from zero.
+
+    `projection` maps rows to predictions. Errors are compared to the variance of all outputs, so
+    that one of many coordinates does not count, on a sample of the training rows. Targets that are
+    not in memory are not read again.
+    """
+    T = sample.targets.at_hand
+    if T is None:
+        return
+    index = np.arange(len(T)) if sample.weights is None else np.flatnonzero(sample.weights)
+    index = index[np.linspace(0, len(index) - 1, min(len(index), _SAMPLED)).astype(int)]
+    if len(index) < _LEAST:
+        return
+    observed = np.ma.masked_invalid(np.asarray(T[index], dtype=np.float64))
+    mean, spread = observed.mean(axis=0).filled(0.0), observed.std(axis=0).filled(0.0)
+    far = (spread > 0.0) & (np.abs(mean) > _FAR * spread)
+    if not far.any():
+        return
+    rows = Memory(sample.rows.take(index))
+    F = rows.map(projection, observed.shape[1:], np.float64, n_jobs=n_jobs)
+    errors = np.sqrt(((observed - F) ** 2).mean(axis=0).filled(0.0))
+    relative = np.where(far, errors / np.where(far, spread, 1.0), 0.0)
+    worst = int(np.argmax(relative))
+    if (errors[far] ** 2).sum() > (spread**2).sum():
+        warn_user(
+            f"y has the mean {mean[worst]:.4g} and the standard deviation {spread[worst]:.4g}, "
+            "and without an intercept the predictions of training rows are "
+            f"{relative[worst]:.2g} standard deviations off (root mean square), further than the "
+            "mean is: give fit_intercept=True, or subtract the mean.",
+        )

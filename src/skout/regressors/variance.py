@@ -186,7 +186,7 @@ def _spread(values: Floats, used: Ints, n: int) -> Floats:
 def _sketched(moments: Moments, alpha: float, fit_intercept: bool) -> tuple[Floats, Floats, float]:
     """Return the variance in coordinates: root, linear and constant of a `Quadratic`.
 
-    k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n alpha I)^-1 of centred
+    k + alpha + m'B m - z'(I - B) z - 2 m'B z, where B = n alpha (Z'Z + n alpha I)^-1 of centered
     rows and m is their mean; without an intercept alpha and m are 0.
     """
     n, zz, mean = moments.weight, moments.zz, np.zeros(len(moments.zz))

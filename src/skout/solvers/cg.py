@@ -86,8 +86,8 @@ def refined(
     spread: Any = None,  # (q,): residuals are relative to it where it is less than the norm of b
     max_iter: int,
     start: Any = None,  # where to begin, such as the solution of a similar system
-    told: Callable[[Run, State], None] | None = None,  # stores them after each step
-    resumed: tuple[Run, State] | None = None,  # what `told` was given, to go on from there
+    progress: Callable[[Run, State], None] | None = None,  # stores them after each step
+    resumed: tuple[Run, State] | None = None,  # what `progress` got, to go on from there
     plain: bool = False,  # measure residuals by their Euclidean norm, not by r'M^-1 r
     gain: float = _GAIN,  # what a round in low precision makes of the residual
     believe: bool = False,
@@ -129,8 +129,8 @@ def refined(
         best, since = np.inf, 0
         for state in steps:
             run.steps = before + state.steps
-            if told is not None:
-                told(run, state)
+            if progress is not None:
+                progress(run, state)
             left = _worst(_norms(state.r, state.r) if plain else _root(state.squared), scale)
             best, since = (left, 0) if left < _PROGRESS * best else (best, since + 1)
             # in low precision, rounding may hide what is left to gain

@@ -21,9 +21,12 @@ from .._numerics.arrays import (
     tall_product,
     zeros,
 )
+from .._numerics.types import Floats
+from ..basis import Engine
+from ..basis.features import Projection
 from ..rows import Memory, Reduction, RowMap, Source, limits
 
-__all__ = ["Design"]
+__all__ = ["Design", "coordinates_of"]
 
 # Rows of a block of Z, and of one of a weighted Gram matrix, a copy which should stay in cache;
 # one of many columns does not in any case, and is added up less often if it is longer.
@@ -118,6 +121,22 @@ class Design:
         if 4 * len(index) <= 3 * len(weights):
             Z, weights = Z.chosen(index, weights)
         return Z.reduce(_Gram(self.shape[1], dtype), weights, n_jobs=self.n_jobs)
+
+
+def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Design:
+    """Return the coordinates of all rows: held, in one pass, or made again in each.
+
+    They are of a precision, or of that of the rows, if it is None.
+    """
+    function = Projection(engine.features, engine.components.T, dtype=dtype)
+    Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
+    if Z is not None:
+        return Design(Z, n_jobs=engine.n_jobs)
+
+    def through(B: Floats) -> Projection:
+        return Projection(engine.features, engine.on_features(B), dtype=dtype)
+
+    return Design(rows.then(function), rows, through, engine.n_jobs)
 
 
 class _Anywhere:

@@ -8,6 +8,7 @@ task matrix couples the c_j. There is one `System` for each way to hold the prob
     moments    Z'Z and Z'T, summed in one pass over the rows
     rows       Z itself, where outputs have different rows
     products   passes over the rows for conjugate gradients, where Z'Z would be too large
+    device     Z'Z and Z'T on a device, where nothing else of the problem comes back from
     gram       the kernel matrix of all rows, or tiles of it: the exact model
 """
 
@@ -16,109 +17,95 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._numerics.types import Floats, Ints, RandomState, Rows
 from ..._numerics.validation import warn_user
-from ...basis import Engine
+from ...basis import Engine, Span
 from ...basis.moments import AnyMoments
 from ...basis.passes import Sample
 from ...kernels import Kernel
 from ..folds import CV, ChosenAlpha, Search, Splits, choose, mean_square
-
-__all__ = [
-    "Fit",
-    "RidgeOptions",
-    "System",
-    "SystemOfRows",
-    "Unsolved",
-    "fit_best",
-    "warn_unless_converged",
-]
+from .checkpoint import RidgeCheckpoint
 
 
 @dataclass(frozen=True)
 class RidgeOptions:
-    """The parameters of a `KernelRidge` that its systems read; see there.
-
-    Attributes
-    ----------
-    task_matrix : ndarray of shape (d, d), "learned" or None
-        Checked.
-    """
+    """The parameters of a `KernelRidge` that its systems read, and what is known of its data."""
 
     fit_intercept: bool = False
-    solver: Literal["auto", "direct", "cg"] = "auto"
+    solver: str = "auto"
     tol: float = 1e-3
     max_iter: int = 200
-    task_matrix: Floats | str | None = None
+    task_matrix: Floats | str | None = None  # checked, (d, d)
     cv: CV = 5
     random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
+    checkpoint: RidgeCheckpoint | None = None
+    has_missing: bool = False  # whether targets are known to be missing
+    is_learned: bool = False  # whether the kernel is in a metric learned from the same rows
+    needs_moments: bool = False  # whether the moments are wanted for something else too
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted ridge, f(x) = phi(x) . matrix + intercept.
+    """A fitted ridge, f(x) = phi(x) . matrix + intercept, phi(x) = W k(landmarks, x)."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        With numeric parameters.
-    landmarks : rows
-    matrix : ndarray of shape (m, d)
-        What the features phi(x) = W k(landmarks, x) are multiplied with.
-    intercept : ndarray of shape (d,)
-    chosen : ChosenAlpha
-        The alpha of the fit, and how it was chosen.
-    report : dict
-        Becomes `solver_report_`.
-    engine : Engine, optional
-        The span of the sketch; None of an exact fit, whose W is the identity.
-    moments : Moments, optional
-        Of all rows, where they were summed: `partial_fit` and `return_std` need them.
-    task_matrix : ndarray of shape (d, d), optional
-    row_weights : ndarray of shape (m,), optional
-        Of an exact fit without missing targets: the weights of the distinct rows.
-    row_count : float, optional
-        The number of rows of positive weight of such a fit.
-    fitc_shift : float, optional
-        n alpha of a fit with FITC's weights, whose moments are those of the weighted rows.
-    origin : ndarray of shape (d,), optional
-        What was subtracted from the targets, for their last digits, and is in the intercept.
-    """
-
-    kernel: Kernel
+    kernel: Kernel  # with numeric parameters
     landmarks: Rows
-    matrix: Floats
-    intercept: Floats
-    chosen: ChosenAlpha
-    report: dict[str, Any] = field(default_factory=dict)
-    engine: Engine | None = None
-    moments: AnyMoments | None = None
-    task_matrix: Floats | None = None
-    row_weights: Floats | None = None
-    row_count: float | None = None
-    fitc_shift: float | None = None
-    origin: Floats | None = None
+    matrix: Floats  # (m, d)
+    intercept: Floats  # (d,)
+    chosen: ChosenAlpha  # the alpha of the fit, and how it was chosen
+    report: dict[str, Any] = field(default_factory=dict)  # becomes `solver_report_`
+    engine: Engine | None = None  # the span of the sketch; None of an exact fit, where W = I
+    moments: AnyMoments | None = None  # of all rows, for `partial_fit` and `return_std`
+    task_matrix: Floats | None = None  # (d, d)
+    row_weights: Floats | None = None  # of distinct rows, of a whole exact fit, (m,)
+    row_count: float | None = None  # rows of positive weight of such a fit
+    fitc_shift: float | None = None  # n alpha of a fit with FITC's weights, which moments have
+    origin: Floats | None = None  # what was subtracted from the targets, for their last digits
 
     @classmethod
     def in_span(
-        cls, engine: Engine, matrix: Floats, intercept: Floats, chosen: ChosenAlpha, **more: Any
+        cls, engine: Engine, matrix: Floats, intercept: Floats, alpha: float, **more: Any
     ) -> Fit:
         """Return a fit in the span of a sketch; the intercept is that of T - origin."""
         origin = more.get("origin")
         intercept = intercept if origin is None else intercept + origin
-        kernel, landmarks = engine.kernel, engine.landmarks
-        return cls(kernel, landmarks, matrix, intercept, chosen, engine=engine, **more)
+        place = engine.kernel, engine.landmarks
+        return cls(*place, matrix, intercept, ChosenAlpha(alpha), engine=engine, **more)
 
-    def reporting(self, **facts: Any) -> Fit:
-        """Return the fit with more in its report; what it has already stays."""
-        return replace(self, report=facts | self.report)
+
+@dataclass(frozen=True)
+class Decision:
+    """Which system solves a ridge, and why.
+
+    Attributes
+    ----------
+    system : "moments", "rows", "products", "device" or "gram"
+    solver : "direct" or "cg"
+    why : str
+    costs : dict
+        Operations of the solvers that were compared.
+    """
+
+    system: str
+    solver: str
+    why: str
+    costs: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
+        return f"{self.system}, {self.solver}: {self.why}" + (f" ({costs})" if costs else "")
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the report of a fit begins with."""
+        return {"solver": "direct", "costs": dict(self.costs), "why": self.why}
 
 
 class Unsolved(ArithmeticError):
@@ -131,6 +118,18 @@ class Unsolved(ArithmeticError):
 
 class System(ABC):
     """One way to hold a ridge regression on a sample, and on the parts that splits make of it."""
+
+    @classmethod
+    @abstractmethod
+    def of(
+        cls,
+        span: Span,
+        sample: Sample,
+        options: RidgeOptions,
+        search: Search,
+        decision: Decision,
+    ) -> Self:
+        """Return the system of a sample in a span, as it was decided."""
 
     @abstractmethod
     def choice(self, search: Search) -> ChosenAlpha:
@@ -151,6 +150,10 @@ class SystemOfRows(System):
 
     #: A split uses all threads.
     splits_in_threads = False
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.splits)
 
     @abstractmethod
     def path(self, alphas: Sequence[float], train: Ints, held: Ints) -> Floats:
@@ -174,8 +177,14 @@ class SystemOfRows(System):
         return train, test
 
     def choice(self, search: Search) -> ChosenAlpha:
+        """Choose by fits on parts of the rows; warn once, of the worst that did not converge."""
         chosen = choose(self, search, cv=self.options.cv, verbose=self.options.verbose)
-        _warn_of_paths(self.reports, self.options.max_iter)
+        missed = [report for report in self.reports if not report["converged"]]
+        if missed:
+            residuals = np.array([report["relative_residual"] for report in missed])
+            worst = missed[int(np.nan_to_num(residuals, nan=np.inf).argmax())]
+            where = f" of a split that alpha is chosen on, {len(missed)} of {len(self.reports)},"
+            warn_unless_converged(worst, self.options.max_iter, where)
         return chosen
 
 
@@ -186,7 +195,9 @@ def fit_best(system: System, search: Search) -> Fit:
         return replace(system.solve(chosen.alpha), chosen=chosen)
     except Unsolved as stop:
         fit = fit_best(stop.instead, search)
-        return fit if stop.report is None else fit.reporting(fell_back_from=dict(stop.report))
+        if stop.report is None:
+            return fit
+        return replace(fit, report={"fell_back_from": dict(stop.report)} | fit.report)
 
 
 def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str = "") -> None:
@@ -200,14 +211,3 @@ def warn_unless_converged(report: Mapping[str, Any], max_iter: int, where: str =
         f'Raise max_iter (now {max_iter}), alpha or tol, or use solver="direct".',
         ConvergenceWarning,
     )
-
-
-def _warn_of_paths(reports: Sequence[Mapping[str, Any]], max_iter: int) -> None:
-    """Warn once that fits which chose alpha did not converge: of the worst of them."""
-    missed = [report for report in reports if not report["converged"]]
-    if missed:
-        worst = max(
-            missed, key=lambda report: np.nan_to_num(report["relative_residual"], nan=np.inf)
-        )
-        where = f" of a split that alpha is chosen on, {len(missed)} of {len(reports)},"
-        warn_unless_converged(worst, max_iter, where)

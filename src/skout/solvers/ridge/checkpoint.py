@@ -17,10 +17,8 @@ from ..._numerics.types import RandomState
 from ...basis import Engine
 from ...basis.moments import MaskedMoments, Moments
 from ...basis.passes import Sample
-from ...rows import Progress, Source, is_lazy, reads_once
+from ...rows import Progress, is_lazy, reads_once
 from ...sketches import Sketch
-
-__all__ = ["NO_MISSING", "Bar", "Checkpoint", "RidgeCheckpoint", "open_checkpoint"]
 
 _FIELDS = ("weight", "zz", "zt", "tt", "z_sum", "t_sum", "count")
 NO_MISSING = (
@@ -37,8 +35,25 @@ class RidgeCheckpoint(Checkpoint, Progress):
     def add_fit(self, engine: Engine, sample: Sample, solver: str) -> None:
         """Add what a fit knows before its pass, and what tells its data from others."""
         parts = (engine.components,) if solver == "direct" else ()
-        self.add_facts(solver=solver, landmarks=digest(*parts, row_keys(engine.landmarks)))
-        self.add_facts(**_facts_of(sample))
+        rows, targets = sample.rows, sample.targets
+        totals = [hashlib.sha256() for _ in range(2)]
+        # read in turn, since they may be of one stream
+        for stretches in itertools.zip_longest(rows.compared(), targets.compared()):
+            for column, some, total in zip((rows, targets), stretches, totals, strict=True):
+                if some is not None:
+                    update_digest(total, column.take(some))
+        self.add_facts(
+            solver=solver,
+            landmarks=digest(*parts, row_keys(engine.landmarks)),
+            shape_of_X=f"{rows.shape} {rows.dtype}",
+            shape_of_y=f"{targets.shape} {targets.dtype}",
+            files_of_X=rows.stamp(),
+            files_of_y=targets.stamp(),
+            rows_of_X=totals[0].hexdigest()[:16],
+            rows_of_y=totals[1].hexdigest()[:16],
+            weights=digest(sample.weights),
+            folds=digest(sample.groups),
+        )
         self.n_groups = sample.n_groups
 
     def begin(self, blocks: list[slice]) -> tuple[int, list[Moments | None] | None]:
@@ -90,32 +105,6 @@ class Bar(Progress):
         self._bar.update(done - self._bar.n)
         if done == self._bar.total:
             self._bar.close()
-
-
-def _facts_of(sample: Sample) -> dict[str, Any]:
-    """Return what tells these data from others."""
-    rows, targets = sample.rows, sample.targets
-    digests = _digests(rows, targets)
-    return {
-        "shape_of_X": f"{rows.shape} {rows.dtype}",
-        "shape_of_y": f"{targets.shape} {targets.dtype}",
-        "files_of_X": rows.stamp(),
-        "files_of_y": targets.stamp(),
-        "rows_of_X": digests[0],
-        "rows_of_y": digests[1],
-        "weights": digest(sample.weights),
-        "folds": digest(sample.groups),
-    }
-
-
-def _digests(*columns: Source) -> list[str]:
-    """Return a digest of each column; they are read in turn, since they may be of one stream."""
-    totals = [hashlib.sha256() for _ in columns]
-    for stretches in itertools.zip_longest(*(column.compared() for column in columns)):
-        for column, rows, total in zip(columns, stretches, totals, strict=True):
-            if rows is not None:
-                update_digest(total, column.take(rows))
-    return [total.hexdigest()[:16] for total in totals]
 
 
 def open_checkpoint(

@@ -1,4 +1,4 @@
-"""Which system solves a ridge: the only place that decides, and says why.
+"""Which system solves a ridge, and why: operations and memory, and the only place that decides.
 
 | system | when |
 |---|---|
@@ -7,86 +7,69 @@
 | products | a sketch of 2,500 landmarks or more where conjugate gradients cost less |
 | device | a sketch of 2,048 landmarks or more on a device, one alpha: the moments stay there |
 | gram | no sketch: the kernel matrix of all rows, or tiles of it for conjugate gradients |
+
+Costs are those of docs/scale.md. Which solver is taken is decided by the numbers of a CPU on a GPU
+too, so that the same fit takes the same solver on both. A GPU has numbers of its own for what
+changes the speed only: the kind of preconditioner, and the size of its sketch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..._numerics.arrays import n_rows, unique_columns
-from ..._numerics.linalg import pivoted_cholesky, triangular_inverse
-from ..._numerics.types import Floats
-from ...basis import Engine, Span
-from ...basis.features import KernelMatrix, Projection
-from ...basis.moments import PartlyWhitened, check_outputs_observed
-from ...basis.passes import Sample, WhitenedFeatures, Whitening
+from ..._numerics.arrays import n_rows, tensor, torch_dtype, unique_columns
+from ..._numerics.objects import to_device
+from ..._numerics.threads import total_memory
+from ..._numerics.types import Array, Floats, Ints, Matrix, Rows
+from ...basis import Span
+from ...basis.passes import Sample
 from ...rows import Source, block_rows, limits
-from ..design import Design
-from ..folds import ChosenAlpha, Search, Splits, groups_of_splits
-from . import cost, device
-from .base import Fit, RidgeOptions, System
-from .checkpoint import Bar, RidgeCheckpoint
-from .coupling import Coefficients
-from .gram import GramSystem, tile_bytes
-from .memory import MemoryBudget, budget_for
-from .moments import FoldMoments, MomentSystem
-from .products import ProductSystem
-from .rows import MaskedSystem, RowsSystem, cheaper_by_steps
+from ..folds import Search, groups_of_splits
+from .base import Decision, RidgeOptions
 
-__all__ = ["Decision", "coordinates_of", "decide", "system_for"]
-
+# What a kernel value costs besides its product, in operations of a float32 matrix product that the
+# machine could do meanwhile: on a CPU an exponential and its traffic in cache, on a GPU traffic in
+# memory. What one costs that was kept. How much longer double precision takes than single. Round
+# numbers, see docs/scale.md; the key is whether it is a GPU.
+_VALUE = {False: 130.0, True: 400.0}
+_KEPT = {False: 50.0, True: 100.0}
+_DOUBLE = {False: 2.0, True: 1.0}
+# Passes in double precision: the right side, and two checks of the residual.
+_CHECKS = 3
+# Steps until the default tolerance by kind of preconditioner; of an exact fit.
+_STEPS = {"sampled 4": 12, "sampled 2": 20, "two": 30, "one": 35, "sketch": 60}
+_EXACT_STEPS = 40
+# Conjugate gradients must promise to be so many times cheaper: the direct solver has no tolerance.
+_MARGIN = 1.5
+# Below these sizes the direct solver is used in any case, with landmarks and without; and the host
+# in place of a device, which would not keep the moments.
+_LEAST_LANDMARKS, _LEAST_ROWS, _LEAST_ON_DEVICE = 2500, 8000, 2048
+# About the rows whose tiles of K, in single precision, are kept by default.
+_KEPT_ROWS = 40000
+# Least rows of the sketch that preconditions an exact fit.
+_LEAST_SKETCH = 500
 # Most rows whose kernel matrix is factorized in any case where a metric was learned: the kernel is
 # wide then and alpha may be tiny, so that conjugate gradients would stop far from the solution.
 _LEARNED_ROWS = 20_000
 # Most rows that are solved without a matrix on the host unless that was requested: more take hours,
-# and that their matrix has no room is said at once.
+# and that their matrix does not fit the memory is said at once.
 _MOST_ROWS = 200_000
 # Adding a number to a sum, or keeping one, takes as long as so many operations of a product.
 _SUM_COST = 60.0
+# Digits that conjugate gradients gain, and steps they take for each that they should take.
+_DIGITS, _MORE_STEPS = 9.0, 1.1
+# Shares of the free memory of a GPU: for factors, and for all that is held. The rest is for what
+# PyTorch's allocator cannot use in one piece.
+_FACTORS, _ALL = 0.6, 0.9
+# Share of the memory of this machine for factors, whose other programs want some too.
+_HOST = 0.25
+_GB = 2.0**30
 
 
-@dataclass(frozen=True)
-class Decision:
-    """Which system solves a ridge, and why.
-
-    Attributes
-    ----------
-    system : "moments", "rows", "products", "device" or "gram"
-    solver : "direct" or "cg"
-    why : str
-    costs : dict
-        Operations of the solvers that were compared, see `cost`.
-    """
-
-    system: str
-    solver: str
-    why: str
-    costs: dict[str, float] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        costs = ", ".join(f"{name} {value:.1e}" for name, value in self.costs.items())
-        return f"{self.system}, {self.solver}: {self.why}" + (f" ({costs})" if costs else "")
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """What the report of a fit begins with."""
-        return {"solver": "direct", "costs": dict(self.costs), "why": self.why}
-
-
-def decide(
-    span: Span,
-    sample: Sample,
-    options: RidgeOptions,
-    search: Search,
-    *,
-    has_missing: bool = False,
-    learned: bool = False,
-    needs_moments: bool = False,
-) -> Decision:
+def decide(span: Span, sample: Sample, options: RidgeOptions, search: Search) -> Decision:
     """Return the system for a ridge.
 
     Parameters
@@ -95,38 +78,40 @@ def decide(
     sample : Sample
     options : RidgeOptions
     search : Search
-    has_missing : bool, default False
-        Whether targets are known to be missing.
-    learned : bool, default False
-        Whether the kernel is in a metric that was learned from the same rows.
-    needs_moments : bool, default False
-        Whether the moments are wanted for something else too.
     """
-    solver = "direct" if learned and options.solver == "auto" else options.solver
+    solver = "direct" if options.is_learned and options.solver == "auto" else options.solver
+    rows, m, q = sample.rows, span.m, sample.targets.shape[1]
+    n, d = len(rows), int(np.prod(rows.tail) or 1)
     if span.is_exact:
-        return _exact(span, sample, options, solver)
-    is_related = options.task_matrix is not None
-    if has_missing and _keeps_rows(options, span, sample, search):
-        return Decision("rows", "direct", "missing targets with many masks: coordinates are kept")
+        return _exact(n_rows(span.landmarks), d, q, options, solver, rows.device is not None)
+    if options.has_missing:
+        n_groups = len(groups_of_splits(search.splits, n)[1]) if search.splits else 1
+        if keeps_rows(options, span.engine().rank, sample.targets.here(), n_groups):
+            why = "missing targets with many masks: coordinates are kept"
+            return Decision("rows", "direct", why)
     is_sparse = sparse.issparse(sample.targets.like)  # only their moments are small
-    if has_missing or is_related or needs_moments or is_sparse:
+    is_related = options.task_matrix is not None
+    if options.has_missing or is_related or options.needs_moments or is_sparse:
         return Decision("moments", "direct", "only moments serve these targets or variances")
     if search.splits and options.solver != "cg":
         return Decision("moments", "direct", "one pass serves all alphas and folds")
-    costs = _sketched_costs(span, sample, solver)
+    costs: dict[str, float] = {}
+    if m >= _LEAST_LANDMARKS or solver == "cg":  # they are compared, or reported
+        budget = budget_for(rows, m)
+        kept = min(1.0, budget.kept() / max(4.0 * n * m, 1.0))
+        costs = sketched_costs(n, m, d, q, factors=budget.factors, kept=kept)
     if solver == "cg":
         return Decision("products", "cg", 'solver="cg"', costs)
-    may_iterate = solver == "auto" and sample.rows.rereadable
-    if may_iterate and span.m >= cost.LEAST_LANDMARKS and cost.cheaper(costs) == "cg":
+    may_iterate = solver == "auto" and rows.rereadable and m >= _LEAST_LANDMARKS
+    if may_iterate and cheaper(costs) == "cg":
         return Decision("products", "cg", "conjugate gradients cost less", costs)
-    if sample.rows.device is not None and span.m >= device.LEAST:
-        return Decision("device", "direct", "the direct solver costs less", costs)
-    return Decision("moments", "direct", "the direct solver costs less", costs)
+    stays = rows.device is not None and m >= _LEAST_ON_DEVICE
+    system = "device" if stays else "moments"
+    return Decision(system, "direct", "the direct solver costs less", costs)
 
 
-def _exact(span: Span, sample: Sample, options: RidgeOptions, solver: str) -> Decision:
-    """Return the system of an exact fit on the distinct rows of a span."""
-    on_device, n = sample.rows.device is not None, n_rows(span.landmarks)
+def _exact(n: int, d: int, q: int, options: RidgeOptions, solver: str, on_device: bool) -> Decision:
+    """Return the system of an exact fit on n distinct rows."""
     if options.task_matrix is not None:
         if on_device or options.solver == "cg":
             raise ValueError(
@@ -134,31 +119,81 @@ def _exact(span: Span, sample: Sample, options: RidgeOptions, solver: str) -> De
                 "device and solver, or give a sketch."
             )
         return Decision("rows", "direct", "a task matrix relates the outputs of all rows")
-    d, q = int(np.prod(sample.rows.tail) or 1), sample.targets.shape[1]
-    costs = cost.exact_costs(n, d, q)
+    costs = exact_costs(n, d, q)
     solver = solver if n <= _LEARNED_ROWS else options.solver
     if solver != "auto":
         return Decision("gram", solver, f'solver="{solver}"', costs)
-    if cost.is_small(n) or (n > _MOST_ROWS and not on_device):
+    if n < _LEAST_ROWS or (n > _MOST_ROWS and not on_device):
         return Decision("gram", "direct", f"{n} distinct rows: their kernel matrix", costs)
-    return Decision("gram", cost.cheaper(costs), "the cheaper solver for all distinct rows", costs)
+    return Decision("gram", cheaper(costs), "the cheaper solver for all distinct rows", costs)
 
 
-def _sketched_costs(span: Span, sample: Sample, solver: str) -> dict[str, float]:
-    """Return the operations of both solvers, where they are to be compared or reported."""
-    if span.m < cost.LEAST_LANDMARKS and solver != "cg":
-        return {}
-    rows, budget = sample.rows, budget_for(sample.rows, span.m)
-    n, d = len(rows), int(np.prod(rows.tail) or 1)
-    kept = min(1.0, budget.kept() / max(4.0 * n * span.m, 1.0))
-    q = sample.targets.shape[1]
-    return cost.sketched_costs(n, span.m, d, q, factors=budget.factors, kept=kept)
+# Operations ---------------------------------------------------------------------------------------
 
 
-def _keeps_rows(options: RidgeOptions, span: Span, sample: Sample, search: Search) -> bool:
-    """Return whether to keep coordinates of all rows, and not a Z'Z for each mask and group."""
-    n_groups = len(groups_of_splits(search.splits, len(sample.rows))[1]) if search.splits else 1
-    return keeps_rows(options, span.engine().rank, sample.targets.here(), n_groups)
+def sketched_costs(
+    n: int, m: int, d: int, q: int, *, factors: int = 2, kept: float = 1.0
+) -> dict[str, float]:
+    """Return the operations of a fit of n rows, m landmarks, d columns and q outputs.
+
+    direct  n m (2 d + v + m + 2 q) + 4 m^3        values, Z'Z, Z'T; factors and the solution
+    cg      3 n m (2 d + 1.5 v + 4 q) + setup + steps n m (k + 4 q)
+
+    v and k are what a value costs that is computed, and one that is kept; a share of the values is
+    kept, and k is 2 d + v for the others. Setup and steps depend on the preconditioner, see
+    `preconditioner_costs`, and are those of the cheapest.
+    """
+    value, double = _VALUE[False], _DOUBLE[False]
+    direct = n * m * (2.0 * d + value + m + 2.0 * q) + 2.0 * double * m**3
+    cg = _CHECKS * n * m * (2.0 * d + 1.5 * value + 4.0 * q)
+    cg += min(preconditioner_costs(n, m, d, q, factors=factors, kept=kept).values())
+    return {"direct": direct, "cg": cg}
+
+
+def preconditioner_costs(
+    n: int, m: int, d: int, q: int, *, factors: int, kept: float, on_device: bool = False
+) -> dict[str, float]:
+    """Return setup and steps by kind of preconditioner, of those that there is memory for.
+
+    Setup: m^3 of two factors, m^3 / 3 of one in single precision, (s + m / 3) m^2 of s = 2 m or 4 m
+    sampled rows. `factors` is how many m x m matrices there is memory for: 2, 1 in single
+    precision, or 0, where a second sketch must do.
+    """
+    double, cube = _DOUBLE[on_device], float(m) ** 3
+    value = kept * _KEPT[on_device] + (1.0 - kept) * (2.0 * d + _VALUE[on_device])
+    a_pass = n * m * (value + 4.0 * q)
+    setup = {
+        "sampled 4": double * (4 + 1 / 3) * cube,
+        "sampled 2": double * (2 + 1 / 3) * cube,
+        "two": double * cube,
+        "one": cube / 3 if on_device else 2 * cube / 3,
+        "sketch": 2.0 * m * min(m, 4000) ** 2,
+    }
+    names = {2: ("sampled 4", "sampled 2", "two", "one"), 1: ("one",), 0: ("sketch",)}[factors]
+    return {name: setup[name] + _STEPS[name] * a_pass for name in names}
+
+
+def exact_costs(n: int, d: int, q: int) -> dict[str, float]:
+    """Return the operations of an exact fit.
+
+    direct  n^2 (2 d + v) / 2 + n^3 / 3
+    cg      3 n^2 (2 d + 1.5 v) / 2 + steps n^2 (k + 4 q) / 2 + 3 n r^2, r the rows of a sketch
+    """
+    value, double = 0.5 * (2.0 * d + _VALUE[False]), _DOUBLE[False]
+    kept = 0.5 * (_KEPT[False] + 4.0 * q) if n <= _KEPT_ROWS else value + 2.0 * q
+    direct = n * n * value + double * n**3 / 3.0
+    cg = n * n * (1.5 * _CHECKS * value + _EXACT_STEPS * kept)
+    return {"direct": direct, "cg": cg + 3.0 * double * n * sketch_rank(n) ** 2}
+
+
+def sketch_rank(n: int, on_device: bool = False) -> int:
+    """Return the rows of the sketch that preconditions n rows: the more, the fewer passes."""
+    return int(min(n, 20000, max(_LEAST_SKETCH, (15 if on_device else 10) * n**0.5)))
+
+
+def cheaper(costs: dict[str, float]) -> str:
+    """Return the solver to take by itself."""
+    return "cg" if costs["cg"] * _MARGIN < costs["direct"] else "direct"
 
 
 def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int) -> bool:
@@ -185,170 +220,105 @@ def keeps_rows(options: RidgeOptions, rank: int, targets: Floats, n_groups: int)
     return kept < by_masks
 
 
-# Making the system --------------------------------------------------------------------------------
+def cheaper_by_steps(counts: Ints, sizes: Ints, n: int, p: int) -> tuple[np.ndarray, float]:
+    """Return which sets of outputs conjugate gradients solve in fewer operations, and how many.
 
-
-def system_for(
-    decision: Decision,
-    span: Span,
-    sample: Sample,
-    options: RidgeOptions,
-    search: Search,
-    *,
-    checkpoint: RidgeCheckpoint | None = None,
-    has_missing: bool = False,
-) -> System:
-    """Return the system that a decision names.
-
-    Parameters
-    ----------
-    decision : Decision
-    span : Span
-    sample : Sample
-    options : RidgeOptions
-    search : Search
-    checkpoint : RidgeCheckpoint, optional
-    has_missing : bool, default False
+    Preconditioned by the mean of all rows, outputs that have n_j of n rows at random converge like
+    s^k with s^2 = p/n (n - n_j)/n_j: the eigenvalues lie between (1 - s)^2 and (1 + s)^2. `counts`
+    are the rows that the outputs of each set have, and `sizes` how many outputs it has.
     """
-    if decision.system == "gram":
-        budget = _exact_budget(decision, span, sample)
-        return GramSystem(
-            span, sample, search.splits, options, decision.solver, budget, decision.report
+    few = np.minimum(counts, p)
+    directly = counts * float(p) * p + few**2 * (p / 3.0)
+    rate = np.sqrt(p / n * (n - counts) / np.maximum(counts, 1))
+    steps = 1.0 + _MORE_STEPS * _DIGITS / -np.log10(np.clip(rate, 1e-6, 0.95))
+    by_steps = 4.0 * steps * sizes * n * p  # of few columns, which is slower, but in float32
+    shared = n * float(p) * p + p**3
+    chosen = (by_steps < directly) & (counts > p)
+    if np.where(chosen, directly - by_steps, 0.0).sum() <= shared:
+        return np.zeros(len(counts), dtype=bool), float(directly.sum())
+    return chosen, float(np.where(chosen, by_steps, directly).sum() + shared)
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+class MemoryBudget:
+    """What a solver may hold on a device, or on the host (None), and the arrays that lie there.
+
+    Of the bytes that are free there, a pass takes `work`. The factors of a preconditioner have m
+    rows: `factors` is how many such matrices there is memory for, 2, 1 in single precision, or 0.
+    """
+
+    def __init__(self, device: Any, free: float, work: float, m: int) -> None:
+        self.device, self.free, self.work, self.m = device, free, work, m
+        share = 1.0 if device is None else _FACTORS
+        square = 8.0 * m * m
+        self.factors = next(
+            (k for k, size in ((2, 2 * square), (1, square / 2)) if size + work <= share * free), 0
         )
-    if span.is_exact:
-        return _related_rows(span, sample, options, search.splits)
-    if options.fit_intercept:
-        sample = replace(sample, origin=sample.rough_mean())
-    if decision.system == "rows":
-        return _sketched_rows(span.engine(), sample, options, search)
+        self.holds_gram = self.factors == 2 and 3 * square + work <= share * free
+        held = {2: 2 * square, 1: square / 2, 0: 0.0}[self.factors]
+        self.factor_bytes = int(held + self.holds_gram * square)
 
-    def moments(checkpoint: RidgeCheckpoint | None = None) -> MomentSystem:
-        return _moment_system(span, sample, options, search, decision, checkpoint, has_missing)
+    def require(self, needed: float, what: str, remedy: str) -> None:
+        """Raise where there is too little memory for something, before the work begins."""
+        if not self.holds(needed):
+            raise MemoryError(
+                f"{what} would take {needed / _GB:.1f} GiB on {self.device}, which has "
+                f"{self.free / _GB:.1f} GiB free. Use {remedy}."
+            )
 
-    def on_device(checkpoint: RidgeCheckpoint | None = None) -> System:
-        if sample.rows.device is None or search.splits:
-            return moments(checkpoint)
-        return device.DeviceSystem(engine, sample, options, moments, decision.report)
+    def holds(self, needed: float) -> bool:
+        """Return whether there is memory for so many bytes besides a pass."""
+        return needed + self.work <= (1.0 if self.device is None else _ALL) * self.free
 
-    if decision.system == "moments":
-        return moments(checkpoint)
-    engine = span.unfactorized()
-    if decision.system == "device":
-        return on_device()
-    if checkpoint is not None:
-        checkpoint.add_fit(engine, sample, "cg")
-    instead = on_device if options.solver == "auto" else None
-    return ProductSystem(
-        engine, sample, search.splits, options, checkpoint, instead, decision.report
-    )
+    def kept(self) -> int:
+        """Return the bytes of features that may be kept between passes."""
+        if self.device is None:
+            given = limits().given_bytes
+            return max(limits().coordinates_bytes, int(self.free)) if given is None else given
+        return max(0, int(_ALL * self.free - self.factor_bytes - self.work))
 
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return a new array there."""
+        if self.device is None:
+            return np.empty(shape, dtype=dtype)
+        import torch
 
-def _moment_system(
-    span: Span,
-    sample: Sample,
-    options: RidgeOptions,
-    search: Search,
-    decision: Decision,
-    checkpoint: RidgeCheckpoint | None,
-    has_missing: bool,
-) -> MomentSystem:
-    """Sum the moments of each group of rows that splits divide, in one pass."""
-    engine, roles = span.engine(), None
-    # where the sketch was drawn from these rows, the features of landmarks were computed
-    known = span.known_rows() if span.rows is sample.rows else None
-    if search.splits:
-        groups, roles = groups_of_splits(search.splits, len(sample.rows))
-        sample = replace(sample, groups=groups, n_groups=len(roles))
-    if checkpoint is not None:
-        checkpoint.add_fit(engine, sample, "direct")
-    has_bar = options.verbose or checkpoint is not None
-    moments = engine.moments(
-        sample, min(search.alphas), known=known,
-        whiten=roles is not None or options.task_matrix is not None, center=not has_missing,
-        progress=Bar(options.verbose, checkpoint) if has_bar else None,
-    )  # fmt: skip
-    folds = FoldMoments(
-        moments, roles, options.fit_intercept, options.task_matrix, origin=sample.origin
-    )
-    return MomentSystem(engine, folds, options, sample, decision.report)
+        return torch.empty(shape, dtype=torch_dtype(dtype), device=self.device)
+
+    def moved(self, rows: Rows, dtype: Any = None) -> Rows:
+        """Return rows there."""
+        return rows if self.device is None else to_device(rows, self.device, dtype)
+
+    def mixed(self, W: Matrix, A: Array) -> Array:
+        """Return W A."""
+        if self.device is None:
+            return W @ A
+        return tensor(W, self.device).to(A.dtype) @ A
 
 
-def _exact_budget(decision: Decision, span: Span, sample: Sample) -> MemoryBudget:
-    """Return the memory of an exact fit, or raise where a device has too little."""
-    n, budget = n_rows(span.landmarks), budget_for(sample.rows, 0)
-    if budget.device is not None:
-        budget.work = tile_bytes(n)
-        if decision.solver == "direct":
-            budget.require(8 * n**2, f"The kernel matrix of {n} rows", 'solver="cg"')
-    return budget
+def budget_for(rows: Source, m: int) -> MemoryBudget:
+    """Return the memory of a fit with m landmarks, or raise where a GPU has too little."""
+    if rows.device is None:
+        return MemoryBudget(None, _HOST * (total_memory() or 8 * _GB), 0.0, m)
+    work = 3.0 * min(limits().device_bytes, 8.0 * len(rows) * m)
+    free = _free_on(rows.device)
+    if work > _ALL * free:
+        raise MemoryError(
+            f"{rows.device} has {free / _GB:.1f} GiB free, and a pass over {len(rows)} rows with "
+            f"{m} landmarks takes about {work / _GB:.1f} GiB there. Free some of it, or let passes "
+            f"work in smaller blocks: skout.memory_limits(device_mb="
+            f"{max(1, int(_ALL * free / 3 / 2**20))})."
+        )
+    return MemoryBudget(rows.device, free, work, m)
 
 
-def coordinates_of(engine: Engine, rows: Source, dtype: Any = np.float64) -> Design:
-    """Return the coordinates of all rows: held, in one pass, or made again in each.
+def _free_on(device: Any) -> float:
+    """Return the bytes that are free on a device."""
+    import torch
 
-    They are of a precision, or of that of the rows, if it is None.
-    """
-    function = Projection(engine.features, engine.components.T, dtype=dtype)
-    Z = rows.kept(function, (engine.rank,), n_jobs=engine.n_jobs)
-    if Z is not None:
-        return Design(Z, n_jobs=engine.n_jobs)
-
-    def through(B: Floats) -> Projection:
-        return Projection(engine.features, engine.on_features(B), dtype=dtype)
-
-    return Design(rows.then(function), rows, through, engine.n_jobs)
-
-
-def _sketched_rows(
-    engine: Engine, sample: Sample, options: RidgeOptions, search: Search
-) -> RowsSystem:
-    """Keep the coordinates of all rows: features whitened as far as alpha needs, where they can be.
-
-    To whiten them all takes as many operations as Z'Z.
-    """
-    design, partly, rows = None, None, sample.rows
-    plan = engine.plan(rows, min(search.alphas), center=False)
-    can_be_partly = rows.device is None and rows.precision == np.float64
-    if options.task_matrix is None and can_be_partly and plan.size < engine.rank:
-        features = WhitenedFeatures(engine.features, Whitening(engine.components, plan))
-        held = rows.kept(features, (engine.rank,), n_jobs=engine.n_jobs)
-        if held is not None:
-            partly = PartlyWhitened(engine.components, plan.size)
-            design = Design(held, n_jobs=engine.n_jobs)
-    design = coordinates_of(engine, rows) if design is None else design
-    on_features = engine.on_features if partly is None else partly.on_features
-
-    def finish(solution: Coefficients, alpha: float) -> Fit:
-        return Fit.in_span(
-            engine, on_features(solution.coef), solution.intercept, ChosenAlpha(alpha),
-            report=solution.report, origin=sample.origin, task_matrix=solution.task_matrix,
-        )  # fmt: skip
-
-    T = np.asarray(sample.targets.here(), dtype=np.float64)
-    T = T if sample.origin is None else T - sample.origin
-    system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, partly=partly)
-    check_outputs_observed(system.n)
-    return RowsSystem(sample, search.splits, options, system, finish)
-
-
-def _related_rows(span: Span, sample: Sample, options: RidgeOptions, splits: Splits) -> RowsSystem:
-    """Hold all rows in coordinates Z with K = Z Z', for outputs that a task matrix relates."""
-    K = KernelMatrix(span.kernel, span.landmarks, options.n_jobs).full()
-    L, kept = pivoted_cholesky(K)
-    inverse = triangular_inverse(L)
-    Z = K[:, kept] @ inverse.T
-    design = Design(Z[span.place], n_jobs=options.n_jobs)
-    gram = K[np.ix_(span.place, span.place)]
-
-    def finish(solution: Coefficients, alpha: float) -> Fit:
-        matrix = np.zeros((len(K), solution.coef.shape[1]))
-        matrix[kept] = inverse.T @ solution.coef
-        return Fit(
-            span.kernel, span.landmarks, matrix, solution.intercept, ChosenAlpha(alpha),
-            solution.report, task_matrix=solution.task_matrix,
-        )  # fmt: skip
-
-    T = np.asarray(sample.targets.here(), dtype=np.float64)
-    system = MaskedSystem.of(design, T, sample.weights, options.fit_intercept, K=gram)
-    check_outputs_observed(system.n)
-    return RowsSystem(sample, splits, options, system, finish)
+    if device.type != "cuda":
+        return _HOST * (total_memory() or 8 * _GB)
+    torch.cuda.empty_cache()
+    return float(torch.cuda.mem_get_info(device)[0])
