@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from .._numerics.validation import all_at_once
+from .._numerics.validation import all_at_once, frames_out
 from ..losses import MarginLoss, as_loss
 from ..solvers.folds import Scorer
 from .base import KernelMachineBase, PenalizedRegressor
@@ -16,6 +16,7 @@ from .tasks import check_task_matrix
 __all__ = ["KernelMachine"]
 
 
+@frames_out
 class KernelMachine(MultiOutputMixin, PenalizedRegressor, KernelMachineBase):
     """Kernel regression with any convex loss: robust, epsilon-insensitive, quantile, squared.
 

@@ -25,6 +25,7 @@ from .._numerics.validation import (
     check_choice,
     check_number,
     check_rng,
+    frames_out,
     warn_user,
 )
 from ..basis import KernelBasis, Span, span_of
@@ -98,6 +99,7 @@ def _has_sketch(model: KernelRidge) -> bool:
     return True
 
 
+@frames_out
 class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
     """Kernel ridge regression with one or many outputs.
 
