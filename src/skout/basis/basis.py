@@ -170,7 +170,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PartsByName
         return self.training_coordinates(rows)
 
     def training_coordinates(self, rows: Source) -> Array:
-        """Return the coordinates of the encoded rows of the fit, which may be cheaper than others."""
+        """Return the coordinates of the encoded rows of the fit, which may cost less."""
         return self.engine_.training_coordinates(rows)
 
     def fit_encoded(

@@ -63,7 +63,7 @@ class LandmarkFeatures:
     kernel values for each x. Landmarks in tensors on a device make features of rows there.
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix | None = None) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Rows, weights: Matrix = None) -> None:
         if kernel.is_linear and weights is not None and isinstance(landmarks, np.ndarray):
             landmarks, weights = (weights @ landmarks).astype(landmarks.dtype, copy=False), None
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
@@ -299,8 +299,8 @@ class Projection(RowMap):
     def __init__(
         self,
         features: LandmarkFeatures,  # phi
-        matrix: Array | None = None,  # (m, p)
-        offset: Array | None = None,  # (p,)
+        matrix: Array = None,  # (m, p)
+        offset: Array = None,  # (p,)
         dtype: Any = None,
     ) -> None:
         self.features, self.matrix, self.offset = features, matrix, offset
@@ -352,7 +352,6 @@ class Projection(RowMap):
     @functools.cached_property
     def _steps(self) -> list[tuple[int, slice, Floats]]:
         """Columns of the matrix, those of a triangle without the zeros below them."""
-        assert self.matrix is not None
         m, p = self.matrix.shape
         if m != p or bandwidth(self.matrix)[0] > 0:
             return [(m, slice(0, p), self.matrix)]

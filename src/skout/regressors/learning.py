@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from .._numerics.arrays import cast, float_dtype, namespace, numpy_of, take
 from .._numerics.linalg import large_matrices_on, symmetric_eigen
 from .._numerics.objects import to_device
-from .._numerics.types import Array, Floats, Ints, Rows
+from .._numerics.types import Array, Floats, Index, Ints, Rows
 from .._numerics.validation import check_rng
 from ..basis import span_of
 from ..basis.moments import Moments
@@ -70,8 +70,7 @@ def learned_kernel(
     Each round takes the best alpha. Words such as gamma="scale" are still to be resolved.
     """
     kernel.check()
-    targets = np.asarray(sample.targets.some(_ORIGIN_ROWS))
-    if np.isnan(targets).any():
+    if np.isnan(np.asarray(sample.targets.some(_ORIGIN_ROWS))).any():
         raise ValueError(_MISSING)
     seed, n, index = int(check_rng(options.random_state).integers(2**32)), len(sample.rows), None
     if n > kernel.max_rows and sample.rows.pool is None:  # of rows that come in order only, all
@@ -81,9 +80,10 @@ def learned_kernel(
             for part in (sample.rows, sample.targets)
         )
         weights = None if sample.weights is None else np.asarray(sample.weights[index])
-        sample, targets = Sample(rows, targets, weights), targets.some(_ORIGIN_ROWS)
+        sample = Sample(rows, targets, weights)
     if options.fit_intercept:  # targets far from zero would lose their last digits
-        sample = replace(sample, origin=targets.mean(axis=0, dtype=np.float64))
+        origin = sample.targets.some(_ORIGIN_ROWS).mean(axis=0, dtype=np.float64)
+        sample = replace(sample, origin=origin)
     learning = _Learning(kernel, sample, alphas, options, seed)
     with large_matrices_on(sample.rows.device):
         in_metric, metric = learning.chosen()
@@ -140,7 +140,7 @@ class _Learning:
         n = len(rows)
         n_splits = min(_FOLDS, n, max(1, math.ceil(_ENOUGH / n)))
         splits = deal(min(_FOLDS, n), n, random_state=self.seed)[:n_splits]
-        masks = [np.isin(np.arange(n), test) for _, test in splits]
+        masks = [np.isin(np.arange(n), np.asarray(test)) for _, test in splits]
         rounds = self._rounds(masks)
         losses = np.array([[fit.losses for fit in fits] for fits in rounds])  # round, split, alpha
         mean = losses.mean(axis=1)
@@ -168,18 +168,18 @@ class _Learning:
             scales: list[Floats | None] = [None] * len(masks)
             tried = np.arange(len(order))
             if number:
-                pairs = zip(rounds[-1], masks, strict=True)
-                scales = [self._metric(fit, held) for fit, held in pairs]
+                fits = zip(rounds[-1], masks, strict=True)
+                scales = [self._metric(fit, held) for fit, held in fits]
                 away = np.abs(order - order[means[-1].argmin()])  # from the best alpha so far
                 tried = np.flatnonzero(away <= _NEAR)
-            pairs = zip(scales, masks, strict=True)
-            rounds.append([self._fit(scale, held, tried) for scale, held in pairs])
+            metrics = zip(scales, masks, strict=True)
+            rounds.append([self._fit(scale, held, tried) for scale, held in metrics])
             means.append(np.mean([fit.losses for fit in rounds[-1]], axis=0))
             if number - np.argmin([mean.min() for mean in means]) >= _PATIENCE:
                 break
         return rounds
 
-    def _fit(self, scale: Floats | None, held: np.ndarray | None, tried: Sequence[int]) -> _Round:
+    def _fit(self, scale: Floats | None, held: np.ndarray | None, tried: Index) -> _Round:
         """Fit in a metric on the rows that are not held out, and score some alphas by the others.
 
         All rows are landmarks where they are few, on the host. The loss of alphas that are not

@@ -434,8 +434,7 @@ class KernelRidge(MultiOutputMixin, PenalizedRegressor, PartsByName):
             fit.matrix, fit.moments, fit.row_weights, fit.row_count, fit.fitc_shift, fit.origin
         )
         if grown is not None:
-            parts = {"moments": grown.base, "folds": grown.folds, "n_added": grown.n}
-            self._kept = replace(self._kept, **parts)
+            self._kept = replace(self._kept, moments=grown.base, folds=grown.folds, n_added=grown.n)
         _ = self.projection_  # scikit-learn wants it made before `predict`
 
     @property

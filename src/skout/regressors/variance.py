@@ -226,9 +226,9 @@ _FITC_REASONS = {
 def with_fitc_weights(fit: Fit, sample: Sample, options: RidgeOptions) -> Fit:
     """Return the fit with FITC's weights of the rows, by one more pass; n alpha stays."""
     engine, total = fit.engine, fit.moments
-    assert engine is not None
-    assert total is not None
     refuse_fitc(missing=isinstance(total, MaskedMoments))
+    assert engine is not None
+    assert isinstance(total, Moments)
     shift = float(total.weight) * fit.chosen.alpha
     function = FitcMoments(engine.features, engine.components, shift, fit.origin)
     moments = sample.rows.reduce(function, sample.targets, sample.weights, n_jobs=options.n_jobs)

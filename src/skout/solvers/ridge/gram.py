@@ -420,12 +420,14 @@ class TiledSystem:
         def system(single: bool, shift: float) -> Callable[[Array], Array]:
             return lambda V: P(C * self.product(C * P(V), single=single)) + shift * V
 
+        def centered_by(M: Sketched, r: Array) -> Array:
+            return P(M(P(r)))
+
         for alpha in alphas:
-            M = Sketched(Z, gram, n * alpha + missed)
+            inverse = functools.partial(centered_by, Sketched(Z, gram, n * alpha + missed))
             run = refined(
-                [system(single, n * alpha) for single in (True, False)], b,
-                lambda r, M=M: P(M(P(r))), start=start, spread=self.spread, tol=tol,
-                max_iter=max_iter, plain=True,
+                [system(single, n * alpha) for single in (True, False)], b, inverse, start=start,
+                spread=self.spread, tol=tol, max_iter=max_iter, plain=True,
             )  # fmt: skip
             start, steps, largest = run.x, steps + run.steps, largest_of(largest, run.residual)
             if must_converge and not largest <= tol:

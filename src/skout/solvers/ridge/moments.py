@@ -218,8 +218,8 @@ class MomentSystem(System):
             center=not options.has_missing,
             progress=Bar(options.verbose, checkpoint) if has_bar else None,
         )  # fmt: skip
-        more = {"task_matrix": options.task_matrix, "origin": sample.origin}
-        folds = FoldMoments(moments, roles, options.fit_intercept, **more)
+        M, origin = options.task_matrix, sample.origin
+        folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
         return cls(engine, folds, options, sample, decision.report)
 
     def choice(self, search: Search) -> ChosenAlpha:
@@ -308,6 +308,6 @@ class GrowingMoments:
             moments = [*moments, self.base]
             if roles is not None:
                 roles = np.vstack([roles, np.full(roles.shape[1], TRAIN, roles.dtype)])
-        more = {"task_matrix": options.task_matrix, "origin": self.origin}
-        folds = FoldMoments(moments, roles, options.fit_intercept, **more)
+        M, origin = options.task_matrix, self.origin
+        folds = FoldMoments(moments, roles, options.fit_intercept, M, origin=origin)
         return MomentSystem(self.engine, folds, options, report=report)

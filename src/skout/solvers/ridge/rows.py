@@ -115,15 +115,15 @@ class MaskedSystem(OutputSystems):
     # Products with all rows -----------------------------------------------------------------------
 
     @functools.cached_property
-    def z_sum(self) -> Array:  # type: ignore[override]
+    def z_sum(self) -> Array:
         return self.design.adjoint(self.W)
 
     @functools.cached_property
-    def spread(self) -> Array:  # type: ignore[override]
+    def spread(self) -> Array:
         return (self.W * (self.T - self.t_sum / self._safe) ** 2).sum(0) ** 0.5
 
     @functools.cached_property
-    def right(self) -> Array:  # type: ignore[override]
+    def right(self) -> Array:
         return self._centered(self.design.adjoint(self.W * self.T))
 
     @functools.cached_property
